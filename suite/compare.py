@@ -1,0 +1,50 @@
+"""The only place where two tensors are compared: error divided by bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+def numbers(tensor: Tensor) -> Array:
+    """The tensor's numbers in float64, which holds every value of the four dtypes exactly."""
+    return tensor.detach().cpu().double().numpy()
+
+
+def errors(actual: Array, expected: Array, bound: Array) -> Array:
+    """Element by element |actual − expected| / bound. NaN where NaN was due is 0, any other NaN is infinite."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        distance = np.abs(actual.astype(expected.dtype) - expected)
+        ratio = np.where(distance == 0, 0.0, distance / bound).astype(np.float64)
+    both_nan = np.isnan(actual) & np.isnan(expected.astype(np.float64))
+    return np.where(both_nan, 0.0, np.where(np.isnan(ratio), np.inf, ratio))
+
+
+def error_ratio(actual: Array, expected: Array, bound: Array) -> float:
+    """The largest error in units of the bound; 0 for empty arrays."""
+    return float(errors(actual, expected, bound).max(initial=0.0))
+
+
+def difference(actual: Array, expected: Array, bound: Array, *, name: str = "output", accept: float = 1.0) -> str | None:
+    """Say where the two differ most, or return None when every error is within `accept` bounds.
+
+    actual, expected and bound have equal shapes; expected may be wider than float64.
+    """
+    if actual.shape != expected.shape:
+        return f"{name} has shape {tuple(actual.shape)}, should have {tuple(expected.shape)}"
+    ratio = errors(actual, expected, bound)
+    if not (ratio > accept).any():
+        return None
+    worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
+    place = f"{name}[{', '.join(map(str, worst))}]" if worst else name
+    allowed = float(np.broadcast_to(bound, expected.shape)[worst]) * accept
+    return (
+        f"{place} is {float(actual[worst]):.7g}, should be {float(expected[worst]):.7g} "
+        f"within {allowed:.1g} (error {ratio[worst]:.2g} bounds; {(ratio > accept).sum()} of {ratio.size} elements)"
+    )

@@ -1,0 +1,1 @@
+"""The contract `attention`: scaled dot-product attention with PyTorch's signature."""

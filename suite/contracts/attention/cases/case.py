@@ -1,0 +1,260 @@
+"""The usual question: one call, its output and gradients held against the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from suite import compare
+from suite.contracts import base
+from suite.contracts.attention import oracle
+from suite.contracts.attention.cases.draws import DRAWS, Sizes, generator
+from suite.contracts.attention.cases.layouts import LAYOUTS
+from suite.contracts.attention.cases.masks import Mask
+from suite.contracts.base import Call, Conventions, Reply, Verdict
+from suite.records import DTYPES
+
+Array = np.ndarray[Any, Any]
+
+ACCEPT_OUTPUT = 2.0
+"""Outputs are accepted up to this many bounds: honest kernels stay under 1, one was measured at 1.4."""
+ACCEPT_GRADIENT = 1.0
+"""Honest backward passes stay under 0.31."""
+JUDGED_ELEMENTS = {"float64": 2**14, "float32": 2**17, "float16": 2**17, "bfloat16": 2**17}
+"""Beyond this many scores per head set, outputs are judged on sampled query rows."""
+SAMPLED_ROWS = 24
+
+
+@dataclass(frozen=True)
+class Case(base.Case):
+    """One attention to compute. Every field has a plain default, so a case states only what is unusual."""
+
+    name: str
+    why: str
+    batch: int = 2
+    heads: int = 2
+    key_heads: int | None = None
+    queries: int = 5
+    keys: int = 7
+    width: int = 8
+    value_width: int | None = None
+    rank: int = 4
+    mask: Mask | None = None
+    causal: bool = False
+    scale: float | None = None
+    dropout_p: float | None = None
+    gradient_of: tuple[str, ...] = ()
+    draw: str = "peaked"
+    layout: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    dtypes: tuple[str, ...] = DTYPES
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(
+            self.batch, self.heads, self.heads if self.key_heads is None else self.key_heads,
+            self.queries, self.keys, self.width, self.width if self.value_width is None else self.value_width,
+        )  # fmt: skip
+
+    def calls(self, dtype: str) -> tuple[Call, ...]:
+        return (self.call(dtype),)
+
+    def call(self, dtype: str) -> Call:
+        """Draw the numbers, round them to the dtype, lay them out."""
+        random, precision = generator(self.name), getattr(torch, dtype)
+        drawn = dict(zip(("query", "key", "value"), DRAWS[self.draw](random, self.sizes, dtype), strict=True))
+        tensors = {name: torch.from_numpy(np.asarray(array)).to(precision) for name, array in drawn.items()}
+        upstream = torch.from_numpy(random.normal(size=(*tensors["query"].shape[:-1], tensors["value"].shape[-1])) + 0.25)
+        if self.mask is not None:
+            tensors["attn_mask"] = self.mask.draw(random, self.sizes, precision)
+        leading = (slice(None),) * 4 if self.rank == 4 else (0,) * (4 - self.rank)
+        tensors = {
+            name: LAYOUTS[self.layout.get(name, "contiguous")](tensor if name == "attn_mask" else tensor[leading])
+            for name, tensor in tensors.items()
+        }
+        gradient = LAYOUTS[self.layout.get("output_gradient", "contiguous")](upstream.to(precision)[leading])
+        return Call(
+            tensors,
+            self.options,
+            gradient_of=self.gradient_of,
+            output_gradient=gradient if self.gradient_of else None,
+            seed=1 if self.dropout_p is not None else None,
+        )
+
+    @property
+    def options(self) -> dict[str, float | bool]:
+        """The arguments beside tensors; those at their defaults are not passed."""
+        options: dict[str, float | bool] = {}
+        if self.causal:
+            options["is_causal"] = True
+        if self.scale is not None:
+            options["scale"] = self.scale
+        if self.dropout_p is not None:
+            options["dropout_p"] = self.dropout_p
+        if self.key_heads is not None:
+            options["enable_gqa"] = True
+        return options
+
+    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Judged:
+        return judged(calls[0], conventions)
+
+    def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Judged) -> Verdict:
+        return hold(calls[0], replies[0], truth)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The oracle's truth about a call, and the query rows it was computed for (all when None)."""
+
+    truth: oracle.Truth
+    rows: Array | None = None
+
+
+def judged(call: Call, conventions: Conventions, kept: Array | None = None, all_rows: bool = False) -> Judged:
+    """Ask the oracle, on sampled query rows where the call is large."""
+    dtype = str(call.tensors["query"].dtype).removeprefix("torch.")
+    asked = as_asked(call, conventions, kept)
+    rows = None if all_rows or call.gradient_of else sampled_rows(asked, dtype)
+    if rows is not None:
+        asked = on_rows(asked, rows)
+    return Judged(oracle.attention(asked, oracle.PRECISIONS[dtype], oracle.widest(dtype)), rows)
+
+
+def as_asked(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Asked:
+    """A call in the oracle's words: four axes, scale and causal mask spelled out."""
+    query, key, value = (_four_axes(compare.numbers(call.tensors[name])) for name in ("query", "key", "value"))
+    scale = call.options.get("scale")
+    allowed = bias = None
+    if (mask := call.tensors.get("attn_mask")) is not None:
+        if mask.dtype == torch.bool:
+            allowed = mask.numpy()
+        else:
+            bias = compare.numbers(mask)
+    if call.options.get("is_causal"):
+        allowed = causal_mask(query.shape[-2], key.shape[-2], conventions)
+    if call.options.get("dropout_p") == 1:
+        kept = np.zeros((), dtype=bool)
+    upstream = None if call.output_gradient is None else _four_axes(compare.numbers(call.output_gradient))
+    return oracle.Asked(
+        query, key, value,
+        scale=1 / np.sqrt(query.shape[-1]) if scale is None else float(scale),
+        bias=bias,
+        allowed=allowed,
+        kept=kept,
+        dropout_p=float(call.options.get("dropout_p", 0.0)),
+        empty_row=empty_row_rule(call, conventions),
+        output_gradient=upstream,
+        gradient_of=call.gradient_of,
+    )  # fmt: skip
+
+
+def causal_mask(queries: int, keys: int, conventions: Conventions) -> Array:
+    """j ≤ i, aligned at the upper left, or at the lower right where that is the declared convention."""
+    shift = keys - queries if conventions.get("causal") == "lower_right" else 0
+    return np.tril(np.ones((queries, keys), dtype=bool), k=shift)
+
+
+def empty_row_rule(call: Call, conventions: Conventions) -> str:
+    """What an empty row answers for this kind of mask: zeros, unless declared otherwise."""
+    rule = conventions.get("empty_row", "zeros")
+    return str(rule if isinstance(rule, str) else rule.get(mask_kind(call), "zeros"))
+
+
+def mask_kind(call: Call) -> str:
+    """What hides keys in this call: bool_mask, float_mask, causal, or no_keys when there are none."""
+    if call.tensors["key"].shape[-2] == 0:
+        return "no_keys"
+    mask = call.tensors.get("attn_mask")
+    if mask is None:
+        return "causal"
+    return "bool_mask" if mask.dtype == torch.bool else "float_mask"
+
+
+def sampled_rows(asked: oracle.Asked, dtype: str) -> Array | None:
+    """Rows to judge when all are too many: the first, the last, and evenly between."""
+    *lead, queries, _ = asked.query.shape
+    per_row = int(np.prod(lead)) * asked.key.shape[-2]
+    if queries * per_row <= JUDGED_ELEMENTS[dtype] or queries <= SAMPLED_ROWS:
+        return None
+    edges = [0, 1, 2, queries - 3, queries - 2, queries - 1]
+    return np.unique([*edges, *np.linspace(3, queries - 4, SAMPLED_ROWS - len(edges)).astype(int)])
+
+
+def on_rows(asked: oracle.Asked, rows: Array) -> oracle.Asked:
+    def some(array: Array | None) -> Array | None:
+        has_rows = array is not None and array.ndim > 1 and array.shape[-2] == asked.query.shape[-2]
+        return array[..., rows, :] if has_rows and array is not None else array
+
+    return replace(
+        asked, query=asked.query[..., rows, :], bias=some(asked.bias), allowed=some(asked.allowed), kept=some(asked.kept)
+    )
+
+
+def hold(call: Call, reply: Reply, truth: Judged, name: str = "output") -> Verdict:
+    """Hold one reply against the truth: first what it is, then its numbers, then its gradients."""
+    if complaint := malformed(call, reply):
+        return complaint
+    assert reply.output is not None
+    actual = compare.numbers(reply.output)
+    if truth.rows is not None:
+        actual = actual[..., truth.rows, :]
+    pairs = [(name, actual, truth.truth.output, ACCEPT_OUTPUT)]
+    for of, bounded in truth.truth.gradients.items():
+        gradient = reply.gradients[of]
+        assert gradient is not None
+        pairs.append((f"gradient of {of}", compare.numbers(gradient), bounded, ACCEPT_GRADIENT))
+    return closest(pairs)
+
+
+def closest(pairs: list[tuple[str, Array, oracle.Bounded, float]]) -> Verdict:
+    """Judge named pairs of actual and expected; report the first complaint and the largest error ratio."""
+    complaint, largest = None, 0.0
+    for name, actual, expected, accept in pairs:
+        value, bound = expected.value.reshape(actual.shape), expected.bound.reshape(actual.shape)
+        complaint = complaint or compare.difference(actual, value, bound, name=name, accept=accept)
+        largest = max(largest, compare.error_ratio(actual, value, bound))
+    if complaint:
+        return Verdict("wrong", complaint, largest, output_wrong=True)
+    return Verdict("passed", "", largest)
+
+
+def malformed(call: Call, reply: Reply) -> Verdict | None:
+    """What is wrong with a reply before any number is read: errors, types, shapes, dtypes, changed or shared inputs."""
+    if reply.raised:
+        return Verdict("raised", reply.raised)
+    if reply.output is None:
+        return Verdict("wrong", f"returned {reply.kind}, should return a Tensor")
+    query, value = call.tensors["query"], call.tensors["value"]
+    due = (*query.shape[:-1], value.shape[-1])
+    if complaint := unlike("output", reply.output, due, query.dtype):
+        return Verdict("wrong", complaint)
+    for name in call.gradient_of:
+        gradient = reply.gradients.get(name)
+        if gradient is None:
+            return Verdict("wrong", f"no gradient reached {name}")
+        if complaint := unlike(f"gradient of {name}", gradient, tuple(call.tensors[name].shape), query.dtype):
+            return Verdict("wrong", complaint)
+    if reply.changed:
+        return Verdict("wrong", f"changed its input {' and '.join(reply.changed)}")
+    if reply.aliased:
+        return Verdict("wrong", f"the output shares memory with {' and '.join(reply.aliased)}")
+    if reply.overwritten:
+        return Verdict("wrong", "a later call changed this output")
+    return None
+
+
+def unlike(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:
+    if tensor.dtype != dtype:
+        return f"{name} is {str(tensor.dtype)[6:]}, should be {str(dtype)[6:]}"
+    if tuple(tensor.shape) != shape:
+        return f"{name} has shape {tuple(tensor.shape)}, should have {shape}"
+    return None
+
+
+def _four_axes(array: Array) -> Array:
+    return array.reshape((1,) * (4 - array.ndim) + array.shape)

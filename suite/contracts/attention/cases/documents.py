@@ -1,0 +1,178 @@
+"""The documents' numeric examples that this contract can answer, each printed quantity a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from suite import compare, documents
+from suite.contracts import base
+from suite.contracts.attention.cases.case import ACCEPT_OUTPUT, Judged, hold, judged
+from suite.contracts.attention.cases.draws import generator
+from suite.contracts.base import Call, Conventions, Reply, Verdict
+
+Array = np.ndarray[Any, Any]
+
+DERIVED = 1e-9
+"""Relative tolerance of quantities that were derived in high precision rather than printed."""
+ROUNDED_INPUTS = 4e-6
+"""What rounding the literal inputs to float32 may change, relatively."""
+
+READ_FROM_WEIGHTS = ("doc-003/3.3.1-softmax-naive", "doc-003/3.3.1-softmax", "doc-004/11.3.1-gaussian-equals-dot-minus-key-norm")
+"""Examples of softmax weights over scores that the signature can express, though they print no output."""
+
+
+@dataclass(frozen=True)
+class Printed(base.Case):
+    """One quantity of one example: its output, or its weights read through identity values."""
+
+    name: str
+    why: str
+    id: str
+    quantity: str
+    dtypes: tuple[str, ...] = ("float64", "float32")
+
+    @property
+    def example(self) -> dict[str, Any]:
+        return documents.examples()[self.id]
+
+    @property
+    def printed(self) -> Array:
+        """The expected numbers as the document gives them."""
+        return array(self.example["expected"][self.quantity])
+
+    @property
+    def decimals(self) -> int | None:
+        """How many decimals were printed; None for a derived quantity."""
+        return self.example["printed_decimals"][self.quantity]  # type: ignore[no-any-return]
+
+    def calls(self, dtype: str) -> tuple[Call, ...]:
+        precision = getattr(torch, dtype)
+        asked = arrays(self.example)
+        if self.quantity == "weights":
+            keys = asked["key"].shape[-2]
+            asked["value"] = np.broadcast_to(np.eye(keys), (*asked["key"].shape[:-2], keys, keys)).copy()
+        tensors = {name: torch.from_numpy(values) for name, values in asked.items()}
+        tensors = {name: t if t.dtype == torch.bool else t.to(precision) for name, t in tensors.items()}
+        return (Call(tensors, options(self.example)),)
+
+    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Judged:
+        return judged(calls[0], conventions)
+
+    def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Judged) -> Verdict:
+        verdict = hold(calls[0], replies[0], truth)
+        if verdict.status != "passed" or replies[0].output is None:
+            return verdict
+        actual = compare.numbers(replies[0].output)
+        printed = self.printed.reshape(actual.shape)
+        tolerance = self.tolerance(calls[0], truth).reshape(actual.shape)
+        # a row that may attend to nothing follows the contract, which the oracle knows, not the document's fill constant
+        empty = (truth.truth.weights.astype(np.float64).sum(-1, keepdims=True) == 0).reshape(*actual.shape[:-1], 1)
+        printed = np.where(empty, actual, printed)
+        if complaint := compare.difference(actual, printed, tolerance):
+            return Verdict("wrong", f"the document has another number: {complaint}", output_wrong=True)
+        return verdict
+
+    def tolerance(self, call: Call, truth: Judged) -> Array:
+        """Half a unit of the last printed decimal, plus what the dtype may cost."""
+        printed, bound = self.printed, truth.truth.output.bound.reshape(self.printed.shape)
+        rounding = ROUNDED_INPUTS if call.tensors["query"].dtype == torch.float32 else 0.0
+        unit = 0.5 * 10.0**-self.decimals if self.decimals is not None else DERIVED * abs(printed) + 1e-12
+        return np.asarray(unit + rounding * abs(printed) + ACCEPT_OUTPUT * bound, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Shaped(base.Case):
+    """An example whose numbers are unseeded draws: its shape, its zeros and the hull of its values remain."""
+
+    name: str
+    why: str
+    id: str
+    dtypes: tuple[str, ...] = ("float64", "float32")
+
+    def calls(self, dtype: str) -> tuple[Call, ...]:
+        example, random, precision = documents.examples()[self.id], generator(self.name), getattr(torch, dtype)
+        tensors = {
+            name: torch.from_numpy(random.random(example["inputs"][f"{name}_shape"])).to(precision)
+            for name in ("query", "key", "value")
+        }
+        if lengths := example["inputs"].get("valid_lens"):
+            tensors["attn_mask"] = torch.from_numpy(within(lengths, tensors["key"].shape[-2]))
+        return (Call(tensors),)
+
+    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Judged:
+        return judged(calls[0], conventions)
+
+    def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Judged) -> Verdict:
+        verdict = hold(calls[0], replies[0], truth)
+        due = tuple(documents.examples()[self.id]["expected"]["output_shape"])
+        if verdict.status == "passed" and replies[0].output is not None and tuple(replies[0].output.shape) != due:
+            return Verdict("wrong", f"output has shape {tuple(replies[0].output.shape)}, the document prints {due}")
+        return verdict
+
+
+def printed_examples() -> list[base.Case]:
+    """Every example of this contract without a stage outside the signature, and weights read through identity values."""
+    return [*_printed(), *_shaped()]
+
+
+def _printed() -> Iterator[Printed]:
+    for id, example in documents.examples().items():
+        answerable = "stage" not in example["parameters"] or id in READ_FROM_WEIGHTS
+        if example["contract"] != "attention" or example["kind"] != "values" or not answerable:
+            continue
+        for quantity in ("output", "weights"):
+            if quantity in example["expected"]:
+                why = f"{example['document']}, section {example['section']}: {quantity}"
+                yield Printed(f"documents/{id}/{quantity}", why, id, quantity)
+
+
+def _shaped() -> Iterator[Shaped]:
+    for id, example in documents.examples().items():
+        if example["contract"] == "attention" and example["kind"] == "shape" and "query_shape" in example["inputs"]:
+            yield Shaped(f"documents/{id}", f"{example['document']}, section {example['section']}: shape", id)
+
+
+def arrays(example: dict[str, Any]) -> dict[str, Array]:
+    """The example's inputs as query, key, value and mask; projections are applied in float64."""
+    inputs, parameters = example["inputs"], example["parameters"]
+    if "x" in inputs:
+        x = array(inputs["x"])
+        asked = {name: x @ array(inputs[f"w_{name}"]) for name in ("query", "key", "value")}
+    else:
+        asked = {name: array(inputs[name]) for name in ("query", "key", "value") if name in inputs}
+    if parameters.get("score") == "-||q-k||^2/2":
+        asked["attn_mask"] = -(asked["key"] ** 2).sum(-1)[None] / 2  # the query's norm drops out of the softmax
+    if parameters.get("additive_mask") is not None:
+        asked["attn_mask"] = array(parameters["additive_mask"])
+    if "keep_mask" in inputs:
+        asked["attn_mask"] = np.asarray(inputs["keep_mask"], dtype=bool)
+    if "valid_lens" in inputs:
+        asked["attn_mask"] = within(inputs["valid_lens"], asked["key"].shape[-2])
+    return asked
+
+
+def options(example: dict[str, Any]) -> dict[str, float | bool]:
+    """The example's parameters as arguments; a scale of 1/√e is left to the default."""
+    parameters, chosen = example["parameters"], {}
+    width = arrays(example)["query"].shape[-1]
+    scale = parameters.get("scale", 1.0)
+    if abs(scale - width**-0.5) > 1e-9:
+        chosen["scale"] = scale
+    if parameters.get("causal"):
+        chosen["is_causal"] = True
+    return chosen
+
+
+def within(lengths: list[int], keys: int) -> Array:
+    """Valid lengths as a boolean mask b 1 s."""
+    return np.arange(keys) < np.asarray(lengths).reshape(-1, 1, 1)
+
+
+def array(values: Any) -> Array:
+    """Nested lists as float64, with "-inf" as −∞."""
+    return np.asarray(values, dtype=object).astype(np.float64)

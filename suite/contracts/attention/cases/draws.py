@@ -1,0 +1,177 @@
+"""How the numbers of a case are drawn: always so that a mistake shows."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Generator = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The axes of one attention: b h l e query, b g s e key, b g s v value."""
+
+    batch: int
+    heads: int
+    key_heads: int
+    queries: int
+    keys: int
+    width: int
+    value_width: int
+
+
+Triple = tuple[Array, Array, Array]
+Draw = Callable[[Generator, Sizes, str], Triple]
+DRAWS: dict[str, Draw] = {}
+
+LARGEST = {"float64": 1e150, "float32": 1e37, "float16": 6e4, "bfloat16": 1e37}
+SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
+
+
+def generator(name: str) -> Generator:
+    """The random numbers of a case depend on its name alone."""
+    return np.random.Generator(np.random.Philox(zlib.crc32(name.encode())))
+
+
+def draw(function: Draw) -> Draw:
+    DRAWS[function.__name__] = function
+    return function
+
+
+@draw
+def peaked(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Each query prefers one key, and each boundary key is preferred by some query; values have a non-zero mean.
+
+    A mean over many random keys hides what is done to one of them. So queries lean towards a target strongly enough to
+    give it a large weight among all keys: in turn the last keys, the query's own position, and the whole range.
+    """
+    key = random.normal(size=(sizes.batch, sizes.key_heads, sizes.keys, sizes.width))
+    query = random.normal(size=(sizes.batch, sizes.heads, sizes.queries, sizes.width))
+    value = random.normal(size=(sizes.batch, sizes.key_heads, sizes.keys, sizes.value_width)) + 0.5
+    if sizes.keys and sizes.key_heads:
+        target = np.repeat(key, sizes.heads // sizes.key_heads, axis=1)[:, :, targets(sizes)]  # b h l e
+        length = np.maximum((target**2).sum(-1, keepdims=True), sizes.width / 2)
+        query = query + (np.log(sizes.keys) + 1) * np.sqrt(sizes.width) * target / length
+    return query, key, value
+
+
+def targets(sizes: Sizes) -> Array:
+    """The key that each query leans towards."""
+    queries = np.arange(sizes.queries)
+    last = sizes.keys - 1 - queries // 3 % sizes.keys
+    own = queries % sizes.keys
+    spread = queries * sizes.keys // max(sizes.queries, 1)
+    return np.choose(queries % 3, [last, own, spread])
+
+
+@draw
+def equal_logits(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """All keys alike: every weight is 1/s and the output the mean of the values."""
+    query, key, value = peaked(random, sizes, dtype)
+    return query, np.broadcast_to(key[:, :, :1], key.shape).copy(), value
+
+
+@draw
+def equal_constant(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Equal logits and equal values: equal rounding errors add up instead of cancelling."""
+    query, key, value = equal_logits(random, sizes, dtype)
+    return query, key, np.full_like(value, 0.7)
+
+
+@draw
+def huge_equal_logits(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Logits of about 10⁴, equal for all keys: only their differences may matter."""
+    query, key, value = equal_logits(random, sizes, dtype)
+    size = np.sqrt(1e4 / np.sqrt(sizes.width))
+    return np.full_like(query, size), np.full_like(key, size), value
+
+
+@draw
+def huge_logits(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Logits of about ±10⁴ that differ by powers of two, exact in every dtype: the largest takes all."""
+    query = np.zeros((sizes.batch, sizes.heads, sizes.queries, sizes.width))
+    key = np.zeros((sizes.batch, sizes.key_heads, sizes.keys, sizes.width))
+    query[..., 0] = np.where(random.random(query.shape[:-1]) < 0.5, -128.0, 128.0)
+    key[..., 0] = random.integers(-110, 111, size=key.shape[:-1]) * 2.0
+    _, _, value = peaked(random, sizes, dtype)
+    return query, key, value
+
+
+@draw
+def opposite_logits(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Logits far below zero for every key: exp underflows unless the maximum is subtracted."""
+    query, key, value = peaked(random, sizes, dtype)
+    query, key = query * 0.3, key * 0.3
+    query[..., 0], key[..., 0] = 24.0, -24.0
+    return query, key, value
+
+
+@draw
+def dominant_key(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """One key takes nearly all weight; the others must not add up to anything."""
+    query, key, value = peaked(random, sizes, dtype)
+    query[..., 0] = 6.0
+    key[..., sizes.keys // 2, 0] = 6.0 * np.sqrt(sizes.width)
+    return query, key, value
+
+
+@draw
+def overflowing_products(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """|q| and |k| near 400: their products exceed float16 although the scaled scores are small. Give a small scale."""
+    query, key, value = peaked(random, sizes, dtype)
+    return query * 100 + 250, key * 100 + 250, value
+
+
+@draw
+def large_values(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Values near the largest number of the dtype: a sum of unnormalised weights would overflow."""
+    query, key, value = peaked(random, sizes, dtype)
+    return query, key, np.sign(value) * LARGEST[dtype] * (0.5 + 0.45 * random.random(value.shape))
+
+
+@draw
+def subnormal_values(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Values a little above the smallest normal number: their weighted sums must not vanish."""
+    query, key, value = peaked(random, sizes, dtype)
+    return query, key, np.sign(value) * SMALLEST_NORMAL[dtype] * (8 + 56 * random.random(value.shape))
+
+
+@draw
+def subnormal_queries(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Subnormal queries: all logits are nearly zero, no NaN may arise."""
+    query, key, value = peaked(random, sizes, dtype)
+    return query * SMALLEST_NORMAL[dtype] / 16, key, value
+
+
+@draw
+def offset_values(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Values share a large offset: weights that do not sum to one show at once."""
+    query, key, value = peaked(random, sizes, dtype)
+    return query, key, value + 1000
+
+
+@draw
+def identity_values(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Values are the identity, so that the output is the weights themselves."""
+    query, key, value = peaked(random, sizes, dtype)
+    return query, key, np.broadcast_to(np.eye(sizes.keys, sizes.value_width), value.shape).copy()
+
+
+@draw
+def uniform_identity(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Zero queries and identity values: each output entry is 1/s, kept or dropped."""
+    query, key, value = identity_values(random, sizes, dtype)
+    return np.zeros_like(query), key, value
+
+
+@draw
+def repeated_queries(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """All queries of a head alike: rows may differ only by what they may attend to."""
+    query, key, value = peaked(random, sizes, dtype)
+    return np.broadcast_to(query[:, :, :1], query.shape).copy(), key, value

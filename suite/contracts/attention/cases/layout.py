@@ -1,0 +1,44 @@
+"""The same numbers behind other strides, offsets and expansions, one tensor at a time."""
+
+from __future__ import annotations
+
+from suite.contracts.attention.cases.case import Case
+from suite.contracts.attention.cases.masks import Mask
+
+INPUTS = ("query", "key", "value")
+STRANGE = {
+    "transposed_heads": "(b, s, h, e) in memory",
+    "column_major": "last axes exchanged in memory",
+    "strided": "every second element",
+    "sliced": "a slice of a larger tensor",
+    "offset": "a view that starts at an odd place",
+    "expanded": "stride 0 along batch and heads",
+    "expanded_rows": "stride 0 along rows",
+}
+
+
+def layout() -> list[Case]:
+    """Strides, offsets and stride-0 expansions are honoured."""
+    forward = [
+        Case(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout})
+        for name in INPUTS
+        for layout, words in STRANGE.items()
+    ]
+    masks = [
+        Case(f"layout/{kind}_mask_{layout}", f"{kind} mask: {words}", queries=6, mask=Mask(kind), layout={"attn_mask": layout})
+        for kind in ("bool", "float")
+        for layout, words in STRANGE.items()
+    ]
+    backward = [
+        Case(f"layout/output_gradient_{layout}", f"output gradient: {words}", queries=6, gradient_of=INPUTS, layout={"output_gradient": layout})
+        for layout, words in STRANGE.items()
+    ]  # fmt: skip
+    together = [
+        Case(f"layout/all_{layout}", f"all inputs: {STRANGE[layout]}", queries=6, gradient_of=INPUTS, layout=dict.fromkeys(INPUTS, layout))
+        for layout in ("transposed_heads", "sliced", "offset", "column_major")
+    ]  # fmt: skip
+    tiled = [
+        Case(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140, layout={name: "transposed_heads"})
+        for name in INPUTS
+    ]  # fmt: skip
+    return [*forward, *masks, *backward, *together, *tiled]

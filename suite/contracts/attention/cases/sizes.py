@@ -1,0 +1,82 @@
+"""Sizes around every boundary where kernels break: vector widths, tiles, split thresholds, grid limits."""
+
+from __future__ import annotations
+
+from suite.contracts.attention.cases.case import Case
+from suite.contracts.attention.cases.masks import Mask
+
+BOUNDARIES = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 255, 256, 257, 511, 512, 513)
+LONG = (1023, 1024, 1025, 2049, 4097)
+WIDTHS = (1, 2, 3, 4, 8, 16, 20, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256)
+SCORES = 2**18
+"""l·s stays near this, so that one case takes milliseconds."""
+
+
+def keys() -> list[Case]:
+    """The number of keys around each boundary."""
+    return [
+        Case(f"keys/{count}", f"{count} keys", batch=1, queries=min(24, SCORES // count), keys=count)
+        for count in BOUNDARIES
+    ] + [
+        Case(f"keys/{count}", f"{count} keys", batch=1, heads=1, queries=min(60, SCORES // count), keys=count, width=16)
+        for count in LONG
+    ]
+
+
+def queries() -> list[Case]:
+    """The number of queries around each boundary."""
+    return [
+        Case(f"queries/{count}", f"{count} queries", batch=1, queries=count, keys=24) for count in BOUNDARIES
+    ] + [
+        Case(f"queries/{count}", f"{count} queries", batch=1, heads=1, queries=count, keys=60, width=16)
+        for count in LONG
+    ]
+
+
+def both() -> list[Case]:
+    """Both at once, with the masks that kernels treat by tiles."""
+    square = (31, 64, 65, 127, 129, 257, 512)
+    return [
+        *(Case(f"both/{n}", f"{n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16) for n in square),
+        *(
+            Case(f"both/causal_{n}", f"causal, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, causal=True)
+            for n in square
+        ),
+        *(
+            Case(f"both/masked_{n}", f"masked, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, mask=Mask())
+            for n in (31, 65, 129, 257)
+        ),
+        *(
+            Case(f"both/biased_{n}", f"biased, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, mask=Mask("float"))
+            for n in (31, 65, 129, 257)
+        ),
+        Case("both/causal_long", "a long causal square, its rows sampled", batch=1, heads=1, queries=1025, keys=1025, width=8, causal=True),
+        Case("both/causal_wide", "causal, far more keys than queries", batch=1, heads=1, queries=63, keys=2049, causal=True),
+        Case("both/causal_tall", "causal, far more queries than keys", batch=1, heads=1, queries=2049, keys=63, causal=True),
+        Case("both/padded_long", "padding ends inside a late tile", batch=2, heads=1, queries=20, keys=1500, mask=Mask(axes="b11s", pattern="padding")),
+        Case("both/decode_long", "one query before many keys", heads=4, queries=1, keys=4097, width=16),
+        Case("both/decode_batch", "one query each for many items", batch=64, heads=8, queries=1, keys=65, width=16),
+    ]  # fmt: skip
+
+
+def widths() -> list[Case]:
+    """Widths that fill no vector register, value widths of their own."""
+    return [
+        *(Case(f"widths/{width}", f"width {width}", width=width, queries=12, keys=20) for width in WIDTHS),
+        *(
+            Case(f"widths/value_{value}_of_{width}", f"values of width {value}, queries of {width}", width=width, value_width=value, queries=9, keys=18)
+            for width, value in ((8, 1), (8, 3), (8, 24), (64, 80), (80, 64), (128, 20), (1, 8), (256, 64), (64, 256), (16, 512))
+        ),
+        Case("widths/value_under_causal", "value width under causal across tiles", width=16, value_width=40, queries=130, keys=130, heads=1, causal=True),
+    ]  # fmt: skip
+
+
+def items() -> list[Case]:
+    """Few and many batch items and heads."""
+    return [
+        Case("items/one", "batch · heads is 1", batch=1, heads=1),
+        Case("items/many_heads", "96 heads", batch=1, heads=96, queries=3, keys=5),
+        Case("items/many", "batch · heads is 1,024", batch=32, heads=32, queries=2, keys=3),
+        Case("items/prime", "batch · heads has no small divisor", batch=17, heads=19, queries=3, keys=4),
+        Case("items/beyond_the_grid", "batch · heads exceeds 65,535, the limit of a grid axis", batch=4100, heads=16, queries=1, keys=2, width=2, dtypes=("float32", "float16")),
+    ]  # fmt: skip

@@ -1,0 +1,163 @@
+"""The contract `attention`: what an implementation promises, decided once.
+
+    attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)
+        -> output
+
+    output = dropout(softmax(scale · query keyᵀ + mask)) value
+
+Axes, in this order: `… h l e` query, `… g s e` key, `… g s v` value, `… h l v` output (l queries, s keys, e width, v value
+width, h query heads, g key/value heads). Rank 2, 3 and 4.
+
+    scale            None means 1/√e; any float is legal, zero and negative included
+    boolean mask     True means may attend; broadcastable to … h l s
+    float mask       added to the scaled scores; may hold −inf; its gradient flows; has the query's dtype
+    is_causal        query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s
+    both of them     undefined: not asked
+    empty row        a query that may attend to nothing gives exact zeros, and zero, finite gradients
+    no keys          s = 0 gives zeros; l = 0 gives an empty output
+    heads            query head i reads key/value head i // (h/g)
+    dropout          on the weights; kept ones × 1/(1−p); p = 0 is exact; p = 1 gives zeros
+    inputs           never modified; the output aliases none; strides, offsets and stride-0 expansion are honoured
+    output           query's dtype and device
+    leading axes     equal in query, key and value; broadcasting beyond that is not asked
+    bad input        raises before any work: mismatched widths, key/value lengths, heads that do not divide, a mask that
+                     cannot broadcast, p outside [0, 1]
+    overflow         scores that overflow the dtype are wrong: float16 kernels accumulate wider
+    NaN              in masked keys or values: not asked
+    random source    torch.manual_seed; a statistical case accuses an honest implementation with probability ≤ 1e-9
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from suite.contracts.base import Call, Case, Contract, Conventions, Deviation
+from suite.records import DTYPES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LARGE = 2**16
+"""Multiplications per operand, b·h·l·s·(e + v), beyond which a case needs the feature `large`."""
+
+FEATURES = {
+    "bool_mask": "boolean masks",
+    "float_mask": "float masks",
+    "causal": "is_causal",
+    "scale": "an explicit scale",
+    "gqa": "grouped key/value heads",
+    "dropout": "dropout",
+    "gradient": "gradients of query, key and value",
+    "mask_gradient": "gradients of a float mask",
+    "empty_row": "queries that may attend to nothing",
+    "no_keys": "no keys, no queries, no items",
+    "value_width": "a value width of its own",
+    "rank2": "inputs of rank 2",
+    "rank3": "inputs of rank 3",
+    "large": "more than 65,536 multiplications per operand",
+    **{dtype: dtype for dtype in DTYPES},
+    "cpu": "the CPU",
+    "cuda": "CUDA devices",
+}
+
+CONVENTIONS = {
+    "causal": ("upper_left", "lower_right"),
+    "empty_row": ("zeros", "nan", "mean"),
+    "bool_mask": ("may_attend", "may_not"),
+}
+"""What may be declared; the first of each is the contract's own. empty_row may be given per kind of mask."""
+
+MASK_KINDS = ("bool_mask", "float_mask", "causal", "no_keys")
+
+PARAMETERS = {
+    "attn_mask": ("bool_mask", "float_mask", "mask_gradient"),
+    "dropout_p": ("dropout",),
+    "is_causal": ("causal",),
+    "scale": ("scale",),
+    "enable_gqa": ("gqa",),
+}
+
+
+def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+    """The features that these calls need, read off the calls themselves."""
+    return frozenset().union(*(_needs(call) for call in calls))
+
+
+def _needs(call: Call) -> frozenset[str]:
+    query, key, value = (call.tensors[name] for name in ("query", "key", "value"))
+    mask = call.tensors.get("attn_mask")
+    needed = {str(query.dtype).removeprefix("torch.")}
+    if mask is not None:
+        needed.add("bool_mask" if mask.dtype.is_floating_point is False else "float_mask")
+    for option, feature in (("is_causal", "causal"), ("scale", "scale"), ("enable_gqa", "gqa"), ("dropout_p", "dropout")):
+        if option in call.options:
+            needed.add(feature)
+    if call.gradient_of:
+        needed.add("gradient")
+    if "attn_mask" in call.gradient_of:
+        needed.add("mask_gradient")
+    if _has_empty_row(mask):
+        needed.add("empty_row")
+    if 0 in query.shape or 0 in key.shape:
+        needed.add("no_keys")
+    if value.shape[-1] != query.shape[-1]:
+        needed.add("value_width")
+    if query.dim() < 4:
+        needed.add(f"rank{query.dim()}")
+    if query.numel() * key.shape[-2] + query.numel() // query.shape[-1] * key.shape[-2] * value.shape[-1] > LARGE:
+        needed.add("large")
+    return frozenset(needed)
+
+
+def _has_empty_row(mask: Tensor | None) -> bool:
+    if mask is None or mask.numel() == 0:
+        return False
+    allowed = mask != float("-inf") if mask.dtype.is_floating_point else mask
+    return bool((~allowed.any(-1)).any())
+
+
+def adapt(call: Call, conventions: Conventions) -> Call:
+    """The same question in the words of a declared convention: a mask that says who may not attend is inverted."""
+    mask = call.tensors.get("attn_mask")
+    if conventions.get("bool_mask") != "may_not" or mask is None or mask.dtype.is_floating_point:
+        return call
+    inverted = mask.clone().logical_not_() if mask.is_contiguous() else ~mask
+    return replace(call, tensors={**call.tensors, "attn_mask": inverted})
+
+
+def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
+    """Why a question has no defined answer under these conventions, or empty."""
+    rule = conventions.get("empty_row", "zeros")
+    undefined = rule == "nan" or (not isinstance(rule, str) and "nan" in rule.values())
+    if undefined and {"empty_row", "gradient"} <= needed:
+        return "its convention answers NaN in empty rows, which leaves the gradients undefined"
+    return ""
+
+
+def cases() -> Sequence[Case]:
+    from suite.contracts.attention import cases
+
+    return cases.cases()
+
+
+def deviations() -> Sequence[Deviation]:
+    from suite.contracts.attention import deviations
+
+    return deviations.deviations()
+
+
+CONTRACT = Contract(
+    name="attention",
+    features=FEATURES,
+    conventions=CONVENTIONS,
+    parameter_features=PARAMETERS,
+    cases=cases,
+    deviations=deviations,
+    needs=needs,
+    adapt=adapt,
+    unanswerable=unanswerable,
+    findings=Path(__file__).with_name("findings.toml"),
+)

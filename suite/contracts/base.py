@@ -1,0 +1,140 @@
+"""What a contract is: cases that ask calls, an oracle that knows the truth, deviations that name mistakes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from suite.records import DTYPES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Conventions = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a function, as data: tensors with their layout, options, and what is wanted of it.
+
+    Tensors named in `positional` are passed by position in that order, all others and the options by keyword.
+    """
+
+    tensors: Mapping[str, Tensor]
+    options: Mapping[str, float | bool] = field(default_factory=dict)
+    positional: tuple[str, ...] = ("query", "key", "value")
+    gradient_of: tuple[str, ...] = ()
+    output_gradient: Tensor | None = None
+    seed: int | None = None
+    grad_mode: bool = True
+    own_thread: bool = False
+    same_storage: bool = False
+    """Write these numbers into the tensors of the call before: other contents behind the same pointers."""
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The parameters that a function needs to take this call."""
+        return frozenset(self.tensors) - frozenset(self.positional) | frozenset(self.options)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back from one call. Tensors are on the CPU, snapshots taken before anything else ran."""
+
+    output: Tensor | None = None
+    kind: str = "Tensor"
+    """The type of what was returned, in words, when it is no tensor."""
+    device: str = "cpu"
+    gradients: Mapping[str, Tensor | None] = field(default_factory=dict)
+    raised: str = ""
+    """`ValueError: what it said`, or empty."""
+    declined: str = ""
+    """The reason given with NotImplementedError, or empty."""
+    changed: tuple[str, ...] = ()
+    """Inputs whose bits differ after the call."""
+    aliased: tuple[str, ...] = ()
+    """Inputs whose storage the output shares."""
+    overwritten: bool = False
+    """A later call of the same question changed this output."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement on the replies to one question."""
+
+    status: str
+    detail: str = ""
+    error_ratio: float | None = None
+    output_wrong: bool = False
+    """Whether the complaint is about numbers, which a deviation may reproduce."""
+
+
+class Case(ABC):
+    """One question, as data: a name, why it exists, and only what is unusual about it.
+
+    The name is `family/what`. Subclasses say how to ask (`calls`), what is true (`truth`, computed before any
+    implementation sees the inputs) and how replies are judged (`verdict`).
+    """
+
+    name: str
+    why: str
+    dtypes: tuple[str, ...] = DTYPES
+    in_worker: ClassVar[bool] = False
+    """Asked in a process of its own, whatever the implementation: its calls may take the process down."""
+
+    @property
+    def family(self) -> str:
+        return self.name.split("/")[0]
+
+    @abstractmethod
+    def calls(self, dtype: str) -> tuple[Call, ...]:
+        """The calls to make, in order, in one process."""
+
+    @abstractmethod
+    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Any:
+        """What is true, computed from the calls alone."""
+
+    @abstractmethod
+    def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Verdict:
+        """Hold the replies against the truth."""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """An implementation with exactly one named mistake."""
+
+    name: str
+    says: str
+    """The mistake in words, as a diagnosis quotes it: "the scores are not divided by √e"."""
+    function: Callable[..., Any]
+    dtypes: tuple[str, ...] = ("float32",)
+    """Where the audit asks it; more than one only for a mistake that depends on the dtype."""
+    source: str = ""
+    """Where it happened: a project's issue, an erratum, a paper."""
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A kind of implementation: its words, its cases and its deviations. Lists are made when asked for."""
+
+    name: str
+    features: Mapping[str, str]
+    """What a case may need, and each in words."""
+    conventions: Mapping[str, tuple[str, ...]]
+    """Where libraries honestly differ, and what may be declared there; the first is the contract's own."""
+    parameter_features: Mapping[str, tuple[str, ...]]
+    """The features that a function declines by not taking a parameter."""
+    cases: Callable[[], Sequence[Case]]
+    deviations: Callable[[], Sequence[Deviation]]
+    needs: Callable[[tuple[Call, ...]], frozenset[str]]
+    """The features that these calls need, read off the calls themselves."""
+    adapt: Callable[[Call, Conventions], Call]
+    """The same question in the words of a declared convention."""
+    unanswerable: Callable[[Case, frozenset[str], Conventions], str]
+    """Why a question has no defined answer under these conventions, or empty."""
+    findings: Path
+    """The file of what shipping libraries really get wrong."""

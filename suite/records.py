@@ -1,0 +1,100 @@
+"""The records that flow through the suite: frozen, one per arrow of the data flow, free of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STATUSES = ("passed", "wrong", "raised", "died", "hung", "declined", "missing")
+FAILURES = ("wrong", "raised", "died", "hung")
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+
+EVERY_CASE = "*"
+"""The case of a row that speaks of all cases at once: a missing library, an import that raised."""
+
+
+class UsageError(Exception):
+    """A request that cannot be carried out: one line that says what came and what exists. Exit status 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one implementation on one case in one dtype.
+
+    `error_ratio` is the largest error in units of the oracle's bound; `seconds` is the time of the answer. `known` names
+    the finding that records this failure, or is empty.
+    """
+
+    implementation: str
+    contract: str
+    case: str
+    dtype: str
+    device: str
+    status: str
+    detail: str = ""
+    error_ratio: float | None = None
+    seconds: float | None = None
+    known: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What a resumed run looks up to see whether this was asked already."""
+        return (self.implementation, self.case, self.dtype, self.device)
+
+    @property
+    def fails(self) -> bool:
+        """Whether this outcome alone makes a check fail: a failure that no finding records."""
+        return self.status in FAILURES and not self.known
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What machine this is. `name` is also its folder in results/."""
+
+    name: str
+    processor: str
+    cores: int
+    threads: int
+    memory_bytes: int
+    system: str
+    accelerators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the suite: where, when, of what. Rows carry its `id`.
+
+    `sources` maps each implementation to the hash of its file, `suite` is the hash of the suite's own sources, `asked`
+    is the request in words: a run resumes only what was asked alike, with the same sources, versions and machine.
+    """
+
+    id: str
+    started: str
+    machine: Machine
+    versions: Mapping[str, str]
+    commit: str
+    sources: Mapping[str, str]
+    suite: str
+    finished: str = ""
+    format: int = 1
+    asked: str = ""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One numeric example of a source document: what it prints, what the oracle computes, and who reproduces it.
+
+    `statuses` maps each implementation that was asked to one status. `printed` is empty where the document shows a
+    picture or states a fact; `note` says what is wrong with the document itself, where something is.
+    """
+
+    id: str
+    document: str
+    section: str
+    quantity: str
+    printed: str = ""
+    computed: str = ""
+    statuses: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
