@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from suite.checking import check as check
+    from suite.records import Outcome as Outcome
+    from suite.records import UsageError as UsageError
     from suite.registry import implementation as implementation
+    from suite.results import load as load_results
 
-__all__ = ["implementation"]
+__all__ = ["Outcome", "UsageError", "check", "implementation", "load_results"]
 
-_HOMES = {"implementation": "suite.registry"}
+_HOMES = {
+    "Outcome": ("suite.records", "Outcome"),
+    "UsageError": ("suite.records", "UsageError"),
+    "check": ("suite.checking", "check"),
+    "implementation": ("suite.registry", "implementation"),
+    "load_results": ("suite.results", "load"),
+}
 
 
 def __getattr__(name: str) -> object:
@@ -17,4 +27,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'suite' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    module, attribute = _HOMES[name]
+    found = getattr(import_module(module), attribute)
+    globals()[name] = found
+    return found

@@ -102,6 +102,14 @@ class Case(ABC):
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Verdict:
         """Hold the replies against the truth."""
 
+    def counts(self, truth: Any) -> bool:
+        """Whether catching a deviation here counts: not where bounds had to be so loose that luck decides."""
+        return True
+
+    def alike(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Any) -> bool:
+        """Whether two sets of replies are equal within the bounds, for diagnosis; False where that makes no sense."""
+        return False
+
 
 @dataclass(frozen=True)
 class Deviation:

@@ -106,6 +106,15 @@ class Case(base.Case):
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Judged) -> Verdict:
         return hold(calls[0], replies[0], truth)
 
+    def counts(self, truth: Judged) -> bool:
+        return not truth.truth.loose
+
+    def alike(
+        self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Judged
+    ) -> bool:
+        pretended = pretend(calls[0], theirs[0], truth)
+        return pretended is not None and hold(calls[0], replies[0], pretended).status == "passed"
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -115,14 +124,17 @@ class Judged:
     rows: Array | None = None
 
 
-def judged(call: Call, conventions: Conventions, kept: Array | None = None, all_rows: bool = False) -> Judged:
-    """Ask the oracle, on sampled query rows where the call is large."""
+def judged(
+    call: Call, conventions: Conventions, kept: Array | None = None, all_rows: bool = False, weights: bool = False
+) -> Judged:
+    """Ask the oracle, on sampled query rows where the call is large. Its weights are kept only on request."""
     dtype = str(call.tensors["query"].dtype).removeprefix("torch.")
     asked = as_asked(call, conventions, kept)
     rows = None if all_rows or call.gradient_of else sampled_rows(asked, dtype)
     if rows is not None:
         asked = on_rows(asked, rows)
-    return Judged(oracle.attention(asked, oracle.PRECISIONS[dtype], oracle.widest(dtype)), rows)
+    truth = oracle.attention(asked, oracle.PRECISIONS[dtype], oracle.widest(dtype))
+    return Judged(truth if weights else replace(truth, weights=np.empty(0)), rows)
 
 
 def as_asked(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Asked:
@@ -209,6 +221,28 @@ def hold(call: Call, reply: Reply, truth: Judged, name: str = "output") -> Verdi
         assert gradient is not None
         pairs.append((f"gradient of {of}", compare.numbers(gradient), bounded, ACCEPT_GRADIENT))
     return closest(pairs)
+
+
+def pretend(call: Call, reply: Reply, truth: Judged) -> Judged | None:
+    """The truth if this reply were right, its bounds widened by what both computations may have lost."""
+    if malformed(call, reply) or reply.output is None:
+        return None
+    unit = oracle.PRECISIONS[str(reply.output.dtype)[6:]].unit
+
+    def bounded(tensor: Tensor, due: oracle.Bounded) -> oracle.Bounded:
+        values = compare.numbers(tensor)
+        if truth.rows is not None and tensor is reply.output:
+            values = values[..., truth.rows, :]
+        values = values.reshape(due.value.shape)
+        return oracle.Bounded(values, np.nan_to_num(due.bound) + 8 * unit * np.nan_to_num(abs(values)))
+
+    gradients = {
+        name: bounded(gradient, truth.truth.gradients[name])
+        for name, gradient in reply.gradients.items()
+        if gradient is not None
+    }
+    output = bounded(reply.output, truth.truth.output)
+    return Judged(replace(truth.truth, output=output, gradients=gradients), truth.rows)
 
 
 def closest(pairs: list[tuple[str, Array, oracle.Bounded, float]]) -> Verdict:

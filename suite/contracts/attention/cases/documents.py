@@ -11,7 +11,7 @@ import torch
 
 from suite import compare, documents
 from suite.contracts import base
-from suite.contracts.attention.cases.case import ACCEPT_OUTPUT, Judged, hold, judged
+from suite.contracts.attention.cases.case import ACCEPT_OUTPUT, Judged, hold, judged, pretend
 from suite.contracts.attention.cases.draws import generator
 from suite.contracts.base import Call, Conventions, Reply, Verdict
 
@@ -61,7 +61,13 @@ class Printed(base.Case):
         return (Call(tensors, options(self.example)),)
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Judged:
-        return judged(calls[0], conventions)
+        return judged(calls[0], conventions, weights=True)
+
+    def alike(
+        self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Judged
+    ) -> bool:
+        pretended = pretend(calls[0], theirs[0], truth)
+        return pretended is not None and hold(calls[0], replies[0], pretended).status == "passed"
 
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Judged) -> Verdict:
         verdict = hold(calls[0], replies[0], truth)

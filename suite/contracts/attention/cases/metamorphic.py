@@ -39,7 +39,7 @@ class Relation(base.Case):
         return tuple(self._related(dtype)[0])
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> list[Truth]:
-        return [judged(call, conventions, all_rows=True).truth for call in calls]
+        return [judged(call, conventions, all_rows=True, weights=True).truth for call in calls]
 
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: list[Truth]) -> Verdict:
         for call, reply in zip(calls, replies, strict=True):

@@ -1,0 +1,98 @@
+"""The command line, its subcommands in workflow order."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suite.records import UsageError
+
+app = typer.Typer(
+    name="attnsuite",
+    help="A conformance and benchmark suite for attention.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Targets = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TARGET]...", help="attention/chunked, chunked, a file.py, file.py:function, or package.module:function; all by default"),
+]  # fmt: skip
+ContractName = Annotated[str | None, typer.Option("--contract", metavar="C", help="the contract to check against")]
+CasePatterns = Annotated[
+    list[str] | None, typer.Option("--case", metavar="PATTERN", help="only cases of this name, family or shell pattern")
+]
+Dtypes = Annotated[list[str] | None, typer.Option("--dtype", metavar="D", help="only this dtype; may be repeated")]
+Device = Annotated[str, typer.Option("--device", metavar="D", help="cpu, cuda or cuda:N")]
+Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="write a JSON row per outcome; - is standard output")]
+Isolate = Annotated[bool, typer.Option("--isolate", help="answer in a process of its own, shipped implementations too")]
+Folder = Annotated[Path, typer.Option("--results", metavar="DIR", help="the folder of results")]
+
+
+@app.command("list")
+def list_(targets: Targets = None, contract: ContractName = None) -> None:
+    """Implementations and contracts, what each supports, missing ones with reason."""
+    from suite.commands import listing
+
+    listing.show(targets or [], contract)
+
+
+@app.command()
+def check(
+    targets: Targets = None,
+    contract: ContractName = None,
+    case: CasePatterns = None,
+    dtype: Dtypes = None,
+    device: Device = "cpu",
+    json: Json = None,
+    isolate: Isolate = False,
+) -> None:
+    """Is it right? Every case in every dtype; the mistake that a wrong answer makes is named."""
+    from suite.commands import checking
+
+    raise typer.Exit(checking.check(targets or [], contract, case or [], dtype or [], device, json, isolate))
+
+
+@app.command()
+def audit(results: Folder = Path("results"), jobs: Annotated[int | None, typer.Option(help="processes")] = None) -> None:
+    """The suite against itself: every deviation caught, every family needed, no correct stranger accused."""
+    from suite.commands import auditing
+
+    raise typer.Exit(auditing.audit(results, jobs))
+
+
+@app.command()
+def report(results: Folder = Path("results")) -> None:
+    """results/ → tables."""
+    from suite.commands import reporting
+
+    reporting.report(results)
+
+
+@app.command()
+def run(targets: Targets = None, device: Device = "cpu", results: Folder = Path("results"), isolate: Isolate = False) -> None:
+    """The main job: check everything, write and resume results/, make the tables."""
+    from suite.commands import running
+
+    raise typer.Exit(running.run(targets or [], device, results, isolate))
+
+
+def main() -> None:
+    """Run the command line; a request that cannot be carried out is one line and exit status 2."""
+    try:
+        app()
+    except UsageError as error:
+        print(f"attnsuite: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("attnsuite: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""From targets to outcomes: what `attnsuite check`, `suite.check` and the pytest plugin have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+import torch
+
+from suite import findings, machine, registry
+from suite.contracts import contract as contract_named
+from suite.contracts.base import Case, Contract
+from suite.records import DTYPES, EVERY_CASE, Outcome, UsageError
+from suite.registry import Broken, Declaration, Loaded, Missing
+from suite.runner import Check, Questions, Subject
+from suite.worker import Died, Hung, Ready, Worker, ask
+
+TIME_LIMIT = 60.0
+"""Seconds that one question may take in a process of its own."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to ask: which cases in which dtypes on which device, and whether always in processes of their own."""
+
+    cases: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    device: str = "cpu"
+    isolate: bool = False
+    time_limit: float = TIME_LIMIT
+
+    def __post_init__(self) -> None:
+        if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
+            raise UsageError(f"unknown dtype {unknown[0]!r}; there are: {', '.join(DTYPES)}")
+        check_device(self.device)
+
+    def asked(self, contract: Contract) -> list[tuple[Case, str]]:
+        """The questions that the patterns choose, in the order of the cases. UsageError when they choose none."""
+        cases = contract.cases()
+        for pattern in self.cases:
+            if not any(matches(case.name, pattern) for case in cases):
+                families = ", ".join(dict.fromkeys(case.family for case in cases))
+                raise UsageError(f"no case of {contract.name} matches {pattern!r}; families are: {families}")
+        chosen = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
+        asked = [(case, dtype) for case in chosen for dtype in DTYPES if dtype in case.dtypes and self._wants(dtype)]
+        if not asked:
+            raise UsageError(f"the cases {', '.join(self.cases)} are not asked in {', '.join(self.dtypes)}")
+        return asked
+
+    def _wants(self, dtype: str) -> bool:
+        return not self.dtypes or dtype in self.dtypes
+
+
+def matches(name: str, pattern: str) -> bool:
+    """A pattern is a case's name, a shell glob, or the start of names up to a slash: `dropout`, `dropout/*`."""
+    return fnmatchcase(name, pattern) or name.startswith(pattern.rstrip("/") + "/")
+
+
+def check_device(device: str) -> None:
+    """UsageError when this machine has no such device."""
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N") from None
+    if kind not in ("cpu", "cuda"):
+        raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N")
+    if kind == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if count == 0:
+            raise UsageError(f"{device} was asked for, but torch {torch.__version__} sees no CUDA device here; cpu exists")
+        if (torch.device(device).index or 0) >= count:
+            raise UsageError(f"{device} was asked for, but there are only {count} CUDA devices, numbered from 0")
+
+
+@dataclass
+class Session:
+    """The check of several implementations, which share the questions and their truths."""
+
+    request: Request
+    several: bool = True
+    """Whether questions are kept, because more than one implementation will be asked."""
+    _questions: dict[str, Questions] = field(default_factory=dict)
+    _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.request.device == "cpu":
+            torch.set_num_threads(1)  # small calls take far longer on several threads than on one
+
+    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
+        """Check one implementation, leaving out what `earlier` outcomes say already."""
+        declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
+        contract = contract_named(declaration.contract)
+        asked = self.request.asked(contract)
+        with ExitStack() as stack:
+            subject = self._subject(implementation, contract, stack, apart=any(case.in_worker for case, _ in asked))
+            if isinstance(subject, Outcome):
+                yield subject
+            else:
+                yield from Check(subject, self.questions(contract), asked, self.findings(contract), earlier).run()
+
+    def questions(self, contract: Contract) -> Questions:
+        return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))
+
+    def findings(self, contract: Contract) -> list[findings.Finding]:
+        return self._findings.setdefault(contract.name, findings.load(contract.findings, machine.versions()))
+
+    def _subject(
+        self, implementation: Declaration | Loaded, contract: Contract, stack: ExitStack, apart: bool
+    ) -> Subject | Outcome:
+        """The implementation as something to ask, or the one outcome that says why it cannot be asked."""
+        device, declaration = self.request.device, implementation
+        function: Callable[..., Any] | None = None
+        if isinstance(implementation, Loaded):
+            declaration, function = implementation.declaration, implementation.function
+        elif not self.request.isolate and is_shipped(implementation):
+            loaded = registry.load(implementation)
+            if not isinstance(loaded, Loaded):
+                return unaskable(loaded, device, implementation)
+            declaration, function = loaded.declaration, loaded.function
+        elif missing := registry.absent(implementation):
+            return unaskable(missing, device, implementation)
+        assert isinstance(declaration, Declaration)
+        in_process = None if function is None else partial(ask, function, device=device)
+        in_worker = in_process
+        if declaration.module or declaration.file:
+            worker = stack.enter_context(Worker(declaration, device=device, time_limit=self.request.time_limit))
+            if apart or in_process is None:
+                worker.start()  # it imports while the first questions are answered here
+            if in_process is None:
+                state = worker.ready()
+                if not isinstance(state, Ready):
+                    return unaskable(state, device, declaration)
+                declaration = state.declaration
+            in_worker = worker.ask
+        return Subject(
+            declaration.full_name,
+            contract,
+            ask=told(in_process or in_worker),
+            ask_apart=told(in_worker),
+            parameters=None if declaration.parameters is None else frozenset(declaration.parameters),
+            lacks=declaration.lacks,
+            conventions=declaration.conventions,
+            device=device,
+        )
+
+
+def is_shipped(declaration: Declaration) -> bool:
+    """Whether it comes with attnsuite, and so may answer in this process."""
+    return declaration.module.startswith("implementations.")
+
+
+def unaskable(problem: Missing | Broken | Died | Hung, device: str, declaration: Declaration) -> Outcome:
+    """The one row of an implementation that cannot be asked."""
+    status, detail = str(problem).split(":")[0], str(problem)
+    if isinstance(problem, Missing | Broken):
+        status, detail = "missing" if isinstance(problem, Missing) else "raised", problem.reason
+    return Outcome(declaration.full_name, declaration.contract, EVERY_CASE, EVERY_CASE, device, status, detail)
+
+
+def told(ask: Callable[..., Any] | None) -> Callable[..., Any]:
+    """An asker whose failures are words: `died: SIGSEGV`, `hung: no answer within 60 s`."""
+    assert ask is not None
+
+    def answer(calls: Sequence[Any]) -> Any:
+        given = ask(calls)
+        if isinstance(given, Missing | Broken):
+            return f"raised: {given.reason}"
+        return given if isinstance(given, tuple) else str(given)
+
+    return answer
+
+
+def check(
+    function: Callable[..., Any],
+    contract: str = "attention",
+    dtypes: Sequence[str] | None = None,
+    device: str = "cpu",
+    *,
+    cases: Sequence[str] = (),
+) -> list[Outcome]:
+    """Check a function against a contract and return an Outcome for each case and dtype.
+
+    The function is called in this process; bad input is asked in a process of its own where the function can be imported
+    there. `dtypes` default to all four, `cases` (names or patterns) to all. Raises UsageError for an unknown contract,
+    dtype, device or case.
+    """
+    if not callable(function):
+        raise UsageError(f"suite.check takes a function, not {type(function).__name__}")
+    request = Request(tuple(cases), tuple(dtypes or ()), device)
+    contract_named(contract)
+    return list(Session(request, several=False).run(registry.from_function(function, contract)))

@@ -1,0 +1,1 @@
+"""What each subcommand does, a module each, imported only when it is asked for."""

@@ -1,0 +1,115 @@
+"""`attnsuite check`: outcomes to the terminal and, if asked, to a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO
+
+from suite import registry
+from suite.commands.progress import Steps
+from suite.records import Outcome, UsageError
+from suite.report import summary_lines
+
+KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
+"""The keys of a row written with --json."""
+
+
+def check(
+    targets: Sequence[str],
+    contract: str | None,
+    cases: Sequence[str],
+    dtypes: Sequence[str],
+    device: str,
+    json_file: str | None,
+    isolate: bool,
+) -> int:
+    """Check the targets and return the exit status: 1 when anything failed, 2 when a named target is missing."""
+    declarations = registry.find(targets, contract)
+    single_threaded()
+    from suite.checking import Request, Session
+    from suite.contracts import contract as contract_named
+
+    request = Request(tuple(cases), tuple(dtypes), device, isolate)
+    totals = {name: len(request.asked(contract_named(name))) for name in {d.contract for d in declarations}}
+    session = Session(request, several=len(declarations) > 1)
+    outcomes: list[Outcome] = []
+    with ExitStack() as stack:
+        rows = stack.enter_context(JsonRows(json_file))
+        steps = stack.enter_context(Steps(sum(totals[d.contract] for d in declarations)))
+        for declaration in declarations:
+            steps.heading(declaration.full_name)
+            found = []
+            for outcome in session.run(declaration):
+                rows.write(outcome)
+                found.append(outcome)
+                steps.step()
+            for line in summary_lines(found):
+                steps.line(line)
+            outcomes += found
+    named = targets and len(declarations) == 1
+    if named and outcomes[0].status == "missing":
+        raise UsageError(f"{outcomes[0].implementation} is missing: {outcomes[0].detail}")
+    return status(outcomes, alone=bool(named))
+
+
+def status(outcomes: Sequence[Outcome], alone: bool = False) -> int:
+    """1 when anything fails; also when a lone implementation declined everything it was asked."""
+    if any(outcome.fails for outcome in outcomes):
+        return 1
+    if alone and outcomes and all(outcome.status == "declined" for outcome in outcomes):
+        print(f"{outcomes[0].implementation} declined all that was asked", file=sys.stderr)
+        return 1
+    return 0
+
+
+def single_threaded() -> None:
+    """Before numpy and torch are loaded: many small calls take far longer on several threads than on one."""
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+
+def row(outcome: Outcome) -> dict[str, object]:
+    """An outcome with the fixed keys; what is said of all cases has the case and dtype `*`."""
+    detail = f"known as {outcome.known}: {outcome.detail}" if outcome.known else outcome.detail
+    values = {key: getattr(outcome, key) for key in KEYS}
+    ratio = outcome.error_ratio
+    return {**values, "detail": detail, "error_ratio": str(ratio) if ratio == float("inf") else ratio}
+
+
+class JsonRows:
+    """Rows as JSON lines, flushed one by one, so that what was asked is on disk whatever happens next."""
+
+    def __init__(self, target: str | None) -> None:
+        self.target = target
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> JsonRows:
+        if self.target == "-":
+            self._file = sys.stdout
+        elif self.target is not None:
+            try:
+                self._file = Path(self.target).open("w", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
+            except OSError as error:
+                raise UsageError(f"{self.target} cannot be written: {error.strerror}") from None
+        return self
+
+    def write(self, outcome: Outcome) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(json.dumps(row(outcome), ensure_ascii=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise UsageError(f"{self.target} cannot be written: {error.strerror}; the rows before stay") from None
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None and self._file is not sys.stdout:
+            with suppress(OSError):
+                self._file.close()
+
+

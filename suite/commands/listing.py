@@ -1,0 +1,45 @@
+"""`attnsuite list`: what is registered, read from sources without importing any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suite import registry
+from suite.contracts import contract as contract_named
+from suite.registry import Declaration
+
+
+def show(targets: Sequence[str], contract: str | None) -> None:
+    """Print the contracts, then each implementation with what it lacks and the conventions it declares."""
+    declarations = registry.find(targets, contract)
+    for name in dict.fromkeys(declaration.contract for declaration in declarations):
+        members = [declaration for declaration in declarations if declaration.contract == name]
+        print(f"{name}: {len(members)} implementations")
+        width = max(len(declaration.full_name) for declaration in members)
+        for declaration in members:
+            print(f"  {declaration.full_name:{width}}  {_said(declaration)}")
+            for line in _lines(declaration):
+                print(f"  {'':{width}}  {line}")
+
+
+def _said(declaration: Declaration) -> str:
+    if declaration.broken:
+        return f"broken: {declaration.broken}"
+    if missing := registry.absent(declaration):
+        return f"missing: {missing.reason}"
+    return declaration.summary
+
+
+def _lines(declaration: Declaration) -> list[str]:
+    parameters = contract_named(declaration.contract).parameter_features
+    untaken = [] if declaration.parameters is None else [p for p in parameters if p not in declaration.parameters]
+    lines = [f"takes no {parameter}: no {', no '.join(parameters[parameter])}" for parameter in untaken]
+    lines += [f"lacks {feature}: {reason}" for feature, reason in declaration.lacks.items()]
+    lines += [f"{point} is {_chosen(chosen)}" for point, chosen in declaration.conventions.items()]
+    return lines
+
+
+def _chosen(chosen: object) -> str:
+    if isinstance(chosen, dict):
+        return ", ".join(f"{value} for {kind}" for kind, value in chosen.items())
+    return str(chosen)

@@ -1,0 +1,53 @@
+"""Which mistake is it? The deviation that reproduces a wrong answer names it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+from suite.contracts.base import Call, Case, Contract, Conventions, Deviation, Reply
+from suite.worker import ask
+
+THOROUGH = 12
+"""So many wrong answers are held against every deviation; later ones only against those that matched before."""
+SECONDS = 30.0
+"""Time that one implementation's diagnosis may take."""
+
+
+class Diagnostician:
+    """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them."""
+
+    def __init__(self, contract: Contract, conventions: Conventions) -> None:
+        self.contract, self.conventions = contract, conventions
+        self.matches: Counter[str] = Counter()
+        self.examined = 0
+        self.seconds = 0.0
+        self._deviations: list[Deviation] | None = None
+
+    def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> str:
+        """`equals "unscaled": the scores are not divided by √e`, or nothing when no deviation reproduces the answer."""
+        started = time.perf_counter()
+        if self.seconds > SECONDS:
+            return ""
+        if self._deviations is None:
+            self._deviations = list(self.contract.deviations())
+        thorough = self.examined < THOROUGH
+        candidates = [d for d in self._deviations if thorough or d.name in self.matches]
+        found = [d for d in candidates if self._reproduces(d, case, calls, replies, truth)]
+        self.examined += 1
+        self.matches.update(deviation.name for deviation in found)
+        self.seconds += time.perf_counter() - started
+        if not found:
+            return ""
+        most = max(self.matches[deviation.name] for deviation in found)
+        likeliest = [deviation for deviation in found if self.matches[deviation.name] == most]
+        return " or ".join(f'equals "{deviation.name}": {deviation.says}' for deviation in likeliest[:2])
+
+    def _reproduces(
+        self, deviation: Deviation, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any
+    ) -> bool:
+        theirs = ask(deviation.function, calls)
+        if any(reply.output is None for reply in theirs) or case.verdict(calls, theirs, truth).status == "passed":
+            return False
+        return case.alike(calls, replies, theirs, truth)
