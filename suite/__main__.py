@@ -29,7 +29,9 @@ CasePatterns = Annotated[
 ]
 Dtypes = Annotated[list[str] | None, typer.Option("--dtype", metavar="D", help="only this dtype; may be repeated")]
 Device = Annotated[str, typer.Option("--device", metavar="D", help="cpu, cuda or cuda:N")]
-Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="write a JSON row per outcome; - is standard output")]
+Json = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="write a JSON row per outcome; - is standard output")
+]
 Isolate = Annotated[bool, typer.Option("--isolate", help="answer in a process of its own, shipped implementations too")]
 Folder = Annotated[Path, typer.Option("--results", metavar="DIR", help="the folder of results")]
 
@@ -59,7 +61,9 @@ def check(
 
 
 @app.command()
-def audit(results: Folder = Path("results"), jobs: Annotated[int | None, typer.Option(help="processes")] = None) -> None:
+def audit(
+    results: Folder = Path("results"), jobs: Annotated[int | None, typer.Option(help="processes")] = None
+) -> None:
     """The suite against itself: every deviation caught, every family needed, no correct stranger accused."""
     from suite.commands import auditing
 
@@ -75,7 +79,9 @@ def report(results: Folder = Path("results")) -> None:
 
 
 @app.command()
-def run(targets: Targets = None, device: Device = "cpu", results: Folder = Path("results"), isolate: Isolate = False) -> None:
+def run(
+    targets: Targets = None, device: Device = "cpu", results: Folder = Path("results"), isolate: Isolate = False
+) -> None:
     """The main job: check everything, write and resume results/, make the tables."""
     from suite.commands import running
 

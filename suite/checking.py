@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -71,7 +71,9 @@ def check_device(device: str) -> None:
     if kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if count == 0:
-            raise UsageError(f"{device} was asked for, but torch {torch.__version__} sees no CUDA device here; cpu exists")
+            raise UsageError(
+                f"{device} was asked for, but torch {torch.__version__} sees no CUDA device here; cpu exists"
+            )
         if (torch.device(device).index or 0) >= count:
             raise UsageError(f"{device} was asked for, but there are only {count} CUDA devices, numbered from 0")
 
@@ -86,21 +88,27 @@ class Session:
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if self.request.device == "cpu":
-            torch.set_num_threads(1)  # small calls take far longer on several threads than on one
-
     def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
         """Check one implementation, leaving out what `earlier` outcomes say already."""
+        with ExitStack() as stack:
+            check = self.check(implementation, stack, earlier)
+            if isinstance(check, Outcome):
+                yield check
+            else:
+                stack.enter_context(one_thread(self.request.device))
+                yield from check.run()
+
+    def check(
+        self, implementation: Declaration | Loaded, stack: ExitStack, earlier: Sequence[Outcome] = ()
+    ) -> Check | Outcome:
+        """The check of one implementation, not yet run; its process ends with `stack`. Or why it cannot be asked."""
         declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
         contract = contract_named(declaration.contract)
         asked = self.request.asked(contract)
-        with ExitStack() as stack:
-            subject = self._subject(implementation, contract, stack, apart=any(case.in_worker for case, _ in asked))
-            if isinstance(subject, Outcome):
-                yield subject
-            else:
-                yield from Check(subject, self.questions(contract), asked, self.findings(contract), earlier).run()
+        subject = self._subject(implementation, contract, stack, apart=any(case.in_worker for case, _ in asked))
+        if isinstance(subject, Outcome):
+            return subject
+        return Check(subject, self.questions(contract), asked, self.findings(contract), earlier)
 
     def questions(self, contract: Contract) -> Questions:
         return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))
@@ -146,6 +154,18 @@ class Session:
             conventions=declaration.conventions,
             device=device,
         )
+
+
+@contextmanager
+def one_thread(device: str) -> Iterator[None]:
+    """On the CPU one thread: small calls take far longer on several, above all beside other work."""
+    before = torch.get_num_threads()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def is_shipped(declaration: Declaration) -> bool:

@@ -31,7 +31,9 @@ def error_ratio(actual: Array, expected: Array, bound: Array) -> float:
     return float(errors(actual, expected, bound).max(initial=0.0))
 
 
-def difference(actual: Array, expected: Array, bound: Array, *, name: str = "output", accept: float = 1.0) -> str | None:
+def difference(
+    actual: Array, expected: Array, bound: Array, *, name: str = "output", accept: float = 1.0
+) -> str | None:
     """Say where the two differ most, or return None when every error is within `accept` bounds.
 
     actual, expected and bound have equal shapes; expected may be wider than float64.

@@ -19,7 +19,7 @@ Ask = Callable[[Sequence[Call]], Answer]
 
 UNCHECKED = ("large",)
 """Declared gaps that are not rechecked: `large` speaks of time, and asking would spend it."""
-CORE = "declines the core (float32, no mask), which nobody may decline"
+CORE = "declines the core (float32, no mask), which nobody may"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,9 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
         return replace(blank, status="declined", detail=reason, seconds=seconds)
     device = subject.device.split(":")[0]
     if strayed := next((reply.device for reply in given if reply.output is not None and reply.device != device), ""):
-        return replace(blank, status="wrong", detail=f"the output is on {strayed}, should be on {device}", seconds=seconds)
+        return replace(
+            blank, status="wrong", detail=f"the output is on {strayed}, should be on {device}", seconds=seconds
+        )
     verdict = question.case.verdict(question.calls, given, question.truth)
     detail = verdict.detail
     if verdict.output_wrong and diagnostician is not None:
@@ -127,7 +129,9 @@ class Check:
     def outcome(self, case: Case, dtype: str) -> Outcome:
         """Ask one question, unless the implementation declines it beforehand."""
         question = self.questions.question(case, dtype, self.subject.conventions)
-        declined = Outcome(self.subject.name, self.subject.contract.name, case.name, dtype, self.subject.device, "declined")
+        declined = Outcome(
+            self.subject.name, self.subject.contract.name, case.name, dtype, self.subject.device, "declined"
+        )
         if reason := self._declines(question):
             if self._is_core(question) and self.device not in self.subject.lacks:
                 return replace(declined, status="wrong", detail=f"{CORE}: {reason}")
@@ -202,7 +206,9 @@ class Check:
             if self._lacking(self.questions.needs(case, dtype)) != [feature]:
                 continue
             question = self.questions.question(case, dtype, self.subject.conventions)
-            if self._untaken(question) or self.subject.contract.unanswerable(case, question.needs, self.subject.conventions):
+            if self._untaken(question) or self.subject.contract.unanswerable(
+                case, question.needs, self.subject.conventions
+            ):
                 continue
             outcome = judge(self.subject, question, answer(self.subject, question))
             if outcome.status != "passed":
@@ -215,7 +221,7 @@ class Check:
         return f"lacks {feature}: {self.subject.lacks[feature]}"
 
     def _is_core(self, question: Question) -> bool:
-        return question.needs == {"float32"} and not question.case.in_worker
+        return question.case.family == self.subject.contract.core and question.needs == {"float32"}
 
     def _about(self, case: str, detail: str) -> Outcome:
         """An outcome about the implementation as a whole."""

@@ -111,5 +111,3 @@ class JsonRows:
         if self._file is not None and self._file is not sys.stdout:
             with suppress(OSError):
                 self._file.close()
-
-

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from suite.records import DTYPES
+from suite.records import DTYPES, Example
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -126,6 +126,19 @@ class Deviation:
 
 
 @dataclass(frozen=True)
+class Stranger:
+    """A correct implementation in a foreign style."""
+
+    name: str
+    says: str
+    """The style in words."""
+    function: Callable[..., Any]
+    requires: tuple[str, ...] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    conventions: Conventions = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Contract:
     """A kind of implementation: its words, its cases and its deviations. Lists are made when asked for."""
 
@@ -146,3 +159,11 @@ class Contract:
     """Why a question has no defined answer under these conventions, or empty."""
     findings: Path
     """The file of what shipping libraries really get wrong."""
+    core: str
+    """The family whose float32 cases that need no feature nobody may decline."""
+    controls: Callable[[], Mapping[str, Callable[..., Any]]]
+    """The deviations' own computations without any mistake, by name: they must pass everything."""
+    strangers: Callable[[], Sequence[Stranger]]
+    """Correct implementations in foreign styles, which must never be accused."""
+    examples: Callable[[], Sequence[Example]]
+    """The documents' examples among the cases, printed beside what the oracle computes."""

@@ -29,13 +29,13 @@ width, h query heads, g key/value heads). Rank 2, 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from suite.contracts.base import Call, Case, Contract, Conventions, Deviation
-from suite.records import DTYPES
+from suite.contracts.base import Call, Case, Contract, Conventions, Deviation, Stranger
+from suite.records import DTYPES, Example
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,7 +92,12 @@ def _needs(call: Call) -> frozenset[str]:
     needed = {str(query.dtype).removeprefix("torch.")}
     if mask is not None:
         needed.add("bool_mask" if mask.dtype.is_floating_point is False else "float_mask")
-    for option, feature in (("is_causal", "causal"), ("scale", "scale"), ("enable_gqa", "gqa"), ("dropout_p", "dropout")):
+    for option, feature in (
+        ("is_causal", "causal"),
+        ("scale", "scale"),
+        ("enable_gqa", "gqa"),
+        ("dropout_p", "dropout"),
+    ):
         if option in call.options:
             needed.add(feature)
     if call.gradient_of:
@@ -149,6 +154,24 @@ def deviations() -> Sequence[Deviation]:
     return deviations.deviations()
 
 
+def controls() -> Mapping[str, Callable[..., Any]]:
+    from suite.contracts.attention import deviations
+
+    return deviations.controls()
+
+
+def strangers() -> Sequence[Stranger]:
+    from suite.contracts.attention import strangers
+
+    return strangers.strangers()
+
+
+def examples() -> Sequence[Example]:
+    from suite.contracts.attention.cases import documents
+
+    return documents.table()
+
+
 CONTRACT = Contract(
     name="attention",
     features=FEATURES,
@@ -160,4 +183,8 @@ CONTRACT = Contract(
     adapt=adapt,
     unanswerable=unanswerable,
     findings=Path(__file__).with_name("findings.toml"),
+    core="plain",
+    controls=controls,
+    strangers=strangers,
+    examples=examples,
 )

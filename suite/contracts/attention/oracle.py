@@ -21,7 +21,8 @@ class Precision:
     accumulator: float
     """Unit roundoff in which sums are expected to be made: float32 for half types."""
     tiny: float
-    """The smallest normal number; for half types, whose kernels store weights in them, the smallest subnormal."""
+    """What an underflow may cost: the smallest normal number, since subnormal ones may be flushed to zero. float16, whose
+    range is so small that flushing there would be a mistake, is computed in float32 and stored: its smallest subnormal."""
     half: bool
 
 
@@ -29,7 +30,7 @@ PRECISIONS = {
     "float64": Precision(2.0**-53, 2.0**-53, 2.0**-1022, half=False),
     "float32": Precision(2.0**-24, 2.0**-24, 2.0**-126, half=False),
     "float16": Precision(2.0**-11, 2.0**-24, 2.0**-24, half=True),
-    "bfloat16": Precision(2.0**-8, 2.0**-24, 2.0**-133, half=True),
+    "bfloat16": Precision(2.0**-8, 2.0**-24, 2.0**-126, half=True),
 }
 
 FIRST_ORDER = 0.25
@@ -169,7 +170,8 @@ class _Forward:
         self.loose = ((self.delta > FIRST_ORDER) & matters).any(axis=-1, keepdims=True)
         if self.loose.any():
             moved = np.where(self.loose, spread(self.allowed.astype(np.float64), value, output), moved)
-        underflow = eta * (spread(self.allowed.astype(np.float64), value, output) + 1)
+        # weights may underflow, and so may each product of weight and value where subnormal numbers are flushed
+        underflow = eta * (spread(self.allowed.astype(np.float64), value, output) + keys + 1)
         bound = moved + (2 * u + a * keys) * magnitude + u * abs(output) + underflow
         zeros = self.empty & (self.asked.empty_row != "mean")
         undefined = self.empty & (self.asked.empty_row == "nan")
@@ -214,9 +216,12 @@ def _gradients(steps: _Forward) -> dict[str, Bounded]:
     if "query" in asked.gradient_of:
         found["query"] = _rounded(query_gradient, of_query, u, eta)
     if "key" in asked.gradient_of:
-        found["key"] = _rounded(*(_grouped(x, steps.groups) for x in (key_gradient, of_key)), u, eta)
+        found["key"] = _rounded(_grouped(key_gradient, steps.groups), _grouped(of_key, steps.groups), u, eta)
     if "value" in asked.gradient_of:
-        found["value"] = _rounded(*(_grouped(x, steps.groups) for x in (value_gradient, of_value)), u, eta * max(gathered, 1))
+        underflow = eta * max(gathered, 1)
+        found["value"] = _rounded(
+            _grouped(value_gradient, steps.groups), _grouped(of_value, steps.groups), u, underflow
+        )
     if "attn_mask" in asked.gradient_of:
         assert asked.bias is not None
         count = d_scores.size / max(asked.bias.size, 1)
@@ -235,7 +240,8 @@ def spread(coefficients: Array, value: Array, output: Array) -> Array:
     value, output = value - centre, output - centre
     total = coefficients.sum(-1, keepdims=True)
     squares = coefficients @ value**2 - 2 * output * (coefficients @ value) + total * output**2
-    return np.sqrt(total * np.maximum(squares, 0))
+    bound: Array = np.sqrt(total * np.maximum(squares, 0))
+    return bound
 
 
 def _exp(array: Array) -> Array:

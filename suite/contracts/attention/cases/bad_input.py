@@ -56,7 +56,6 @@ def bad_input() -> list[base.Case]:
         BadInput("bad_input/more_values_than_keys", "7 keys beside 9 values", {"value": (2, 4, 9, 8)}),
         BadInput("bad_input/heads_do_not_divide", "4 query heads on 3 key heads", {"key": (2, 3, 7, 8), "value": (2, 3, 7, 8)}, {"enable_gqa": True}),
         BadInput("bad_input/more_key_heads", "4 query heads on 8 key heads", {"key": (2, 8, 7, 8), "value": (2, 8, 7, 8)}, {"enable_gqa": True}),
-        BadInput("bad_input/key_and_value_heads_differ", "2 key heads beside 4 value heads", {"key": (2, 2, 7, 8)}, {"enable_gqa": True}),
         BadInput("bad_input/mask_of_other_keys", "a mask for 6 of 7 keys", {"attn_mask": (5, 6)}),
         BadInput("bad_input/mask_of_more_keys", "a mask for 8 keys where there are 7", {"attn_mask": (5, 8)}),
         BadInput("bad_input/mask_of_other_queries", "a mask for 4 of 5 queries", {"attn_mask": (4, 7)}),

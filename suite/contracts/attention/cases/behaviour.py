@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from suite.contracts import base
-from suite.contracts.attention.cases.case import Case, Judged, hold, judged
+from suite.contracts.attention.cases.case import Case, Judged, hold, judged, same_answer
 from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.base import Call, Conventions, Reply, Verdict
 from suite.records import DTYPES
@@ -41,12 +41,19 @@ class Calls(base.Case):
         for number, (call, reply, due) in enumerate(zip(calls, replies, truth, strict=True), start=1):
             verdict = hold(call, reply, due)
             if verdict.status != "passed":
-                return replace(verdict, detail=f"call {number} of {len(calls)}: {verdict.detail}", output_wrong=False)
+                return replace(verdict, detail=f"call {number} of {len(calls)}: {verdict.detail}")
             largest = max(largest, verdict.error_ratio or 0.0)
         for first, second in self.equal:
             if not _same_bits(replies[first].output, replies[second].output):
-                return Verdict("wrong", f"calls {first + 1} and {second + 1} are alike but their answers differ", largest)
+                return Verdict(
+                    "wrong", f"calls {first + 1} and {second + 1} are alike but their answers differ", largest
+                )
         return Verdict("passed", "", largest)
+
+    def alike(
+        self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: list[Judged]
+    ) -> bool:
+        return all(map(same_answer, calls, replies, theirs, truth))
 
 
 def behaviour() -> list[base.Case]:

@@ -69,7 +69,9 @@ class Case(base.Case):
         random, precision = generator(self.name), getattr(torch, dtype)
         drawn = dict(zip(("query", "key", "value"), DRAWS[self.draw](random, self.sizes, dtype), strict=True))
         tensors = {name: torch.from_numpy(np.asarray(array)).to(precision) for name, array in drawn.items()}
-        upstream = torch.from_numpy(random.normal(size=(*tensors["query"].shape[:-1], tensors["value"].shape[-1])) + 0.25)
+        upstream = torch.from_numpy(
+            random.normal(size=(*tensors["query"].shape[:-1], tensors["value"].shape[-1])) + 0.25
+        )
         if self.mask is not None:
             tensors["attn_mask"] = self.mask.draw(random, self.sizes, precision)
         leading = (slice(None),) * 4 if self.rank == 4 else (0,) * (4 - self.rank)
@@ -112,8 +114,7 @@ class Case(base.Case):
     def alike(
         self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Judged
     ) -> bool:
-        pretended = pretend(calls[0], theirs[0], truth)
-        return pretended is not None and hold(calls[0], replies[0], pretended).status == "passed"
+        return same_answer(calls[0], replies[0], theirs[0], truth)
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,11 @@ def on_rows(asked: oracle.Asked, rows: Array) -> oracle.Asked:
         return array[..., rows, :] if has_rows and array is not None else array
 
     return replace(
-        asked, query=asked.query[..., rows, :], bias=some(asked.bias), allowed=some(asked.allowed), kept=some(asked.kept)
+        asked,
+        query=asked.query[..., rows, :],
+        bias=some(asked.bias),
+        allowed=some(asked.allowed),
+        kept=some(asked.kept),
     )
 
 
@@ -243,6 +248,12 @@ def pretend(call: Call, reply: Reply, truth: Judged) -> Judged | None:
     }
     output = bounded(reply.output, truth.truth.output)
     return Judged(replace(truth.truth, output=output, gradients=gradients), truth.rows)
+
+
+def same_answer(call: Call, reply: Reply, theirs: Reply, truth: Judged) -> bool:
+    """Whether two replies to one call are equal within the bounds."""
+    pretended = pretend(call, theirs, truth)
+    return pretended is not None and hold(call, reply, pretended).status == "passed"
 
 
 def closest(pairs: list[tuple[str, Array, oracle.Bounded, float]]) -> Verdict:

@@ -13,8 +13,22 @@ def plain() -> list[Case]:
         Case("plain/self_attention", "as many queries as keys", queries=9, keys=9),
         Case("plain/one_head", "a single head of a single item", batch=1, heads=1),
         Case("plain/many_items", "batch items and heads are not mixed up when their counts differ", batch=5, heads=3),
-        Case("plain/batch_equals_queries", "axes of equal size are not confused", batch=6, heads=6, queries=6, keys=6, width=6),
-        Case("plain/heads_equal_queries", "(b, s, h, e) read as (b, h, s, e) gives a right shape", heads=4, queries=4, keys=4),
+        Case(
+            "plain/batch_equals_queries",
+            "axes of equal size are not confused",
+            batch=6,
+            heads=6,
+            queries=6,
+            keys=6,
+            width=6,
+        ),
+        Case(
+            "plain/heads_equal_queries",
+            "(b, s, h, e) read as (b, h, s, e) gives a right shape",
+            heads=4,
+            queries=4,
+            keys=4,
+        ),
         Case("plain/repeated_queries", "equal queries have equal answers", draw="repeated_queries"),
         Case("plain/ordinary", "an ordinary layer: 4 heads of width 64", heads=4, queries=64, keys=64, width=64),
     ]
@@ -26,7 +40,9 @@ def scale() -> list[Case]:
         Case("scale/default_of_width_2", "1/√2 is far from 1/2", width=2),
         Case("scale/default_of_width_64", "1/√64 is 1/8", width=64),
         Case("scale/default_of_odd_width", "the width is 13, not padded to 16", width=13),
-        Case("scale/default_with_other_value_width", "the query's width counts, not the value's", width=4, value_width=16),
+        Case(
+            "scale/default_with_other_value_width", "the query's width counts, not the value's", width=4, value_width=16
+        ),
         Case("scale/one", "scale=1 leaves the products alone", scale=1.0),
         Case("scale/half", "an ordinary explicit scale", scale=0.5),
         Case("scale/small", "nearly uniform weights", scale=0.01),
@@ -34,6 +50,7 @@ def scale() -> list[Case]:
         Case("scale/zero", "scale 0 is not None: all weights are equal", scale=0.0),
         Case("scale/zero_masked", "scale 0: equal weights among the allowed keys", scale=0.0, mask=Mask()),
         Case("scale/negative", "a negative scale prefers the least similar key", scale=-0.4),
+        Case("scale/negative_large", "a large negative scale: the maximum is that of the scaled scores", scale=-40.0),
         Case("scale/negative_causal", "the maximum is taken after scaling", scale=-0.4, causal=True, queries=7),
         Case("scale/negative_float_mask", "the mask is added after scaling", scale=-0.7, mask=Mask("float")),
         Case("scale/with_float_mask", "the mask itself is not scaled", scale=0.25, mask=Mask("float")),
@@ -55,16 +72,48 @@ def bool_mask() -> list[Case]:
         Case("bool_mask/rank_2", "one mask for all items and heads", mask=Mask(axes="ls")),
         Case("bool_mask/rank_1", "one mask for all queries too", mask=Mask(axes="s")),
         Case("bool_mask/rank_3", "a mask per head, aligned from the right", batch=3, mask=Mask(axes="hls")),
+        Case("bool_mask/rank_3_as_many_items", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="hls")),
         Case("bool_mask/per_item", "broadcast over heads", batch=3, heads=4, mask=Mask(axes="b1ls")),
-        Case("bool_mask/per_item_as_many_heads", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="b1ls")),
+        Case(
+            "bool_mask/per_item_as_many_heads", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="b1ls")
+        ),
         Case("bool_mask/per_head", "broadcast over items", batch=3, heads=3, mask=Mask(axes="1hls")),
-        Case("bool_mask/per_row", "a row may be closed to no key or open to all", mask=Mask(axes="bhl1", pattern="everything")),
-        Case("bool_mask/padding", "lengths per item, the commonest mask", batch=4, mask=Mask(axes="b11s", pattern="padding")),
-        Case("bool_mask/rank_2_inputs", "masks for inputs without leading axes", rank=2, batch=1, heads=1, mask=Mask(axes="ls")),
-        Case("bool_mask/rank_3_inputs", "masks for inputs with one leading axis", rank=3, batch=1, heads=3, mask=Mask(axes="hls")),
+        Case(
+            "bool_mask/per_row",
+            "a row may be closed to no key or open to all",
+            mask=Mask(axes="bhl1", pattern="everything"),
+        ),
+        Case(
+            "bool_mask/padding",
+            "lengths per item, the commonest mask",
+            batch=4,
+            mask=Mask(axes="b11s", pattern="padding"),
+        ),
+        Case(
+            "bool_mask/rank_2_inputs",
+            "masks for inputs without leading axes",
+            rank=2,
+            batch=1,
+            heads=1,
+            mask=Mask(axes="ls"),
+        ),
+        Case(
+            "bool_mask/rank_3_inputs",
+            "masks for inputs with one leading axis",
+            rank=3,
+            batch=1,
+            heads=3,
+            mask=Mask(axes="hls"),
+        ),
         Case("bool_mask/grouped", "one mask per query head", heads=6, key_heads=2, mask=Mask()),
         Case("bool_mask/other_value_width", "mask and value width together", value_width=5, mask=Mask()),
-        Case("bool_mask/one_query", "decoding with a padded cache", queries=1, keys=33, mask=Mask(axes="b11s", pattern="padding")),
+        Case(
+            "bool_mask/one_query",
+            "decoding with a padded cache",
+            queries=1,
+            keys=33,
+            mask=Mask(axes="b11s", pattern="padding"),
+        ),
     ]
 
 
@@ -76,6 +125,7 @@ def float_mask() -> list[Case]:
         Case("float_mask/rank_2", "one bias for all items and heads", mask=Mask("float", axes="ls")),
         Case("float_mask/rank_1", "one bias for all queries too", mask=Mask("float", axes="s")),
         Case("float_mask/rank_3", "a bias per head, aligned from the right", batch=3, mask=Mask("float", axes="hls")),
+        Case("float_mask/rank_3_as_many_items", "as many heads", batch=3, heads=3, mask=Mask("float", axes="hls")),
         Case("float_mask/per_item", "broadcast over heads", batch=3, heads=3, mask=Mask("float", axes="b1ls")),
         Case("float_mask/per_head", "broadcast over items", batch=3, heads=3, mask=Mask("float", axes="1hls")),
         Case("float_mask/padding", "−inf beyond each length", batch=4, mask=Mask("float", "padding", "b11s")),
@@ -127,7 +177,9 @@ def empty_row() -> list[Case]:
         Case("empty_row/long_bool", "empty rows across several tiles", keys=300, mask=Mask(pattern="empty_rows")),
         Case("empty_row/long_float", "empty rows across several tiles", keys=300, mask=Mask("float", "empty_rows")),
         Case("empty_row/scale_zero", "0 · −inf must not arise", scale=0.0, mask=Mask("float", "empty_rows")),
-        Case("empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
+        Case(
+            "empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2, mask=Mask(pattern="empty_rows")
+        ),
     ]
 
 

@@ -113,6 +113,21 @@ def opposite_logits(random: Generator, sizes: Sizes, dtype: str) -> Triple:
 
 
 @draw
+def abysmal_logits(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Logits near −23,000 for every key, below any finite fill that half precision can hold."""
+    query, key, value = opposite_logits(random, sizes, dtype)
+    query[..., 0], key[..., 0] = 256.0, -256.0
+    return query, key, value
+
+
+@draw
+def uneven_sizes(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Large queries and small keys: a score computed as a difference of squares cancels away."""
+    query, key, value = peaked(random, sizes, dtype)
+    return query * 500, key / 500, value
+
+
+@draw
 def dominant_key(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     """One key takes nearly all weight; the others must not add up to anything."""
     query, key, value = peaked(random, sizes, dtype)

@@ -53,7 +53,9 @@ class Kept(base.Case):
         assert reply.output is not None
         kept = compare.numbers(reply.output) != 0
         if kept.all() or not kept.any():
-            return Verdict("wrong", f"dropout_p={call.options['dropout_p']} dropped {'nothing' if kept.all() else 'everything'}")
+            return Verdict(
+                "wrong", f"dropout_p={call.options['dropout_p']} dropped {'nothing' if kept.all() else 'everything'}"
+            )
         return hold(call, reply, judged(call, truth, kept=kept))
 
 
@@ -86,8 +88,8 @@ class Statistic(base.Case):
             if complaint := malformed(call, reply):
                 return complaint
         kept = [compare.numbers(reply.output) != 0 for reply in replies if reply.output is not None]
-        complaint = self.judge(calls, kept, truth)
-        return Verdict("wrong", complaint, output_wrong=True) if complaint else Verdict("passed")
+        said = self.judge(calls, kept, truth)
+        return Verdict("wrong", said, output_wrong=True) if said else Verdict("passed")
 
 
 def share(calls: tuple[Call, ...], kept: list[Array], p: float) -> str | None:
@@ -134,7 +136,11 @@ def successive_calls(calls: tuple[Call, ...], kept: list[Array], p: float) -> st
     """Without a new seed the next call draws anew."""
     agree = kept[0] == kept[1]
     low, high = binomial(agree.size, p * p + (1 - p) ** 2)
-    return None if low <= int(agree.sum()) <= high else f"two calls in a row agree in {int(agree.sum())} of {agree.size} places"
+    return (
+        None
+        if low <= int(agree.sum()) <= high
+        else f"two calls in a row agree in {int(agree.sum())} of {agree.size} places"
+    )
 
 
 def binomial(total: int, probability: float) -> tuple[int, int]:
@@ -176,7 +182,10 @@ def dropout() -> list[base.Case]:
         *(_many(f"dropout/share_{p}", "as many are kept as should be", share, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_columns_{p}", "independent within a column", columns_vary, p) for p in (0.1, 0.5)),
-        *(_many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p) for p in (0.1, 0.5)),
+        *(
+            _many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p)
+            for p in (0.1, 0.5)
+        ),
         Statistic("dropout/seeds", "torch.manual_seed governs the draw", seeds, seeds=(3, 3, 4)),
         Statistic("dropout/successive_calls", "the generator moves on", successive_calls, seeds=(3, None)),
     ]

@@ -32,6 +32,8 @@ def gradients() -> list[Case]:
         Case("gradients/rank_3", "with one leading axis", gradient_of=INPUTS, rank=3, batch=1, heads=3),
         Case("gradients/one_key", "softmax over one key passes nothing to the scores", gradient_of=INPUTS, keys=1),
         Case("gradients/one_query", "decoding", gradient_of=INPUTS, queries=1, keys=20),
+        Case("gradients/wide_values", "values wider than queries", gradient_of=INPUTS, width=4, value_width=12),
+        Case("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",), batch=1, heads=1, queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}, dtypes=("float32", "float16", "bfloat16")),
         Case("gradients/equal_logits", "equal weights", gradient_of=INPUTS, draw="equal_logits"),
         Case("gradients/dominant_key", "a saturated softmax", gradient_of=INPUTS, draw="dominant_key", keys=20, dtypes=("float64", "float32", "float16")),
         Case("gradients/offset_values", "a common offset of the values cancels", gradient_of=("query", "key"), draw="offset_values"),
@@ -59,6 +61,7 @@ def mask_gradient() -> list[Case]:
     return [
         Case("mask_gradient/full", "a bias for every score", gradient_of=WITH_MASK, mask=Mask("float", "everything")),
         Case("mask_gradient/with_hidden", "entries of −inf get none", gradient_of=WITH_MASK, mask=Mask("float")),
+        Case("mask_gradient/square", "rows are queries, columns are keys", gradient_of=WITH_MASK, queries=7, mask=Mask("float", axes="ls")),
         Case("mask_gradient/alone", "nothing but the mask requires one", gradient_of=("attn_mask",), mask=Mask("float")),
         Case("mask_gradient/alone_broadcast", "nothing but a broadcast mask", gradient_of=("attn_mask",), mask=Mask("float", axes="ls")),
         *(

@@ -25,7 +25,13 @@ def layout() -> list[Case]:
         for layout, words in STRANGE.items()
     ]
     masks = [
-        Case(f"layout/{kind}_mask_{layout}", f"{kind} mask: {words}", queries=6, mask=Mask(kind), layout={"attn_mask": layout})
+        Case(
+            f"layout/{kind}_mask_{layout}",
+            f"{kind} mask: {words}",
+            queries=6,
+            mask=Mask(kind),
+            layout={"attn_mask": layout},
+        )
         for kind in ("bool", "float")
         for layout, words in STRANGE.items()
     ]

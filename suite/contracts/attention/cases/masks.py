@@ -73,14 +73,14 @@ def window(random: Generator, shape: tuple[int, ...]) -> Array:
 
 def empty_rows(random: Generator, shape: tuple[int, ...]) -> Array:
     """The second and the last query of every head may attend to nothing."""
-    allowed = PATTERNS["random"](random, shape)
+    allowed: Array = PATTERNS["random"](random, shape)
     allowed[..., [1 % shape[-2], -1], :] = False
     return allowed
 
 
 def one_empty_row(random: Generator, shape: tuple[int, ...]) -> Array:
     """One query of one head of one batch item may attend to nothing."""
-    allowed = PATTERNS["random"](random, shape)
+    allowed: Array = PATTERNS["random"](random, shape)
     allowed[(0,) * (len(shape) - 2)][0, :] = False
     return allowed
 

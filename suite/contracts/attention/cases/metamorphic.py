@@ -59,7 +59,9 @@ def with_tensors(call: Call, **changed: Tensor) -> Call:
     return replace(call, tensors={**call.tensors, **changed})
 
 
-def same(left: Callable[[Array], Array], right: Callable[[Array], Array]) -> Callable[[list[Array], list[Truth]], Compared]:
+def same(
+    left: Callable[[Array], Array], right: Callable[[Array], Array]
+) -> Callable[[list[Array], list[Truth]], Compared]:
     """The first answer seen through `left` equals the second seen through `right`."""
 
     def compared(outputs: list[Array], truths: list[Truth]) -> Compared:
@@ -111,7 +113,9 @@ def other_item_changed(call: Call, random: Generator) -> tuple[Sequence[Call], A
 def shifted_mask_row(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
     mask = (call.tensors["attn_mask"] * 4).round() / 4  # quarters, so that adding 8 is exact
     shift = torch.arange(mask.shape[-2], dtype=mask.dtype)[:, None] % 3 * 8
-    return (with_tensors(call, attn_mask=mask), with_tensors(call, attn_mask=mask + shift)), same(everywhere, everywhere)
+    return (with_tensors(call, attn_mask=mask), with_tensors(call, attn_mask=mask + shift)), same(
+        everywhere, everywhere
+    )
 
 
 def linear_in_values(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
@@ -141,7 +145,10 @@ def split_keys(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
     keys = call.tensors["key"].shape[-2]
     middle = keys // 3
     parts = [(0, middle), (middle, keys)]
-    calls = [call, *(with_tensors(call, **{n: call.tensors[n][..., a:b, :] for n in ("key", "value")}) for a, b in parts)]
+    calls = [
+        call,
+        *(with_tensors(call, **{n: call.tensors[n][..., a:b, :] for n in ("key", "value")}) for a, b in parts),
+    ]
 
     def compared(outputs: list[Array], truths: list[Truth]) -> Compared:
         shares = [truths[0].weights[..., a:b].sum(-1, keepdims=True) for a, b in parts]
@@ -158,7 +165,9 @@ def future_changed(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
     for name in ("key", "value"):
         changed[name] = call.tensors[name].clone()
         changed[name][..., seen:, :] = -7 * changed[name][..., seen:, :] - 5
-    return (call, with_tensors(call, **changed)), same(lambda output: output[..., :seen, :], lambda output: output[..., :seen, :])
+    return (call, with_tensors(call, **changed)), same(
+        lambda output: output[..., :seen, :], lambda output: output[..., :seen, :]
+    )
 
 
 def decoded_row(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
@@ -186,7 +195,9 @@ def hidden_keys_removed(call: Call, random: Generator) -> tuple[Sequence[Call], 
     keys = call.tensors["key"].shape[-2]
     visible = torch.arange(keys) % 3 != 1
     masked = with_tensors(call, attn_mask=visible.reshape(1, 1, 1, -1))
-    return (masked, with_tensors(call, **{n: call.tensors[n][..., visible, :] for n in ("key", "value")})), same(everywhere, everywhere)
+    return (masked, with_tensors(call, **{n: call.tensors[n][..., visible, :] for n in ("key", "value")})), same(
+        everywhere, everywhere
+    )
 
 
 def doubled_keys(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:

@@ -7,7 +7,7 @@ from suite.contracts.attention.cases.masks import Mask
 
 BOUNDARIES = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 255, 256, 257, 511, 512, 513)
 LONG = (1023, 1024, 1025, 2049, 4097)
-WIDTHS = (1, 2, 3, 4, 8, 16, 20, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256)
+WIDTHS = (1, 2, 3, 4, 8, 16, 20, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256, 320)
 SCORES = 2**18
 """l·s stays near this, so that one case takes milliseconds."""
 
@@ -25,9 +25,7 @@ def keys() -> list[Case]:
 
 def queries() -> list[Case]:
     """The number of queries around each boundary."""
-    return [
-        Case(f"queries/{count}", f"{count} queries", batch=1, queries=count, keys=24) for count in BOUNDARIES
-    ] + [
+    return [Case(f"queries/{count}", f"{count} queries", batch=1, queries=count, keys=24) for count in BOUNDARIES] + [
         Case(f"queries/{count}", f"{count} queries", batch=1, heads=1, queries=count, keys=60, width=16)
         for count in LONG
     ]

@@ -1,0 +1,1 @@
+"""The submitter's room: a folder per contract, a file per implementation."""

@@ -1,0 +1,324 @@
+"""Attention in chunks of queries and keys with an online softmax, so that memory does not grow with their product.
+
+Rabe and Staats, "Self-attention does not need O(n²) memory" (arXiv 2112.05682); the softmax is carried from chunk to
+chunk as Milakov and Gimelshein do (arXiv 1805.02867), and the backward computes every weight a second time instead of
+storing it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from itertools import product, starmap
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from suite import implementation
+
+LOG2_E = math.log2(math.e)  # powers are taken of 2: measured on CPU, torch.exp2 is three times as fast as torch.exp
+
+
+@implementation
+def attention(
+    query: Tensor,  # ... h l e
+    key: Tensor,  # ... g s e
+    value: Tensor,  # ... g s v
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
+
+    Raises ValueError, before any work, for inputs that the formula does not define.
+    """
+    _reject(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    seed = int(torch.randint(2**62, ())) if dropout_p > 0 else 0
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    settings = _Settings(dropout_p, is_causal, scale, seed, _chunks(query, key, value))
+    output: Tensor = _Attention.apply(query, key, value, attn_mask, settings)
+    return output
+
+
+class _Chunks(NamedTuple):
+    """How many batch items, key heads, queries of each head, and keys a tile spans at most."""
+
+    batches: int
+    heads: int
+    queries: int
+    keys: int
+
+
+class _Settings(NamedTuple):
+    dropout_p: float
+    is_causal: bool
+    scale: float
+    seed: int
+    chunks: _Chunks
+
+
+class _Block(NamedTuple):
+    """The queries of one tile: a range of batch items, of key heads, and of rows in each query head."""
+
+    batches: slice
+    heads: slice
+    rows: slice
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, settings: _Settings
+    ) -> Tensor:
+        tiles = _Tiles(query, key, value, attn_mask, settings)
+        output = query.new_empty((*query.shape[:-1], value.shape[-1]))
+        grouped_output = _grouped(output, key)  # b g r l v
+        all_largest = grouped_output.new_empty((*grouped_output.shape[:-1], 1), dtype=tiles.wide)  # b g r l 1
+        all_totals = torch.empty_like(all_largest)
+        buffer, keep_buffer = tiles.buffer(), tiles.buffer() if settings.dropout_p > 0 else None
+
+        for block in tiles.query_blocks():
+            queries = tiles.rows_of(block, tiles.query) * settings.scale  # p n e
+            # Not −inf: where nothing has been seen yet, −inf − −inf would be NaN.
+            largest = queries.new_full((*queries.shape[:2], 1), torch.finfo(tiles.wide).min)  # p n 1
+            total = torch.zeros_like(largest)
+            mixture = queries.new_zeros((*queries.shape[:2], value.shape[-1]))  # p n v
+            for columns in tiles.key_blocks(block):
+                scores = tiles.scores(block, columns, queries, buffer)  # p n k
+                before, largest = largest, torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
+                powers, shrink = _powers(scores, largest), _powers(before, largest)
+                total = total * shrink + powers.sum(dim=-1, keepdim=True)
+                if keep_buffer is not None:
+                    powers *= tiles.kept(powers.shape, keep_buffer)
+                mixture.mul_(shrink).baddbmm_(powers, tiles.part(tiles.value, block, columns))
+            mixture *= _reciprocal(total * (1 - settings.dropout_p))
+            for whole, part in ((grouped_output, mixture), (all_largest, largest), (all_totals, total)):
+                target = whole[block.batches, block.heads, :, block.rows]
+                target.copy_(part.view(target.shape))
+
+        ctx.save_for_backward(query, key, value, attn_mask, output, all_largest, all_totals)
+        ctx.settings = settings
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, attn_mask, output, all_largest, all_totals = ctx.saved_tensors
+        settings: _Settings = ctx.settings
+        tiles, dropout_p = _Tiles(query, key, value, attn_mask, settings), settings.dropout_p
+        needs_query, needs_key, needs_value, needs_mask, *_ = ctx.needs_input_grad
+        d_query = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        d_key = torch.zeros(tiles.key.shape, dtype=tiles.wide, device=query.device)  # b g s e
+        d_value = torch.zeros(tiles.value.shape, dtype=tiles.wide, device=query.device)  # b g s v
+        d_mask = torch.zeros(tiles.mask.shape, dtype=tiles.wide, device=query.device) if needs_mask else None
+        buffer, d_buffer, keep_buffer = tiles.buffer(), tiles.buffer(), tiles.buffer() if dropout_p > 0 else None
+
+        for block in tiles.query_blocks():
+            queries = tiles.rows_of(block, tiles.query) * settings.scale  # p n e
+            largest, total = tiles.rows_of(block, all_largest), tiles.rows_of(block, all_totals)  # p n 1
+            # The weights stay unnormalised; the upstream gradient is divided by their sum instead: rows, not tiles.
+            upstream = tiles.rows_of(block, _grouped(output_gradient, key)) * _reciprocal(total)  # p n v
+            mean = (upstream * tiles.rows_of(block, _grouped(output, key))).sum(dim=-1, keepdim=True)  # p n 1
+            upstream *= _reciprocal(torch.tensor(1 - dropout_p, dtype=tiles.wide))
+            d_queries = torch.zeros_like(queries)
+            for columns in tiles.key_blocks(block):
+                powers = _powers(tiles.scores(block, columns, queries, buffer), largest)  # p n k
+                keep = None if keep_buffer is None else tiles.kept(powers.shape, keep_buffer)
+                if needs_query or needs_key or needs_mask:
+                    d_scores = d_buffer[: powers.numel()].view(powers.shape)
+                    torch.bmm(upstream, tiles.part(tiles.value, block, columns).mT, out=d_scores)
+                    if keep is not None:
+                        d_scores *= keep
+                    d_scores.sub_(mean).mul_(powers)
+                    if needs_query:
+                        d_queries.baddbmm_(d_scores, tiles.part(tiles.key, block, columns))
+                    if needs_key:
+                        tiles.part(d_key, block, columns).baddbmm_(d_scores.mT, queries)
+                    if d_mask is not None:
+                        part = tiles.mask_part(d_mask, block, columns)
+                        part += tiles.five_axes(d_scores, block).sum_to_size(part.shape)
+                if needs_value:
+                    if keep is not None:
+                        powers *= keep
+                    tiles.part(d_value, block, columns).baddbmm_(powers.mT, upstream)
+            target = _grouped(d_query, key)[block.batches, block.heads, :, block.rows]
+            target.copy_(d_queries.mul_(settings.scale).view(target.shape))
+
+        return (
+            d_query if needs_query else None,
+            d_key.view(key.shape).to(key.dtype) if needs_key else None,
+            d_value.view(value.shape).to(value.dtype) if needs_value else None,
+            d_mask.view(attn_mask.shape).to(attn_mask.dtype) if d_mask is not None else None,
+            None,
+        )
+
+
+class _Tiles:
+    """The score matrix cut into tiles, each of them computed when it is asked for, and the same at every asking.
+
+    Axes: b batch, g key heads, r query heads per key head, l queries, s keys, e width, v value width; within a tile
+    p pairs of batch item and key head, n rows (query heads times queries), k keys.
+    """
+
+    def __init__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, settings: _Settings) -> None:
+        self.settings, self.wide = settings, _wide(query.dtype)
+        self.query, self.key, self.value = _grouped(query, key), _four_axes(key), _four_axes(value)
+        self.mask = None  # b g r l s, of size 1 along the axes where it broadcasts
+        if mask is not None:
+            self.mask = _grouped(mask, key) if _four_axes(mask).shape[1] > 1 else _four_axes(mask).unsqueeze(2)
+        self.random = torch.Generator(query.device).manual_seed(settings.seed) if settings.dropout_p > 0 else None
+
+    def query_blocks(self) -> Iterable[_Block]:
+        sizes = (*self.query.shape[:2], self.query.shape[3])
+        return starmap(_Block, product(*map(_slices, sizes, self.settings.chunks)))
+
+    def key_blocks(self, block: _Block) -> Iterable[slice]:
+        """The ranges of keys that any query of the block may see."""
+        length = self.key.shape[2]
+        return _slices(min(length, block.rows.stop) if self.settings.is_causal else length, self.settings.chunks.keys)
+
+    def scores(self, block: _Block, columns: slice, queries: Tensor, buffer: Tensor) -> Tensor:
+        """The masked scores of one tile, written into the buffer."""
+        keys = self.part(self.key, block, columns)  # p k e
+        shape = (*queries.shape[:2], keys.shape[1])
+        scores = torch.bmm(queries, keys.mT, out=buffer[: math.prod(shape)].view(shape))  # p n k
+        by_head = self.five_axes(scores, block)
+        if self.settings.is_causal and columns.stop > block.rows.start + 1:
+            future = torch.ones(by_head.shape[-2:], dtype=torch.bool, device=scores.device)
+            by_head.masked_fill_(future.triu_(block.rows.start - columns.start + 1), -math.inf)
+        if self.mask is not None:
+            mask = self.mask_part(self.mask, block, columns)
+            if mask.dtype == torch.bool:
+                by_head.masked_fill_(~mask, -math.inf)
+            else:
+                by_head.add_(mask)
+        return scores
+
+    def kept(self, shape: torch.Size, buffer: Tensor) -> Tensor:
+        """One where dropout keeps a weight, else zero; every pass over the tiles draws the same numbers."""
+        draws = torch.rand(shape, generator=self.random, out=buffer[: shape.numel()].view(shape))
+        return draws.ge_(self.settings.dropout_p)
+
+    def buffer(self) -> Tensor:
+        group = self.query.shape[2]
+        return torch.empty(math.prod(self.settings.chunks) * group, dtype=self.wide, device=self.query.device)
+
+    def rows_of(self, block: _Block, tensor: Tensor) -> Tensor:
+        """The block's rows of a tensor b g r l x, as p n x."""
+        return tensor[block.batches, block.heads, :, block.rows].to(self.wide).flatten(2, 3).flatten(0, 1)
+
+    def part(self, tensor: Tensor, block: _Block, columns: slice) -> Tensor:
+        """The block's heads and the keys named of a tensor b g s x, as p k x; a view if it is wide and contiguous."""
+        return tensor[block.batches, block.heads, columns].to(self.wide).flatten(0, 1)
+
+    def mask_part(self, mask: Tensor, block: _Block, columns: slice) -> Tensor:
+        """What of the mask falls on a tile, b g r l s, without expanding the axes along which it broadcasts."""
+        ranges = (block.batches, block.heads, slice(None), block.rows, columns)
+        return mask[tuple(part if size > 1 else slice(None) for part, size in zip(ranges, mask.shape, strict=True))]
+
+    def five_axes(self, tile: Tensor, block: _Block) -> Tensor:
+        """A tile p n k as b g r l s."""
+        batches, heads, rows = (part.stop - part.start for part in block)
+        return tile.view(batches, heads, -1, rows, tile.shape[-1])
+
+
+def _chunks(query: Tensor, key: Tensor, value: Tensor) -> _Chunks:
+    """Choose chunks so that a tile, with the keys and values it reads, takes 1.5 times the cache of the cores at work.
+
+    Measured: smaller tiles pay for their many small steps, and larger ones gain little more and cost memory. A tile is
+    about square; where there are few queries it takes more keys, and where there are few of both, several heads and
+    batch items.
+    """
+    batch, key_heads, group, length, width = _grouped(query, key).shape
+    cells = _cache_bytes(query.device) * 3 // 2 // _wide(query.dtype).itemsize
+    operands = width + value.shape[-1]
+    rows = max(1, min(group * length, math.isqrt(cells)))
+    keys = max(1, min(key.shape[-2], cells // (rows + operands)))
+    if 64 < keys < key.shape[-2]:
+        keys -= keys % 64
+        keys -= 64 if keys % 512 == 0 else 0  # rows of 2ⁿ bytes would compete for the same few lines of the cache
+    rows = max(group, min(group * length, cells // (keys + operands)))
+    pairs = max(1, cells // (rows * keys + (rows + keys) * operands))
+    heads = max(1, min(key_heads, pairs))
+    return _Chunks(
+        max(1, min(batch, pairs // heads)) if heads == key_heads else 1, heads, max(1, rows // max(1, group)), keys
+    )
+
+
+def _cache_bytes(device: torch.device) -> int:
+    """The level-2 cache of every core that PyTorch uses (1 MiB where the system does not tell), or of a CUDA device."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).L2_cache_size)
+    try:
+        core = os.sysconf("SC_LEVEL2_CACHE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        core = 0
+    return (core if core > 0 else 2**20) * torch.get_num_threads()
+
+
+def _powers(scores: Tensor, largest: Tensor) -> Tensor:
+    """exp(scores − largest), in place."""
+    return scores.sub_(largest).mul_(LOG2_E).exp2_()
+
+
+def _reciprocal(total: Tensor) -> Tensor:
+    """1/total, and 0 where the total is 0: an empty row, or everything dropped."""
+    return torch.where(total == 0, 0.0, 1 / total)
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """Half types accumulate in float32."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _four_axes(tensor: Tensor) -> Tensor:
+    return tensor[(None,) * (4 - tensor.dim())]
+
+
+def _grouped(tensor: Tensor, key: Tensor) -> Tensor:
+    """b h l x as b g r l x, a view: query head g·r + r reads key head g."""
+    key_heads = _four_axes(key).shape[1]
+    batch, heads, *rest = _four_axes(tensor).shape
+    return tensor.view(batch, key_heads, heads // max(1, key_heads), *rest)
+
+
+def _slices(length: int, step: int) -> list[slice]:
+    return [slice(start, min(length, start + step)) for start in range(0, length, step)]
+
+
+def _reject(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
+) -> None:
+    """Raise ValueError, saying what came, for inputs that the formula does not define."""
+
+    def demand(holds: bool, what: str) -> None:
+        if not holds:
+            shapes = f"query {[*query.shape]}, key {[*key.shape]}, value {[*value.shape]}"
+            raise ValueError(f"{what}: {query.dtype}, {shapes}")
+
+    demand(query.dim() in (2, 3, 4) and query.dim() == key.dim() == value.dim(), "ranks are not all 2, 3 or 4")
+    demand(query.is_floating_point() and query.dtype == key.dtype == value.dtype, "not all are of one float dtype")
+    lead, key_lead, value_lead = query.shape[:-2], key.shape[:-2], value.shape[:-2]
+    demand(query.shape[-1] == key.shape[-1], "query and key differ in width")
+    demand(key.shape[-2] == value.shape[-2], "key and value differ in length")
+    demand(key_lead == value_lead, "key and value differ in heads or leading axes")
+    demand(lead[:-1] == key_lead[:-1], "query and key differ in leading axes")
+    demand(lead == key_lead or gqa, "query and key differ in heads, which needs enable_gqa")
+    divides = lead == key_lead or (key_lead[-1] > 0 and lead[-1] % key_lead[-1] == 0)
+    demand(divides, "query heads do not divide among key heads")
+    demand(0 <= dropout_p <= 1, f"dropout_p {dropout_p} is outside [0, 1]")
+    if mask is not None:
+        demand(not is_causal, "attn_mask and is_causal together are undefined")
+        demand(
+            mask.dtype in (torch.bool, query.dtype), f"attn_mask is {mask.dtype}, neither bool nor the query's dtype"
+        )
+        due = [*lead, query.shape[-2], key.shape[-2]]
+        sizes = zip(reversed(mask.shape), reversed(due), strict=False)
+        fits = mask.dim() <= len(due) and all(size in (1, wanted) for size, wanted in sizes)
+        demand(fits, f"attn_mask {[*mask.shape]} does not broadcast to {due}")

@@ -1,0 +1,159 @@
+"""Attention as numpy einsums behind PyTorch's signature, with the backward written as einsums too."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from suite import implementation
+
+Array = NDArray[Any]
+
+
+@implementation
+def attention(
+    query: Tensor,  # ... h l e
+    key: Tensor,  # ... g s e
+    value: Tensor,  # ... g s v
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
+
+    Raises ValueError, before any work, for inputs that the formula does not define.
+    """
+    _refuse_bad_input(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    output: Tensor = _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    return output
+
+
+class _Attention(torch.autograd.Function):
+    """Axes: b batch, g key heads, r query heads per key head, l queries, s keys, e width, v value width."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None,
+        dropout_p: float,
+        is_causal: bool,
+        scale: float,
+    ) -> Tensor:
+        queries, keys, values = _grouped(query, key), _array(key), _array(value)  # b g r l e, b g s e, b g s v
+        scores = numpy.einsum("bgrle,bgse->bgrls", scale * queries, keys)
+        shape = (*query.shape[:-1], key.shape[-2])  # ... h l s
+        if is_causal:
+            scores[..., numpy.tri(*shape[-2:]) == 0] = -numpy.inf
+        if attn_mask is not None:
+            mask = _array(attn_mask.expand(shape)).reshape(scores.shape)
+            scores = numpy.where(mask, scores, -numpy.inf) if mask.dtype == bool else scores + mask
+        largest = scores.max(axis=-1, keepdims=True, initial=-numpy.inf)  # b g r l 1
+        weights = numpy.exp(scores - numpy.where(largest == -numpy.inf, 0, largest))
+        total = weights.sum(axis=-1, keepdims=True)
+        weights /= numpy.where(total == 0, 1, total)  # an empty row keeps its zeros
+        kept = None
+        if dropout_p > 0:
+            draws = torch.rand(scores.shape, dtype=torch.float64).numpy()
+            kept = (draws >= dropout_p) * weights.dtype.type(1 / (1 - dropout_p) if dropout_p < 1 else 0)
+        dropped = weights if kept is None else weights * kept
+        output = numpy.einsum("bgrls,bgsv->bgrlv", dropped, values)
+
+        ctx.save_for_backward(query, key, value, attn_mask)
+        ctx.weights, ctx.kept, ctx.scale = weights, kept, scale
+        return _tensor(output, (*query.shape[:-1], value.shape[-1]), query)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, attn_mask = ctx.saved_tensors
+        weights, kept, scale = ctx.weights, ctx.kept, ctx.scale
+        queries, keys, values = _grouped(query, key), _array(key), _array(value)
+        upstream = _grouped(output_gradient, key)  # b g r l v
+
+        d_weights = numpy.einsum("bgrlv,bgsv->bgrls", upstream, values)
+        if kept is not None:
+            d_weights *= kept
+        mean = numpy.einsum("bgrls,bgrls->bgrl", weights, d_weights)[..., None]
+        d_scores = weights * (d_weights - mean)  # b g r l s
+
+        d_query = scale * numpy.einsum("bgrls,bgse->bgrle", d_scores, keys)
+        d_key = scale * numpy.einsum("bgrls,bgrle->bgse", d_scores, queries)
+        d_value = numpy.einsum("bgrls,bgrlv->bgsv", weights if kept is None else weights * kept, upstream)
+        d_mask = None
+        if ctx.needs_input_grad[3]:
+            scores_shape = (*query.shape[:-1], key.shape[-2])
+            d_mask = torch.from_numpy(d_scores).reshape(scores_shape).sum_to_size(attn_mask.shape).to(attn_mask)
+        return (
+            _tensor(d_query, query.shape, query),
+            _tensor(d_key, key.shape, key),
+            _tensor(d_value, value.shape, value),
+            d_mask,
+            None,
+            None,
+            None,
+        )
+
+
+def _array(tensor: Tensor) -> Array:
+    """The tensor's numbers on the host with four axes; numpy has no bfloat16, so half types become float32."""
+    tensor = tensor.detach().cpu()
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        tensor = tensor.float()
+    return tensor.numpy()[(None,) * (4 - tensor.dim())]
+
+
+def _grouped(query: Tensor, key: Tensor) -> Array:
+    """Split the query's heads into the key's heads and the query heads that share each: b h l e to b g r l e."""
+    array = _array(query)
+    batch, heads, length, width = array.shape
+    key_heads = key.shape[-3] if key.dim() > 2 else 1
+    return array.reshape(batch, key_heads, heads // max(key_heads, 1), length, width)
+
+
+def _tensor(array: Array, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    return torch.from_numpy(array).reshape(shape).to(like)
+
+
+def _refuse_bad_input(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
+) -> None:
+    def demand(holds: bool, what: str) -> None:
+        if not holds:
+            raise ValueError(f"{what}: query {query.shape}, key {key.shape}, value {value.shape}")
+
+    demand(2 <= query.dim() <= 4 and query.dim() == key.dim() == value.dim(), "ranks are not one of 2, 3, 4")
+    demand(query.dtype == key.dtype == value.dtype and query.is_floating_point(), "dtypes are not one float dtype")
+    demand(query.shape[-1] == key.shape[-1], "query's and key's widths differ")
+    demand(key.shape[-2] == value.shape[-2], "key's and value's lengths differ")
+    demand(key.shape[:-2] == value.shape[:-2], "key's and value's heads or leading axes differ")
+    demand(query.shape[:-3] == key.shape[:-3], "query's and key's leading axes differ")
+    if query.shape[:-2] != key.shape[:-2]:
+        heads, key_heads = query.shape[-3], key.shape[-3]
+        demand(gqa, "query's and key's heads differ without enable_gqa")
+        demand(key_heads > 0 and heads % key_heads == 0, "key's heads do not divide query's heads")
+    demand(0 <= dropout_p <= 1, f"dropout_p {dropout_p} lies outside [0, 1]")
+    if mask is not None:
+        demand(not is_causal, "attn_mask and is_causal together are undefined")
+        demand(
+            mask.dtype in (torch.bool, query.dtype), f"attn_mask is {mask.dtype}, neither bool nor the query's dtype"
+        )
+        scores_shape = (*query.shape[:-1], key.shape[-2])
+        try:
+            fits = numpy.broadcast_shapes(tuple(mask.shape), scores_shape) == scores_shape
+        except ValueError:
+            fits = False
+        demand(fits, f"attn_mask {mask.shape} cannot broadcast to the scores {scores_shape}")

@@ -1,0 +1,199 @@
+"""Attention as nested loops over Python floats: the definition and its derivative, spelled out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from suite import implementation
+
+Row = list[float]
+
+
+@implementation(lacks={"large": "nested Python loops: a pair of tokens costs microseconds"})
+def attention(
+    query: Tensor,  # ... h l e
+    key: Tensor,  # ... g s e
+    value: Tensor,  # ... g s v
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
+
+    Raises ValueError, before any work, for inputs that the formula does not define.
+    """
+    problem = _problem(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if problem:
+        raise ValueError(problem)
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    output: Tensor = _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    return output
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None,
+        dropout_p: float,
+        is_causal: bool,
+        scale: float,
+    ) -> Tensor:
+        queries, keys, values = _nested(query), _nested(key), _nested(value)  # b h l e, b g s e, b g s v
+        bias = _nested(_bias(query, key, attn_mask, is_causal))  # b h l s
+        kept = _nested(_kept(query, key, dropout_p))  # b h l s
+        value_axis = range(value.shape[-1])
+        outputs: list[float] = []
+        weights: dict[tuple[int, int, int], Row] = {}
+        for batch, head, row, query_row in _rows(queries):
+            key_head = head * len(keys[batch]) // len(queries[batch])
+            scores = [
+                scale * _dot(query_row, key_row) + added
+                for key_row, added in zip(keys[batch][key_head], bias[batch][head][row], strict=True)
+            ]
+            weights[batch, head, row] = _softmax(scores)
+            dropped = [
+                weight * keep for weight, keep in zip(weights[batch, head, row], kept[batch][head][row], strict=True)
+            ]
+            for axis in value_axis:
+                column = [value_row[axis] for value_row in values[batch][key_head]]
+                outputs.append(_dot(dropped, column))
+        ctx.save_for_backward(query, key, value, attn_mask)
+        ctx.weights, ctx.kept, ctx.scale = weights, kept, scale
+        return torch.tensor(outputs, dtype=torch.float64).reshape(*query.shape[:-1], value.shape[-1]).to(query)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, attn_mask = ctx.saved_tensors
+        scale, kept = ctx.scale, ctx.kept
+        queries, keys, values, upstream = _nested(query), _nested(key), _nested(value), _nested(output_gradient)
+        d_queries, d_keys, d_values = _zeros(query), _zeros(key), _zeros(value)
+        d_scores: list[float] = []  # b h l s, flat
+        for batch, head, row, query_row in _rows(queries):
+            key_head = head * len(keys[batch]) // len(queries[batch])
+            weights = ctx.weights[batch, head, row]
+            d_output = upstream[batch][head][row]
+            d_weights = [
+                keep * _dot(d_output, value_row)
+                for keep, value_row in zip(kept[batch][head][row], values[batch][key_head], strict=True)
+            ]
+            mean = _dot(weights, d_weights)
+            for column, weight in enumerate(weights):
+                d_score = weight * (d_weights[column] - mean)
+                d_scores.append(d_score)
+                _add(d_queries[batch][head][row], scale * d_score, keys[batch][key_head][column])
+                _add(d_keys[batch][key_head][column], scale * d_score, query_row)
+                _add(d_values[batch][key_head][column], weight * kept[batch][head][row][column], d_output)
+        d_mask = None
+        if ctx.needs_input_grad[3]:
+            shape = (*query.shape[:-1], key.shape[-2])
+            d_mask = (
+                torch.tensor(d_scores, dtype=torch.float64).reshape(shape).sum_to_size(attn_mask.shape).to(attn_mask)
+            )
+        return _like(query, d_queries), _like(key, d_keys), _like(value, d_values), d_mask, None, None, None
+
+
+def _dot(left: Sequence[float], right: Sequence[float]) -> float:
+    total = 0.0
+    for one, other in zip(left, right, strict=True):
+        total += one * other
+    return total
+
+
+def _add(total: Row, factor: float, row: Row) -> None:
+    for axis, entry in enumerate(row):
+        total[axis] += factor * entry
+
+
+def _softmax(scores: Row) -> Row:
+    largest = max(scores, default=-math.inf)
+    if largest == -math.inf:  # nothing to attend to
+        return [0.0] * len(scores)
+    powers = [math.exp(score - largest) for score in scores]
+    total = sum(powers)
+    return [power / total for power in powers]
+
+
+def _rows(nested: list[list[list[Row]]]) -> list[tuple[int, int, int, Row]]:
+    return [
+        (batch, head, row, entries)
+        for batch, heads in enumerate(nested)
+        for head, rows in enumerate(heads)
+        for row, entries in enumerate(rows)
+    ]
+
+
+def _bias(query: Tensor, key: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
+    """What is added to the scaled scores: the float mask, or −inf where a query may not attend."""
+    shape = (*query.shape[:-1], key.shape[-2])
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        return attn_mask.expand(shape)
+    may_attend = torch.ones(shape, dtype=torch.bool) if attn_mask is None else attn_mask.expand(shape).cpu()
+    if is_causal:
+        may_attend = may_attend.tril()
+    return torch.zeros(shape).masked_fill(~may_attend, -math.inf)  # ... h l s
+
+
+def _kept(query: Tensor, key: Tensor, dropout_p: float) -> Tensor:
+    """What the weights are multiplied with: 0 with probability p, else 1/(1−p)."""
+    shape = (*query.shape[:-1], key.shape[-2])
+    if dropout_p == 0:
+        return torch.ones(shape)
+    keep = torch.rand(shape) >= dropout_p  # never, where p is 1
+    return keep.double() / ((1 - dropout_p) or 1.0)  # ... h l s
+
+
+def _nested(tensor: Tensor) -> Any:
+    return tensor[(None,) * (4 - tensor.dim())].tolist()  # b h l e, and so on
+
+
+def _zeros(tensor: Tensor) -> Any:
+    return _nested(torch.zeros(tensor.shape))
+
+
+def _like(tensor: Tensor, nested: Any) -> Tensor:
+    return torch.tensor(nested, dtype=torch.float64).reshape(tensor.shape).to(tensor)
+
+
+def _problem(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
+) -> str | None:
+    got = f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}"
+    *lead, length, _ = query.shape if query.dim() > 1 else (0, 0)
+    heads, key_heads = (lead[-1], key.shape[-3]) if lead and key.dim() == query.dim() else (1, 1)
+    due = [*lead, length, key.shape[-2] if key.dim() > 1 else 0]
+    rules = {
+        "the ranks must be equal, 2 to 4": query.dim() == key.dim() == value.dim() in (2, 3, 4),
+        "the dtypes must be equal": query.dtype == key.dtype == value.dtype,
+        "the dtype must be floating": query.is_floating_point(),
+        "query and key must be equally wide": query.shape[-1:] == key.shape[-1:],
+        "key and value must agree in length, heads and leading axes": key.shape[:-1] == value.shape[:-1],
+        "query and key must agree in leading axes": lead[:-1] == list(key.shape[:-3]),
+        "query and key must have equally many heads without enable_gqa": gqa or heads == key_heads,
+        "the key's heads must divide the query's": heads == key_heads or (key_heads > 0 and heads % key_heads == 0),
+        f"dropout_p must be in [0, 1], not {dropout_p}": 0 <= dropout_p <= 1,
+        "attn_mask and is_causal together are undefined": mask is None or not is_causal,
+        "attn_mask must be bool or of the query's dtype": mask is None or mask.dtype in (torch.bool, query.dtype),
+        f"attn_mask must broadcast to {due}": mask is None or _broadcasts(list(mask.shape), due),
+    }
+    broken = [rule for rule, holds in rules.items() if not holds]
+    return f"{broken[0]} ({got})" if broken else None
+
+
+def _broadcasts(shape: list[int], due: list[int]) -> bool:
+    missing = len(due) - len(shape)
+    return missing >= 0 and all(size in (1, wanted) for size, wanted in zip(shape, due[missing:], strict=True))

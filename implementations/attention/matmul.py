@@ -1,0 +1,95 @@
+"""Attention as the plain dense formula in PyTorch: the baseline that every other implementation is compared with."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from suite import implementation
+
+
+@implementation
+def attention(
+    query: Tensor,  # ... h l e
+    key: Tensor,  # ... g s e
+    value: Tensor,  # ... g s v
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
+
+    Raises ValueError, before any work, for inputs that the formula does not define.
+    """
+    _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    dtype = query.dtype
+    # Scores of half types may overflow their range, so everything up to the last rounding happens in float32.
+    wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    query, key, value = query.to(wide), key.to(wide), value.to(wide)
+    if query.dim() > 2 and query.shape[-3] != key.shape[-3]:
+        group = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(group, dim=-3), value.repeat_interleave(group, dim=-3)  # ... h s e|v
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+
+    scores = (scale * query) @ key.transpose(-1, -2)  # ... h l s
+    if is_causal:
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(diagonal=1)  # l s
+        scores = scores.masked_fill(future, -math.inf)
+    if attn_mask is None:
+        weights = scores.softmax(dim=-1)
+    else:
+        if attn_mask.dtype == torch.bool:
+            empty_row = ~attn_mask.any(dim=-1, keepdim=True)  # ... l 1
+            scores = scores.masked_fill(~attn_mask, -math.inf)
+        else:
+            empty_row = (attn_mask == -math.inf).all(dim=-1, keepdim=True)  # ... l 1
+            scores = scores + attn_mask.to(wide)
+        # A softmax over nothing is NaN, and so is its gradient: keep both out before and after.
+        weights = scores.masked_fill(empty_row, 0.0).softmax(dim=-1).masked_fill(empty_row, 0.0)  # ... h l s
+    if dropout_p > 0:
+        weights = torch.nn.functional.dropout(weights, dropout_p)
+    return (weights @ value).to(dtype)  # ... h l v
+
+
+def _check(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
+) -> None:
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    if not 2 <= query.dim() <= 4 or not query.dim() == key.dim() == value.dim():
+        raise ValueError(f"query, key and value must have one rank, 2 to 4: {shapes}")
+    if not query.dtype.is_floating_point or not query.dtype == key.dtype == value.dtype:
+        raise ValueError(f"query, key and value must have one float dtype: {query.dtype}, {key.dtype}, {value.dtype}")
+    if not query.device == key.device == value.device:
+        raise ValueError(f"query, key and value must be on one device: {query.device}, {key.device}, {value.device}")
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(f"query and key must have the same width: {shapes}")
+    if key.shape[:-1] != value.shape[:-1]:
+        raise ValueError(f"key and value must have the same leading axes, heads and length: {shapes}")
+    if query.shape[:-3] != key.shape[:-3]:
+        raise ValueError(f"query and key must have the same leading axes: {shapes}")
+    if query.shape[:-2] != key.shape[:-2]:
+        if not gqa:
+            raise ValueError(f"query and key must have the same heads unless enable_gqa: {shapes}")
+        if key.shape[-3] == 0 or query.shape[-3] % key.shape[-3]:
+            raise ValueError(f"the key's heads must divide the query's heads: {shapes}")
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"dropout_p must lie in [0, 1], not be {dropout_p}")
+    if mask is None:
+        return
+    if is_causal:
+        raise ValueError("attn_mask and is_causal together are undefined: put the causal rule into the mask")
+    if mask.dtype not in (torch.bool, query.dtype):
+        raise ValueError(f"attn_mask must be bool or of the query's dtype {query.dtype}, not {mask.dtype}")
+    if mask.device != query.device:
+        raise ValueError(f"attn_mask must be on the query's device {query.device}, not {mask.device}")
+    target = (*query.shape[:-1], key.shape[-2])
+    if mask.dim() > len(target) or any(
+        size not in (1, due) for size, due in zip(reversed(mask.shape), reversed(target), strict=False)
+    ):
+        raise ValueError(f"attn_mask {tuple(mask.shape)} cannot broadcast to the scores {target}")

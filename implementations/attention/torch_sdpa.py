@@ -1,0 +1,169 @@
+"""`torch.nn.functional.scaled_dot_product_attention`: PyTorch's own choice of backend, and each backend by force.
+
+With one backend enabled, PyTorch runs that backend or raises. The profiler agrees: over every dtype, mask, shape and
+gradient that a backend accepts, these are the only operators seen (torch 2.13 on a CPU; the CUDA names are PyTorch's):
+
+    math        aten::_scaled_dot_product_attention_math
+    flash       aten::_scaled_dot_product_flash_attention_for_cpu    CUDA: aten::_scaled_dot_product_flash_attention
+    efficient   CUDA: aten::_scaled_dot_product_efficient_attention
+    cudnn       CUDA: aten::_scaled_dot_product_cudnn_attention
+
+A backend that cannot serve a call says why in warnings and then raises "No available kernel"; that becomes one
+NotImplementedError in those words. Every other error is PyTorch's answer and passes through. Nothing is checked and
+nothing is repaired here. Dropout draws from PyTorch's generator, which `torch.manual_seed` seeds.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from suite import implementation
+
+_switches = threading.RLock()  # the enabled backends and the warning filters belong to the whole process
+
+
+@implementation(variant="automatic")
+def attention(
+    query: Tensor,  # ... h l e
+    key: Tensor,  # ... g s e
+    value: Tensor,  # ... g s v
+    *,
+    attn_mask: Tensor | None = None,  # broadcastable to ... h l s
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:  # ... h l v
+    """PyTorch chooses: a fused kernel where one takes the call, else math."""
+    return scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+
+
+@implementation(variant="math")
+def math(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """The scores as a matrix, in separate operators; the only backend that takes every call."""
+    return _forced(SDPBackend.MATH, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+@implementation(
+    variant="flash",
+    lacks={
+        "rank2": "fused kernels take four axes only",
+        "rank3": "fused kernels take four axes only",
+        "value_width": "flash attention requires q, k and v to have the same last dimension",
+        "mask_gradient": "no flash kernel returns the gradient of its mask",
+    },
+)
+def flash(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """FlashAttention: on a CPU PyTorch's own (masks, no dropout), on CUDA FlashAttention-2 (dropout, no masks)."""
+    return _forced(SDPBackend.FLASH_ATTENTION, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+@implementation(
+    variant="efficient",
+    lacks={
+        "cpu": "PyTorch has no memory-efficient kernel for a CPU",
+        "rank2": "fused kernels take four axes only",
+        "rank3": "fused kernels take four axes only",
+    },
+)
+def efficient(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Memory-efficient attention, from CUTLASS by way of xformers."""
+    backend = SDPBackend.EFFICIENT_ATTENTION
+    return _forced(backend, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+@implementation(
+    variant="cudnn",
+    lacks={
+        "cpu": "cuDNN has no kernel for a CPU",
+        "rank2": "fused kernels take four axes only",
+        "rank3": "fused kernels take four axes only",
+    },
+)
+def cudnn(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """cuDNN's fused attention, through its graph interface."""
+    return _forced(SDPBackend.CUDNN_ATTENTION, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def _forced(
+    backend: SDPBackend,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    grouped: bool,
+) -> Tensor:
+    """Call with this backend alone enabled; NotImplementedError with PyTorch's reasons where it has no kernel."""
+    with _switches, warnings.catch_warnings(record=True) as caught, sdpa_kernel(backend):
+        warnings.simplefilter("always")
+        try:
+            return scaled_dot_product_attention(
+                query, key, value, mask, dropout, causal, scale=scale, enable_gqa=grouped
+            )
+        except RuntimeError as error:
+            if not str(error).startswith(("No available kernel", "No viable backend")):
+                raise
+            complaint = " ".join(str(error).split("\n")[0].split())
+            raise NotImplementedError(" ".join([complaint, *_reasons(caught)])) from error
+
+
+def _reasons(caught: list[warnings.WarningMessage]) -> list[str]:
+    """What PyTorch warned about, without its source lines and without the backends that we switched off ourselves."""
+    sections: list[list[str]] = []
+    for warning in caught:
+        text = re.sub(r"\s*\(Triggered internally at .*", "", str(warning.message), flags=re.DOTALL)
+        if text.endswith("because:") or not sections:
+            sections.append([])
+        sections[-1].append(" ".join(text.split()))
+    return [text for section in sections if "runtime disabled" not in " ".join(section) for text in section]

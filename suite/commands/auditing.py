@@ -1,0 +1,24 @@
+"""`attnsuite audit`: the suite against its own deviations and correct strangers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from suite import machine
+from suite.commands.checking import single_threaded
+
+
+def audit(results: Path, jobs: int | None) -> int:
+    """Audit every contract, write results/audit.md, and return 1 when anything is amiss."""
+    single_threaded()
+    from suite.audit import audit as run
+    from suite.commands.running import suite_hash
+    from suite.report.audit import audit_lines, write_audit
+
+    found = run(progress=lambda line: print(line, file=sys.stderr, flush=True), jobs=jobs)
+    for line in audit_lines(found):
+        print(line)
+    results.mkdir(parents=True, exist_ok=True)
+    print(write_audit(results, found, machine.new_run({}, suite_hash(), "audit")))
+    return 0 if found.passed else 1

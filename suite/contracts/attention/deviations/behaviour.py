@@ -1,0 +1,249 @@
+"""Mistakes around the formula: state, side effects, what kind of thing comes back, and cheats."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from suite.contracts.attention.deviations.asked import Asked
+from suite.contracts.attention.deviations.sizes import with_first_keys
+from suite.contracts.attention.deviations.staged import Dense, Whole, correct, instead_of
+
+
+def _touch(tensor: Tensor | None) -> None:
+    """Write another number into the first place of a tensor, behind autograd's back."""
+    if tensor is not None and tensor.numel():
+        first = tensor.data[(0,) * tensor.dim()]
+        first.copy_(~first if first.dtype == torch.bool else torch.where(first == 1, 2.0, 1.0))
+
+
+@instead_of(Whole.answer, "the query is scaled in place: the caller's tensor changes")
+def scales_query_in_place(asked: Asked) -> Any:
+    output = correct(asked)
+    if 0 in asked.query.stride():  # no kernel can scale an expanded tensor in place
+        _touch(asked.query)
+    else:
+        asked.query.data.mul_(0.5)
+    return output
+
+
+@instead_of(Whole.answer, "the key is written to: the caller's tensor changes")
+def writes_into_key(asked: Asked) -> Any:
+    output = correct(replace(asked, key=asked.key.clone()))
+    _touch(asked.key)
+    return output
+
+
+@instead_of(Whole.answer, "the value is written to: the caller's tensor changes")
+def writes_into_value(asked: Asked) -> Any:
+    output = correct(replace(asked, value=asked.value.clone()))
+    _touch(asked.value)
+    return output
+
+
+@instead_of(Whole.answer, "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
+def writes_into_mask(asked: Asked) -> Any:
+    output = correct(replace(asked, mask=None if asked.mask is None else asked.mask.clone()))
+    _touch(asked.mask)
+    return output
+
+
+@instead_of(Whole.answer, "with a single key the value itself is returned, not a copy")
+def returns_value_itself_for_one_key(asked: Asked) -> Any:
+    plain = asked.keys == 1 and asked.mask is None and asked.dropout_p == 0 and not asked.grouped
+    return asked.value.expand(asked.output_shape) if plain else correct(asked)
+
+
+@instead_of(Whole.answer, "the output is written into the query's storage, where the shapes allow it")
+def returns_query_storage(asked: Asked) -> Any:
+    output = correct(replace(asked, query=asked.query.clone()))
+    if asked.query.shape != output.shape or asked.wants_gradient or not asked.query.is_contiguous():
+        return output
+    return asked.query.data.copy_(output)
+
+
+class _Buffer:
+    """One piece of memory for all outputs."""
+
+    memory: Tensor | None = None
+
+
+@instead_of(Whole.answer, "the output lies in a buffer that the next call overwrites")
+def returns_reused_buffer(asked: Asked) -> Any:
+    output = correct(asked)
+    if output.requires_grad:
+        return output
+    fits = (
+        _Buffer.memory is not None and _Buffer.memory.dtype == output.dtype and _Buffer.memory.device == output.device
+    )
+    if _Buffer.memory is None or not fits or _Buffer.memory.numel() < output.numel():
+        _Buffer.memory = torch.empty(max(output.numel(), 4096), dtype=output.dtype, device=output.device)
+    view = _Buffer.memory[: output.numel()].view(output.shape)
+    return view.copy_(output)
+
+
+class _Last(threading.local):
+    """The call before, as long as its output's memory lives: stale state that cannot outlast one question."""
+
+    asked: Asked | None = None
+    before: Asked | None = None
+    memory: StorageWeakRef | None = None
+
+    def alive(self) -> Asked | None:
+        if self.memory is None or self.memory.expired():
+            self.asked = self.before = self.memory = None
+        return self.asked
+
+    def remember(self, asked: Asked, output: Tensor) -> Tensor:
+        self.before, self.asked = self.alive(), asked
+        self.memory = StorageWeakRef(output.untyped_storage())
+        return output
+
+
+def _pointers(asked: Asked) -> list[tuple[int, ...]]:
+    return [(tensor.data_ptr(), *tensor.shape) for tensor in (asked.query, asked.key, asked.value)]
+
+
+_planned, _alternating, _counted = _Last(), _Last(), _Last()
+
+
+class _Replay:
+    """The last call and its answer; the call's tensors are kept, so no other tensor can get their pointers."""
+
+    asked: Asked | None = None
+    answer: Tensor | None = None
+
+
+@instead_of(
+    Whole.answer,
+    "the last output is replayed when the pointers are the same, whatever they point to",
+    source="flashinfer starter-kit 21",
+)
+def replays_output_by_pointer(asked: Asked) -> Any:
+    if _Replay.asked is None or _Replay.answer is None or _pointers(_Replay.asked) != _pointers(asked):
+        _Replay.asked, _Replay.answer = asked, correct(asked)
+    return _Replay.answer
+
+
+@instead_of(
+    Whole.answer,
+    "a call with the same shapes as the one before reuses its is_causal and scale",
+    source="flash-attention issue 2143",
+)
+def keeps_flags_for_same_shapes(asked: Asked) -> Any:
+    last = _planned.alive()
+    same = last is not None and last.scores_shape == asked.scores_shape and last.mask is None and asked.mask is None
+    if last is not None and same:
+        asked = replace(asked, is_causal=last.is_causal, scale=last.scale)
+    return _planned.remember(asked, correct(asked))
+
+
+@instead_of(
+    Whole.answer,
+    "when shapes alternate, A, B, A, the third call reads as many keys as the second",
+    source="flash-attention issue 2143",
+)
+def keeps_length_when_shapes_alternate(asked: Asked) -> Any:
+    last, before = _alternating.alive(), _alternating.before
+    answered = asked
+    if last is not None and before is not None and before.keys == asked.keys > last.keys > 0:
+        answered = with_first_keys(asked, last.keys)
+    return _alternating.remember(asked, correct(answered))
+
+
+@instead_of(
+    Whole.answer, "the second call in a row gives slightly different numbers", source="flash-attention issues 414, 2244"
+)
+def varies_between_calls(asked: Asked) -> Any:
+    output = correct(asked)
+    if _counted.alive() is not None:
+        step = torch.finfo(output.dtype).eps
+        output = output * (1 + step)
+    return _counted.remember(asked, output)
+
+
+@instead_of(Whole.answer, "without grad mode the scores are not scaled", source="flash-attention issue 1406")
+def unscaled_without_grad_mode(asked: Asked) -> Any:
+    fast = not torch.is_grad_enabled() and asked.scale is None
+    return correct(replace(asked, scale=1.0) if fast else asked)
+
+
+@instead_of(Whole.answer, "without grad mode the mask is ignored", source="pytorch issue 86120 (evaluation fast path)")
+def ignores_masks_without_grad_mode(asked: Asked) -> Any:
+    return correct(asked if torch.is_grad_enabled() else replace(asked, mask=None, is_causal=False))
+
+
+@instead_of(
+    Whole.answer, "the output is rounded to bfloat16 when a gradient is wanted", source="flash-attention issue 1406"
+)
+def rounds_output_when_gradient_is_wanted(asked: Asked) -> Any:
+    output = correct(asked)
+    return output.bfloat16().to(output.dtype) if asked.wants_gradient else output
+
+
+@instead_of(Whole.answer, "outside the main thread an error is raised")
+def raises_outside_main_thread(asked: Asked) -> Any:
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("no workspace in this thread")
+    return correct(asked)
+
+
+@instead_of(Whole.answer, "outside the main thread the answer is 0", source="flash-attention issue 1957 (wrong stream)")
+def gives_zeros_outside_main_thread(asked: Asked) -> Any:
+    output = correct(asked)
+    return output if threading.current_thread() is threading.main_thread() else output * 0
+
+
+@instead_of(Dense.finish, "half types come back as float32", dtypes=("float16", "bfloat16"))
+def returns_float32_for_half(output: Tensor, asked: Asked) -> Any:
+    return output
+
+
+@instead_of(Dense.finish, "the output is float64, whatever the query's type")
+def returns_float64(output: Tensor, asked: Asked) -> Any:
+    return output.double()
+
+
+@instead_of(Dense.finish, "the output comes as a tuple")
+def returns_tuple(output: Tensor, asked: Asked) -> Any:
+    return (output.to(asked.query.dtype),)
+
+
+@instead_of(Dense.finish, "nothing is returned")
+def returns_nothing(output: Tensor, asked: Asked) -> Any:
+    return None
+
+
+@instead_of(Dense.finish, "the output comes as a numpy array", dtypes=("float32",))
+def returns_numpy(output: Tensor, asked: Asked) -> Any:
+    return output.detach().cpu().numpy()
+
+
+@instead_of(Dense.finish, "a leading axis of 1 is dropped from the output")
+def squeezes_leading_axis(output: Tensor, asked: Asked) -> Any:
+    return output.to(asked.query.dtype).squeeze(0)
+
+
+@instead_of(Dense.finish, "in rank 3 the output has rank 4")
+def keeps_added_axis_in_rank_3(output: Tensor, asked: Asked) -> Any:
+    output = output.to(asked.query.dtype)
+    return output.unsqueeze(0) if asked.rank == 3 else output
+
+
+@instead_of(Whole.answer, "rank 2 raises an error")
+def refuses_rank_2(asked: Asked) -> Any:
+    if asked.rank == 2:
+        raise RuntimeError("query: expected 3 or 4 axes, got 2")
+    return correct(asked)
+
+
+@instead_of(Whole.answer, "rank 3 raises an error")
+def refuses_rank_3(asked: Asked) -> Any:
+    if asked.rank == 3:
+        raise RuntimeError("query: expected 4 axes, got 3")
+    return correct(asked)

@@ -1,0 +1,16 @@
+"""Correct attention in foreign styles: whoever accuses one of them is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suite.contracts.base import Stranger
+
+
+def strangers() -> list[Stranger]:
+    """All strangers, sorted by name. Foreign libraries are imported when they are called, not here."""
+    from suite.contracts.attention.strangers import libraries, orders, signatures
+
+    found = [*orders.strangers(), *signatures.strangers(), *libraries.strangers()]
+    return sorted(found, key=lambda stranger: stranger.name)

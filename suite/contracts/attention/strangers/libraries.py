@@ -1,0 +1,226 @@
+"""Strangers that leave the work to a library: SciPy, JAX, onnxruntime, PyTorch's own attentions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.contracts.attention.deviations.asked import Asked, as_attention, check
+from suite.contracts.attention.strangers.question import accumulator, bias_of, kept, spread
+from suite.contracts.base import Stranger
+
+NO_GRADIENT = {
+    "gradient": "the library does not know PyTorch's tensors",
+    "mask_gradient": "the library does not know PyTorch's tensors",
+}
+
+
+def _scipy(asked: Asked) -> Tensor:
+    """Numpy arrays, `scipy.special.softmax`, einsum."""
+    import numpy as np
+    from scipy.special import softmax
+
+    check(asked)
+    _decline_gradient(asked)
+    dtype = accumulator(asked.query.dtype)
+    query, key, value = (tensor.detach().numpy() for tensor in spread(asked, dtype))
+    bias, empty = bias_of(asked, dtype)
+    if 0 in asked.scores_shape:
+        return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
+    scores = np.einsum("...le,...se->...ls", query, key) * asked.factor + bias.detach().numpy()
+    weights = softmax(scores, axis=-1) * kept(asked, dtype).numpy()
+    output = np.einsum("...ls,...sv->...lv", weights, value)
+    return torch.from_numpy(np.where(empty.numpy(), 0.0, output)).to(asked.query.dtype)
+
+
+def _decline_gradient(asked: Asked) -> None:
+    if asked.wants_gradient:
+        raise NotImplementedError("the library does not know PyTorch's gradients")
+
+
+def _jax(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """`jax.nn.dot_product_attention`, its axes b l h e; it has no dropout."""
+    import jax.numpy as jnp
+
+    asked = Asked(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa)
+    check(asked)
+    _decline_gradient(asked)
+    if query.dtype == torch.float64:
+        raise NotImplementedError("its softmax is always computed in float32")
+    if asked.value_width != asked.width:
+        raise NotImplementedError("its keys and values have one shape")
+
+    def array(tensor: Tensor) -> Any:
+        tensor = tensor.detach()[(None,) * (4 - tensor.dim())]
+        if tensor.dtype == torch.bfloat16:  # numpy has no such type; float32 holds its numbers exactly
+            return jnp.asarray(tensor.float().numpy(), dtype=jnp.bfloat16)
+        return jnp.asarray(tensor.numpy())
+
+    masks = {} if attn_mask is None else {"mask" if attn_mask.dtype == torch.bool else "bias": array(attn_mask)}
+    heads_inner = (array(tensor).swapaxes(1, 2) for tensor in (query, key, value))
+    output = _compiled(is_causal)(*heads_inner, **masks, scale=asked.factor)
+    wide = output.swapaxes(1, 2).astype(jnp.float32)
+    return torch.tensor(_numpy(wide)).reshape(asked.output_shape).to(query.dtype)
+
+
+@functools.cache
+def _compiled(is_causal: bool) -> Callable[..., Any]:
+    import jax
+
+    return jax.jit(functools.partial(jax.nn.dot_product_attention, is_causal=is_causal))
+
+
+def _numpy(array: Any) -> Any:
+    import numpy as np
+
+    return np.array(array)
+
+
+def _onnx(asked: Asked) -> Tensor:
+    """A graph of MatMul, Add, Softmax, MatMul."""
+    check(asked)
+    _decline_gradient(asked)
+    if asked.dropout_p > 0:
+        raise NotImplementedError("the graph has no dropout")
+    if 0 in asked.scores_shape:  # onnxruntime's Softmax fails without keys
+        return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
+    dtype = accumulator(asked.query.dtype)
+    query, key, value = (tensor.detach()[(None,) * (4 - asked.rank)] for tensor in spread(asked, dtype))
+    bias, empty = bias_of(asked, dtype)
+    feeds = {
+        "query": (query * asked.factor).numpy(),
+        "key": key.contiguous().numpy(),
+        "value": value.contiguous().numpy(),
+        "bias": bias.detach()[(None,) * (4 - asked.rank)].numpy(),
+    }
+    output = torch.from_numpy(_session(dtype).run(None, feeds)[0]).reshape(asked.output_shape)
+    return output.masked_fill(empty, 0.0).to(asked.query.dtype)
+
+
+@functools.cache
+def _session(dtype: torch.dtype) -> Any:
+    import onnx
+    import onnxruntime  # type: ignore[import-untyped, unused-ignore]  # without annotations, where it is installed
+    from onnx import TensorProto, helper
+
+    number = TensorProto.DOUBLE if dtype == torch.float64 else TensorProto.FLOAT
+    axes = {"query": "bhle", "key": "bhse", "value": "bhsv", "bias": "bhls", "output": "bhlv"}
+    infos = {name: helper.make_tensor_value_info(name, number, list(letters)) for name, letters in axes.items()}
+    nodes = [
+        helper.make_node("Transpose", ["key"], ["columns"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["query", "columns"], ["products"]),
+        helper.make_node("Add", ["products", "bias"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "value"], ["output"]),
+    ]
+    *inputs, output = infos.values()
+    graph = helper.make_graph(nodes, "attention", inputs, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _multi_head(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+) -> Tensor:
+    """`multi_head_attention_forward` with identities as its projections: l b h·e in, l b h·e out."""
+    asked = Asked(query, key, value, attn_mask, dropout_p, is_causal)
+    check(asked)
+    if asked.value_width != asked.width:
+        raise NotImplementedError("its heads have one width")
+    if 0 in query.shape or 0 in key.shape:
+        raise NotImplementedError("it takes nothing that is empty")
+    batch, heads, width = query.shape[:-3].numel(), asked.heads, asked.width
+    identity = torch.eye(heads * width, dtype=query.dtype, device=query.device)
+
+    def flat(tensor: Tensor) -> Tensor:  # l b (h e)
+        return tensor.reshape(batch, heads, -1, width).permute(2, 0, 1, 3).flatten(2)
+
+    output, _ = torch.nn.functional.multi_head_attention_forward(
+        flat(query), flat(key), flat(value), heads * width, heads,
+        in_proj_weight=None, in_proj_bias=None, bias_k=None, bias_v=None, add_zero_attn=False,
+        dropout_p=dropout_p, out_proj_weight=identity, out_proj_bias=None,
+        attn_mask=_blocked(asked), need_weights=False, use_separate_proj_weight=True,
+        q_proj_weight=identity, k_proj_weight=identity, v_proj_weight=identity,
+    )  # fmt: skip
+    return output.reshape(-1, batch, heads, width).permute(1, 2, 0, 3).reshape(asked.output_shape)
+
+
+def _blocked(asked: Asked) -> Tensor | None:
+    """The mask as it wants it: True where a query may not attend, and batch and heads as one axis."""
+    mask = asked.mask
+    if asked.is_causal:
+        mask = torch.ones(asked.queries, asked.keys, dtype=torch.bool, device=asked.query.device).tril()
+    if mask is None:
+        return None
+    full = mask.expand(asked.scores_shape).reshape(-1, asked.queries, asked.keys)
+    return ~full if full.dtype == torch.bool else full
+
+
+def _sdpa(asked: Asked) -> Tensor:
+    """PyTorch's own function, behind the contract's checks."""
+    check(asked)
+    return torch.nn.functional.scaled_dot_product_attention(
+        asked.query,
+        asked.key,
+        asked.value,
+        None if asked.mask is None else torch.atleast_2d(asked.mask),  # it takes no masks of lower rank
+        asked.dropout_p,
+        asked.is_causal,
+        scale=asked.scale,
+        enable_gqa=asked.enable_gqa,
+    )
+
+
+def strangers() -> list[Stranger]:
+    """Libraries in the contract's clothes."""
+    return [
+        Stranger("scipy", "numpy arrays and scipy.special.softmax", as_attention(_scipy), ("scipy",), NO_GRADIENT),
+        Stranger(
+            "jax",
+            "jax.nn.dot_product_attention as it is",
+            _jax,
+            ("jax",),
+            {
+                **NO_GRADIENT,
+                "float64": "its softmax is always computed in float32",
+                "value_width": "its keys and values have one shape",
+            },
+            {"empty_row": {"bool_mask": "mean", "float_mask": "nan"}},
+        ),
+        Stranger(
+            "onnx_graph",
+            "an ONNX graph of MatMul, Add and Softmax in onnxruntime",
+            as_attention(_onnx),
+            ("onnx", "onnxruntime"),
+            {**NO_GRADIENT, "dropout": "the graph has no dropout"},
+        ),
+        Stranger(
+            "multi_head",
+            "torch's multi_head_attention_forward with identities as projections",
+            _multi_head,
+            lacks={"value_width": "its heads have one width", "no_keys": "it takes nothing that is empty"},
+        ),
+        Stranger("sdpa", "PyTorch's scaled_dot_product_attention behind checks", as_attention(_sdpa)),
+    ]

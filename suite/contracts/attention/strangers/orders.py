@@ -1,0 +1,197 @@
+"""Strangers that compute the same formula in another order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from suite.contracts.attention.strangers.question import Question, attention
+from suite.contracts.base import Stranger
+
+LOG2_E = math.log2(math.e)
+
+
+def _scores(asked: Question) -> Tensor:
+    return asked.factor * (asked.query @ asked.key.mT) + asked.bias
+
+
+def _merges_halves(asked: Question) -> Tensor:
+    """Each half of the keys for itself, then both weighted by their log-sum-exp."""
+    middle = asked.key.shape[-2] // 2
+    parts = []
+    for half in (slice(0, middle), slice(middle, None)):
+        scores = asked.factor * (asked.query @ asked.key[..., half, :].mT) + asked.bias[..., half]
+        if scores.shape[-1] == 0:
+            continue
+        largest = scores.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
+        powers = torch.exp(scores - largest)
+        total = powers.sum(-1, keepdim=True)
+        nothing = total == 0
+        output = (powers * asked.keep[..., half]) @ asked.value[..., half, :] / total.masked_fill(nothing, 1.0)
+        parts.append((output, (largest + total.masked_fill(nothing, 1.0).log()).masked_fill(nothing, -math.inf)))
+    logs = torch.cat([log for _, log in parts], dim=-1)  # ... h l 1|2
+    shares = logs.softmax(-1)
+    return sum((shares[..., i : i + 1] * output for i, (output, _) in enumerate(parts)), torch.zeros_like(parts[0][0]))
+
+
+def _two_passes(asked: Question) -> Tensor:
+    """The first pass over chunks of 20 keys finds the largest score and the sum, the second one the output."""
+    chunks = [slice(start, start + 20) for start in range(0, asked.key.shape[-2], 20)]
+
+    def scores(chunk: slice) -> Tensor:
+        return (asked.query @ (asked.factor * asked.key[..., chunk, :]).mT) + asked.bias[..., chunk]
+
+    largest = torch.stack([scores(chunk).detach().amax(-1) for chunk in chunks]).amax(0).unsqueeze(-1)
+    total = torch.stack([(scores(chunk) - largest).exp().sum(-1) for chunk in chunks]).sum(0).unsqueeze(-1)
+    output = torch.zeros_like(asked.query[..., :1] * asked.value[..., :1, :])
+    for chunk in chunks:
+        weights = (scores(chunk) - largest).exp() / total
+        output = output + (weights * asked.keep[..., chunk]) @ asked.value[..., chunk, :]
+    return output
+
+
+def _dense(asked: Question) -> Tensor:
+    return (_scores(asked).softmax(-1) * asked.keep) @ asked.value
+
+
+def _keys_first(asked: Question) -> Tensor:
+    """Scores with the keys as rows; the output is a transposed view."""
+    scores = asked.key @ asked.query.mT * asked.factor + asked.bias.mT  # ... h s l
+    weights = scores.softmax(-2) * asked.keep.mT
+    return (asked.value.mT @ weights).mT
+
+
+def _keys_backwards(asked: Question) -> Tensor:
+    """Last key first, so every sum runs the other way."""
+    scores = asked.factor * (asked.query @ asked.key.flip(-2).mT) + asked.bias.flip(-1)
+    return (scores.softmax(-1) * asked.keep.flip(-1)) @ asked.value.flip(-2)
+
+
+def _powers_of_two(asked: Question) -> Tensor:
+    scores = (asked.factor * LOG2_E) * (asked.query @ asked.key.mT) + LOG2_E * asked.bias
+    powers = torch.exp2(scores - scores.detach().amax(-1, keepdim=True))
+    return ((powers * asked.keep) @ asked.value) / powers.sum(-1, keepdim=True)
+
+
+def _root_of_scale(asked: Question) -> Tensor:
+    """Query and key each take the root of the scale, the query its sign as well."""
+    root = math.sqrt(abs(asked.factor))
+    scores = (asked.query * math.copysign(root, asked.factor)) @ (asked.key * root).mT
+    return ((scores + asked.bias).softmax(-1) * asked.keep) @ asked.value
+
+
+def _log_weights(asked: Question) -> Tensor:
+    weights = torch.exp(torch.log_softmax(_scores(asked), dim=-1))
+    return (weights * asked.keep) @ asked.value
+
+
+def _einsum(asked: Question) -> Tensor:
+    """Axes in no library's order; what comes back is a permuted view."""
+    scores = torch.einsum("...le,...se->s...l", asked.query, asked.key).mul(asked.factor)  # s ... h l
+    weights = (scores + asked.bias.movedim(-1, 0)).softmax(0) * asked.keep.movedim(-1, 0)
+    return torch.einsum("s...l,...sv->v...l", weights, asked.value).movedim(0, -1)
+
+
+def _baddbmm(asked: Question) -> Tensor:
+    """One fused product per flattened batch, the bias as its addend."""
+    query, key, value, bias, keep = (
+        tensor.reshape(-1, *tensor.shape[-2:])
+        for tensor in (asked.query, asked.key, asked.value, asked.bias, asked.keep)
+    )
+    scores = torch.baddbmm(bias, query, key.transpose(1, 2), beta=1.0, alpha=asked.factor)
+    output = torch.bmm(torch.softmax(scores, dim=2) * keep, value)
+    return output.reshape(*asked.query.shape[:-1], -1)
+
+
+def _small_tiles(asked: Question) -> Tensor:
+    """A flash-like loop over tiles of 20 queries and 48 keys; the sum is divided out last."""
+    rows = []
+    for top in range(0, asked.query.shape[-2], 20):
+        row = slice(top, top + 20)
+        query = asked.query[..., row, :] * asked.factor
+        largest, total, output = torch.tensor(-1e30).to(query), query.new_zeros(()), query.new_zeros(())
+        for left in range(0, asked.key.shape[-2], 48):
+            column = slice(left, left + 48)
+            scores = query @ asked.key[..., column, :].mT + asked.bias[..., row, column]
+            larger = torch.maximum(largest, scores.detach().amax(-1, keepdim=True))
+            powers, shrink = torch.exp(scores - larger), torch.exp(largest - larger)
+            total = total * shrink + powers.sum(-1, keepdim=True)
+            output = output * shrink + (powers * asked.keep[..., row, column]) @ asked.value[..., column, :]
+            largest = larger
+        rows.append(output / total)
+    return torch.cat(rows, dim=-2)
+
+
+def _one_query_at_a_time(asked: Question) -> Tensor:
+    """One query's attention, mapped over all queries."""
+
+    def one(query: Tensor, bias: Tensor, keep: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        weights = torch.softmax(asked.factor * (key @ query) + bias, dim=0) * keep
+        return weights @ value
+
+    each = torch.vmap(one, in_dims=(0, 0, 0, None, None))
+    for _ in range(asked.query.dim() - 2):
+        each = torch.vmap(each)
+    output: Tensor = each(asked.query, asked.bias, asked.keep, asked.key, asked.value)
+    return output
+
+
+class _Recomputing(torch.autograd.Function):
+    """Keeps only the log-sum-exp of each row and computes the weights again for the backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, keep: Tensor, factor: float
+    ) -> Tensor:
+        scores = factor * (query @ key.mT) + bias
+        largest = scores.amax(-1, keepdim=True)
+        powers = torch.exp(scores - largest)
+        total = powers.sum(-1, keepdim=True)
+        output = ((powers / total) * keep) @ value
+        logs = largest + total.log()
+        ctx.save_for_backward(query, key, value, bias, keep, logs, output)
+        ctx.factor = factor
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, bias, keep, logs, output = ctx.saved_tensors
+        weights = torch.exp(ctx.factor * (query @ key.mT) + bias - logs)
+        mean = (gradient * output).sum(-1, keepdim=True)
+        d_scores = weights * ((gradient @ value.mT) * keep - mean)
+        d_value = (weights * keep).mT @ gradient
+        return ctx.factor * (d_scores @ key), ctx.factor * (d_scores.mT @ query), d_value, d_scores, None, None
+
+
+def _own_backward(asked: Question) -> Tensor:
+    apply: Callable[..., Tensor] = _Recomputing.apply
+    return apply(asked.query, asked.key, asked.value, asked.bias, asked.keep, asked.factor)
+
+
+def _always_float64(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64
+
+
+def strangers() -> list[Stranger]:
+    """One formula, many orders."""
+    return [
+        Stranger("merges_halves", "two halves of the keys merged by their log-sum-exp", attention(_merges_halves)),
+        Stranger("two_passes", "two passes over chunks of 20 keys", attention(_two_passes)),
+        Stranger("float64_inside", "everything is computed in float64", attention(_dense, _always_float64)),
+        Stranger("keys_first", "scores with keys as rows; returns a transposed view", attention(_keys_first)),
+        Stranger("keys_backwards", "sums over the keys from the last to the first", attention(_keys_backwards)),
+        Stranger("powers_of_two", "base 2, with the factor log₂ e", attention(_powers_of_two)),
+        Stranger("root_of_scale", "query and key each times the root of the scale", attention(_root_of_scale)),
+        Stranger("log_weights", "the exponential of a log-softmax", attention(_log_weights)),
+        Stranger("einsum", "einsum with the keys as the leading axis", attention(_einsum)),
+        Stranger("baddbmm", "torch.baddbmm with the mask as its addend", attention(_baddbmm)),
+        Stranger("small_tiles", "an online softmax over tiles of 20 × 48", attention(_small_tiles)),
+        Stranger("one_query_at_a_time", "torch.vmap over single queries", attention(_one_query_at_a_time)),
+        Stranger("own_backward", "an autograd.Function that recomputes its weights", attention(_own_backward)),
+    ]

@@ -1,0 +1,112 @@
+"""Strangers whose signature is unusual, or that compute half types in their own dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.contracts.attention.deviations.asked import Asked, as_attention, check
+from suite.contracts.attention.strangers.question import Question, attention, bias_of, kept, spread
+from suite.contracts.base import Stranger
+
+
+def _core(asked: Question) -> Tensor:
+    products = torch.matmul(asked.query, asked.key.mT)
+    scores = torch.add(asked.bias, products, alpha=asked.factor)
+    return (torch.softmax(scores, -1) * asked.keep) @ asked.value
+
+
+_plain = attention(_core)
+
+
+def _positional_only(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    /,
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    return _plain(
+        q, k, v, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+
+
+def _any_keywords(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
+    return _plain(query, key, value, **options)
+
+
+def _any_arguments(*tensors: Tensor, **options: Any) -> Any:
+    return _plain(*tensors, **options)
+
+
+class _WithoutSignature:
+    """Like a builtin: nobody can read what it takes."""
+
+    __name__ = "attention"
+
+    @property
+    def __signature__(self) -> Any:
+        raise ValueError("no signature found for builtin")
+
+    def __call__(self, *tensors: Tensor, **options: Any) -> Any:
+        return _plain(*tensors, **options)
+
+
+class _Module(torch.nn.Module):
+    """A module without parameters, called like a function."""
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Any:
+        return _positional_only(
+            query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale,
+            enable_gqa=enable_gqa,
+        )  # fmt: skip
+
+
+def _no_options(query: Tensor, key: Tensor, value: Tensor) -> Any:
+    return _plain(query, key, value)
+
+
+def _in_its_own_dtype(asked: Asked) -> Tensor:
+    """Products in the half type itself, the softmax in float32."""
+    check(asked)
+    dtype = asked.query.dtype
+    query, key, value = spread(asked, dtype)
+    products = query @ key.mT
+    if not products.isfinite().all():
+        raise NotImplementedError(f"the products of query and key exceed {dtype}")
+    if 0 in asked.scores_shape:
+        return products @ value
+    wide = torch.promote_types(dtype, torch.float32)
+    bias, empty = bias_of(asked, wide)
+    weights = torch.softmax((products.to(wide) * asked.factor) + bias, dim=-1) * kept(asked, wide)
+    return (weights.to(dtype) @ value).masked_fill(empty, 0.0)
+
+
+def strangers() -> list[Stranger]:
+    """One formula, many signatures."""
+    return [
+        Stranger("positional_only", "query, key and value by position only, under other names", _positional_only),
+        Stranger("any_keywords", "its options are **options", _any_keywords),
+        Stranger("any_arguments", "a signature that says nothing: *tensors, **options", _any_arguments),
+        Stranger("no_signature", "callable, but its signature cannot be read, as a builtin's", _WithoutSignature()),
+        Stranger("module", "a torch.nn.Module that takes its options by position too", _Module()),
+        Stranger("no_options", "takes query, key and value and declines the rest", _no_options),
+        Stranger("in_its_own_dtype", "multiplies half types in their own dtype", as_attention(_in_its_own_dtype)),
+    ]

@@ -1,0 +1,25 @@
+"""Finding implementations: by registered name, file, module or entry point."""
+
+from __future__ import annotations
+
+from suite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
+from suite.registry.finding import ENTRY_POINTS, contracts, discover, find
+from suite.registry.loading import absent, from_function, load, source_hash
+from suite.registry.quiet import undisturbed
+
+__all__ = [
+    "ENTRY_POINTS",
+    "Broken",
+    "Declaration",
+    "Loaded",
+    "Missing",
+    "absent",
+    "contracts",
+    "discover",
+    "find",
+    "from_function",
+    "implementation",
+    "load",
+    "source_hash",
+    "undisturbed",
+]

@@ -1,0 +1,128 @@
+"""What an implementation says of itself, and what becomes of it when it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One implementation as its source declares it, known without importing it.
+
+    It is imported as `module`, or by its path where `module` is empty. `function` is the name inside the module, dotted
+    for an attribute of a class.
+    """
+
+    contract: str
+    name: str
+    function: str
+    module: str = ""
+    file: str = ""
+    """The source, for people and for `source_hash`; empty where there is none."""
+    parameters: tuple[str, ...] | None = None
+    """What may be given by keyword. None: it takes everything, or nobody knows before it is loaded."""
+    requires: tuple[str, ...] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    conventions: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""
+    broken: str = ""
+    """Why the declaration cannot be read, or empty. Loading it gives `Broken` with this reason."""
+    named: bool = False
+    """Whether the user named this very function: that it does not exist is then the user's mistake."""
+
+    @property
+    def full_name(self) -> str:
+        """`attention/torch_sdpa.flash`: the name in every table."""
+        return f"{self.contract}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An implementation that can be called. `printed` is what it wrote while it was imported."""
+
+    declaration: Declaration
+    function: Callable[..., Any]
+    printed: str = ""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An implementation whose declared library is not installed."""
+
+    declaration: Declaration
+    reason: str
+
+    def __str__(self) -> str:
+        return f"missing: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An implementation that cannot be declared or imported."""
+
+    declaration: Declaration
+    reason: str
+    printed: str = ""
+
+    def __str__(self) -> str:
+        return f"raised: {self.reason}"
+
+
+@overload
+def implementation(function: Function, /) -> Function: ...
+@overload
+def implementation(
+    *,
+    variant: str | None = None,
+    requires: Sequence[str] = (),
+    lacks: Mapping[str, str] | None = None,
+    conventions: Mapping[str, Any] | None = None,
+) -> Callable[[Function], Function]: ...
+def implementation(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    variant: str | None = None,
+    requires: Sequence[str] = (),
+    lacks: Mapping[str, str] | None = None,
+    conventions: Mapping[str, Any] | None = None,
+) -> Any:
+    """Declare a function as an implementation; the folder is its contract and the file its name.
+
+    The arguments are literals, because they are also read without importing the file.
+
+    - `variant` names one of several in a file: `torch_sdpa.flash`.
+    - `requires` lists the libraries without which it is missing rather than broken.
+    - `lacks` maps a feature that it does not have to the reason.
+    - `conventions` says where it honestly differs: `{"causal": "lower_right"}`.
+    """
+    declared = checked(variant=variant, requires=requires, lacks=lacks, conventions=conventions)
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.__attnsuite__ = declared  # type: ignore[attr-defined]
+        return function
+
+    return declare if function is None else declare(function)
+
+
+def checked(*, variant: Any = None, requires: Any = (), lacks: Any = None, conventions: Any = None) -> dict[str, Any]:
+    """The decorator's arguments in their final form. Raises TypeError for what is none of them."""
+    if variant is not None and not (isinstance(variant, str) and variant):
+        raise TypeError(f"variant is a name, not {variant!r}")
+    if not isinstance(requires, list | tuple) or not all(isinstance(library, str) for library in requires):
+        raise TypeError(f"requires is a list of the names of libraries, not {requires!r}")
+    for argument, value in (("lacks", lacks), ("conventions", conventions)):
+        if not isinstance(value or {}, Mapping) or not all(isinstance(key, str) for key in value or {}):
+            raise TypeError(f"{argument} is a dict by name, not {value!r}")
+    if not all(isinstance(reason, str) and reason for reason in (lacks or {}).values()):
+        raise TypeError("lacks gives a reason for each feature")
+    return {
+        "variant": variant,
+        "requires": tuple(requires),
+        "lacks": dict(lacks or {}),
+        "conventions": dict(conventions or {}),
+    }

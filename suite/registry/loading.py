@@ -1,0 +1,239 @@
+"""Importing an implementation without letting it disturb the others."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from suite.records import UsageError
+from suite.registry.declaration import Broken, Declaration, Loaded, Missing
+from suite.registry.quiet import diverted, undisturbed
+
+_neighbours: dict[str, Path] = {}  # modules that files imported from their own folder, by name
+
+
+def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing | Broken:
+    """Import an implementation. Whatever its import raises is `Broken`, a library that is not installed is `Missing`.
+
+    What it prints is kept, and what it changes in the process (see `undisturbed`) is undone. With `alone` the process
+    is its own: its prints go where they go, and its folder stays on the path. Raises `UsageError` where the user named
+    a module or function that turns out not to exist.
+    """
+    if declaration.broken:
+        return Broken(declaration, declaration.broken)
+    missing = absent(declaration)
+    if missing is not None:
+        return missing
+    problem = ""
+    function: Any = None
+    with diverted(not alone) as printed, undisturbed(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            function = _function(declaration)
+        except (KeyboardInterrupt, UsageError):
+            raise
+        except BaseException as error:  # SystemExit and pytest's Skipped too are answers
+            problem = in_one_line(error)
+    if alone:
+        _keep_on_path(declaration)
+    if problem:
+        return Broken(declaration, problem, printed())
+    return Loaded(_completed(declaration, function), function, printed())
+
+
+def absent(declaration: Declaration) -> Missing | None:
+    """The record of a missing library, found without importing anything, or None."""
+    for library in declaration.requires:
+        if locate(library) is None:
+            return Missing(declaration, f"No module named {library!r}")
+    return None
+
+
+def from_function(function: Callable[..., Any], contract: str = "attention", name: str = "") -> Loaded:
+    """The record of a function at hand. Its declaration names a module or file only where a worker can import it so."""
+    module = getattr(function, "__module__", None) or ""
+    qualified = getattr(function, "__qualname__", "")
+    spec = locate(module) if module and qualified else None
+    source = getattr(sys.modules.get(module), "__file__", None) or ""
+    importable = False
+    with suppress(AttributeError):
+        importable = bool(source or spec) and function is _attribute(sys.modules.get(module), qualified)
+    if not importable or module == "__main__":
+        module, qualified, source = "", "", ""
+    elif spec is None:
+        module = ""  # a file that was imported by its path, and will be again
+    if not name:
+        name = getattr(function, "__name__", type(function).__name__)
+        declared = getattr(function, "__attnsuite__", None)
+        if declared is not None and source:
+            name = ".".join(filter(None, (Path(source).stem, declared["variant"])))
+    declaration = Declaration(contract, name, qualified, module, source)
+    return Loaded(_completed(declaration, function), function)
+
+
+def source_hash(declaration: Declaration) -> str:
+    """The first 12 hexadecimal digits of the SHA-256 of the declaration's file, or empty where there is none."""
+    try:
+        return hashlib.sha256(Path(declaration.file).read_bytes()).hexdigest()[:12]
+    except OSError:
+        return ""
+
+
+def locate(module: str) -> ModuleSpec | None:
+    """Where a module would be imported from, found without importing it or the packages around it."""
+    importlib.invalidate_caches()
+    first, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(first)
+    except (ImportError, ValueError):  # ValueError: in sys.modules, but made by hand
+        return None
+    path = first
+    for part in rest:
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        path += f".{part}"
+        spec = PathFinder.find_spec(path, list(spec.submodule_search_locations))
+    return spec
+
+
+@contextmanager
+def on_path(folder: Path) -> Iterator[None]:
+    """The folder as the last on sys.path: what lies there can be imported, and shadows nothing."""
+    before = list(sys.path)
+    sys.path.append(str(folder))
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def in_one_line(error: BaseException) -> str:
+    """`ValueError: what it said`, whatever the error's own methods do."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = "(its message cannot be printed)"
+    return (f"{type(error).__name__}: {text}" if text else type(error).__name__)[:2000]
+
+
+def _function(declaration: Declaration) -> Any:
+    module = _module(declaration)
+    try:
+        function = _attribute(module, declaration.function)
+    except AttributeError:
+        message = f"{Path(declaration.file or declaration.module).name} has no function {declaration.function!r}"
+        raise (UsageError(message) if declaration.named else AttributeError(message)) from None
+    if not callable(function):
+        message = f"{declaration.function!r} in {Path(declaration.file or declaration.module).name} cannot be called: "
+        message += f"it is of type {type(function).__name__}"
+        raise (UsageError(message) if declaration.named else TypeError(message))
+    return function
+
+
+def _attribute(module: ModuleType | None, dotted: str) -> Any:
+    found: Any = module
+    for name in dotted.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _module(declaration: Declaration) -> ModuleType:
+    importlib.invalidate_caches()
+    name = declaration.module
+    with on_path(Path.cwd()):
+        if name and (not declaration.file or _comes_from(name, declaration.file)):
+            try:
+                return importlib.import_module(name)
+            except ModuleNotFoundError as error:
+                if declaration.named and f"{name}.".startswith(f"{error.name}."):
+                    raise UsageError(str(error)) from error
+                raise
+    return _module_of_file(Path(declaration.file).resolve())
+
+
+def _comes_from(module: str, file: str) -> bool:
+    """Whether the name leads to this file: another package of the same name may come first on the path."""
+    spec = locate(module)
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve()
+
+
+class _FromSource(SourceFileLoader):
+    """Compiles the source as it is now, and leaves no bytecode in the submitter's folder."""
+
+    def get_code(self, fullname: str) -> Any:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _module_of_file(file: Path) -> ModuleType:
+    source = hashlib.sha256(file.read_bytes()).hexdigest()
+    name = f"attnsuite_file_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__attnsuite_source__", "") == source:
+        return known
+    spec = importlib.util.spec_from_file_location(name, file, loader=_FromSource(name, str(file)))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _neighbourhood(file.parent):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    module.__attnsuite_source__ = source  # type: ignore[attr-defined]
+    return module
+
+
+@contextmanager
+def _neighbourhood(folder: Path) -> Iterator[None]:
+    """Let a file import its neighbours, and let no two folders share a `helpers`."""
+    for name, home in list(_neighbours.items()):
+        if home != folder and ((folder / name).is_dir() or (folder / f"{name}.py").exists()):
+            for module in [module for module in sys.modules if f"{module}.".startswith(f"{name}.")]:
+                del sys.modules[module]
+            del _neighbours[name]
+    before = set(sys.modules)
+    try:
+        with on_path(folder):
+            yield
+    finally:
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if "." not in name and file and folder in Path(file).parents and not name.startswith("attnsuite_file_"):
+                _neighbours[name] = folder
+
+
+def _keep_on_path(declaration: Declaration) -> None:
+    folders = [Path.cwd()] if declaration.module else [Path(declaration.file).resolve().parent]
+    sys.path.extend(str(folder) for folder in folders if str(folder) not in sys.path)
+
+
+def _completed(declaration: Declaration, function: Callable[..., Any]) -> Declaration:
+    """The declaration with what only the function itself can tell."""
+    declared = getattr(function, "__attnsuite__", None)
+    if isinstance(declared, dict):
+        declaration = replace(declaration, **{key: declared[key] for key in ("requires", "lacks", "conventions")})
+    if declaration.parameters is not None:
+        return declaration
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature: it takes everything
+        return declaration
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return declaration
+    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return replace(
+        declaration, parameters=tuple(parameter.name for parameter in parameters if parameter.kind in by_keyword)
+    )

@@ -1,0 +1,128 @@
+"""What an import or a call does to the rest of the process: kept aside and undone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+PRINTED_LIMIT = 10_000
+"""How many characters are kept of what an import printed: the last ones."""
+
+
+@contextmanager
+def undisturbed(*, seeds: bool = True) -> Iterator[None]:
+    """Undo what the block changes in the process: folder, path, random states, torch's defaults and thread count."""
+    import numpy as np
+    import torch
+
+    states: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+        (torch.get_default_dtype, torch.set_default_dtype),
+        (torch.get_default_device, _set_default_device),
+        (torch.get_num_threads, torch.set_num_threads),
+        (torch.is_grad_enabled, torch.set_grad_enabled),
+        (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+        (lambda: (sys.stdout, sys.stderr), lambda streams: _set_streams(*streams)),
+        (lambda: list(sys.path), lambda path: sys.path.__setitem__(slice(None), path)),
+        (_folder, _set_folder),
+    ]
+    before = [get() for get, _ in states]
+    with ExitStack() as seeded:
+        if seeds:
+            seeded.callback(torch.set_rng_state, torch.get_rng_state())
+            seeded.callback(random.setstate, random.getstate())
+            seeded.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002  a submission may seed the global one
+        try:
+            yield
+        finally:
+            for (get, put), value in zip(states, before, strict=True):
+                if get() != value:
+                    put(value)
+
+
+def _folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # it was deleted
+        return None
+
+
+def _set_folder(folder: Path | None) -> None:
+    if folder is not None:
+        os.chdir(folder)
+
+
+def _set_default_device(device: Any) -> None:
+    import torch
+
+    torch.set_default_device(None if device == torch.device("cpu") else device)
+
+
+def _set_streams(stdout: Any, stderr: Any) -> None:
+    sys.stdout, sys.stderr = stdout, stderr
+
+
+class _Stream:
+    """Stands in for a text stream; what a handler made meanwhile writes to it later goes where it should."""
+
+    def __init__(self, stream: Any, file: BinaryIO) -> None:
+        self.stream = stream
+        self.file: BinaryIO | None = file
+
+    def write(self, text: str) -> int:
+        if self.file is None:
+            return int(self.stream.write(text))
+        self.file.write(text.encode(errors="backslashreplace"))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        if self.file is None:
+            self.stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def diverted(divert: bool) -> Iterator[Callable[[], str]]:
+    """Keep what is printed, by Python and by libraries below it, and yield the function that returns it afterwards."""
+    if not divert:
+        yield lambda: ""
+        return
+    text = ""
+    with tempfile.TemporaryFile(buffering=0) as file, ExitStack() as undo:
+        for descriptor in (1, 2):
+            with suppress(OSError):  # a daemon's may be closed
+                saved = os.dup(descriptor)
+                undo.callback(os.close, saved)
+                undo.callback(os.dup2, saved, descriptor)
+        streams = (sys.stdout, sys.stderr)
+        for stream in streams:
+            with suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+        for descriptor in (1, 2):
+            with suppress(OSError):
+                os.dup2(file.fileno(), descriptor)
+        standing_in = [_Stream(stream, file) for stream in streams]
+        _set_streams(*standing_in)
+        try:
+            yield lambda: text
+        finally:
+            ctypes.CDLL(None).fflush(None)  # what C has printed and not yet written
+            _set_streams(*streams)
+            for stream in standing_in:
+                stream.file = None
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 4 * PRINTED_LIMIT))
+            text = file.read().decode(errors="replace")[-PRINTED_LIMIT:]

@@ -1,0 +1,154 @@
+"""What a Python file declares, read from its source without importing it."""
+
+from __future__ import annotations
+
+import ast
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.registry.declaration import checked
+
+
+_one_at_a_time = threading.Lock()  # CPython 3.11 miscounts its depth when two threads parse (python/cpython#106905)
+
+
+class Unreadable(Exception):
+    """The file is no Python source. The message is one line that says where."""
+
+
+@dataclass(frozen=True)
+class FunctionSource:
+    """One function of a module. `declared` holds the decorator's arguments, None where it is not decorated."""
+
+    name: str
+    line: int
+    parameters: tuple[str, ...] | None
+    summary: str
+    declared: dict[str, Any] | None = None
+    problem: str = ""
+    """Why the decorator's arguments cannot be read, or empty."""
+
+    @property
+    def variant(self) -> str | None:
+        return self.declared["variant"] if self.declared else None
+
+
+@dataclass(frozen=True)
+class ModuleSource:
+    """What a module holds. `names` are all names bound in it; None where only running it can tell."""
+
+    summary: str
+    functions: tuple[FunctionSource, ...]
+    names: frozenset[str] | None
+
+    @property
+    def decorated(self) -> tuple[FunctionSource, ...]:
+        return tuple(function for function in self.functions if function.declared is not None or function.problem)
+
+    @property
+    def public(self) -> tuple[FunctionSource, ...]:
+        return tuple(function for function in self.functions if not function.name.startswith("_"))
+
+
+def read(file: Path) -> ModuleSource:
+    """Read a file's functions and names. Raises `Unreadable`."""
+    try:
+        with _one_at_a_time, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(file.read_bytes(), str(file))
+    except SyntaxError as error:
+        raise Unreadable(f"SyntaxError: {error.msg} ({file.name}, line {error.lineno})") from error
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise Unreadable(f"{type(error).__name__}: {error} ({file.name})".replace("\n", " ")) from error
+    decorators = _decorators(tree)
+    statements = list(_statements(tree.body))
+    return ModuleSource(
+        summary=_first_line(tree),
+        functions=tuple(_function(node, decorators) for node in statements if isinstance(node, ast.FunctionDef)),
+        names=_names(tree, statements),
+    )
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when the module is imported, those under `if`, `try` and `with` included."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for block in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(statement, block, []))
+        for handler in getattr(statement, "handlers", []):
+            yield from _statements(handler.body)
+
+
+def _decorators(tree: ast.Module) -> frozenset[str]:
+    """The names under which this module knows the decorator: `implementation`, `suite.implementation`."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in ("suite", "suite.registry"):
+            names |= {alias.asname or alias.name for alias in node.names if alias.name == "implementation"}
+        elif isinstance(node, ast.Import):
+            names |= {
+                f"{alias.asname or alias.name}.implementation"
+                for alias in node.names
+                if alias.name in ("suite", "suite.registry")
+            }
+    return frozenset(names)
+
+
+def _function(node: ast.FunctionDef, decorators: frozenset[str]) -> FunctionSource:
+    declared, problem = None, ""
+    for decorator in node.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if ast.unparse(called) not in decorators:
+            continue
+        try:
+            declared = checked(**_literals(decorator)) if isinstance(decorator, ast.Call) else checked()
+        except (TypeError, ValueError) as error:
+            problem = f"line {decorator.lineno}: {error}".replace("checked()", "@implementation")
+    return FunctionSource(node.name, node.lineno, _parameters(node.args), _first_line(node), declared, problem)
+
+
+def _literals(call: ast.Call) -> dict[str, Any]:
+    if call.args or any(keyword.arg is None for keyword in call.keywords):
+        raise ValueError("the arguments of @implementation are given by keyword, one by one")
+    values = {}
+    for keyword in call.keywords:
+        try:
+            values[str(keyword.arg)] = ast.literal_eval(keyword.value)
+        except (ValueError, TypeError, SyntaxError, RecursionError) as error:
+            raise ValueError(
+                f"{keyword.arg} of @implementation is no literal, so only an import could read it"
+            ) from error
+    return values
+
+
+def _parameters(arguments: ast.arguments) -> tuple[str, ...] | None:
+    if arguments.kwarg is not None:
+        return None
+    return tuple(argument.arg for argument in (*arguments.args, *arguments.kwonlyargs))
+
+
+def _names(tree: ast.Module, statements: Sequence[ast.stmt]) -> frozenset[str] | None:
+    names: set[str] = set()
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(statement.name)
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in statement.names}
+        else:
+            stored = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+            names |= {node.id for node in stored if isinstance(node.ctx, ast.Store)}
+    # A star import, a module's __getattr__ and writes to its dictionary bind names that no reader of the source sees.
+    unseen = {"*", "__getattr__"} & names or {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in ("globals", "exec", "setattr")
+    }
+    return None if unseen else frozenset(names)
+
+
+def _first_line(node: ast.Module | ast.FunctionDef) -> str:
+    return (ast.get_docstring(node) or "").partition("\n")[0].strip()

@@ -1,0 +1,149 @@
+"""Outcomes → counts and groups: what a table says in a cell, and what a failure's line stands for."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from suite.records import DTYPES, EVERY_CASE, FAILURES, Outcome
+
+Key = TypeVar("Key", bound=tuple[object, ...])
+
+COUNTS = ("passed", "asked", "declined", "failures", "known_failures", "missing")
+GROUPS = 10
+"""Of one implementation this many groups are named; a submission whose messages all differ would fill the page."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many of some outcomes are what. What was declined or is missing was not asked and is never passed."""
+
+    passed: int
+    failures: int
+    """Failures that no finding records."""
+    known: int
+    declined: int
+    missing: int
+
+    @property
+    def asked(self) -> int:
+        return self.passed + self.failures + self.known
+
+    @property
+    def numbers(self) -> list[int]:
+        """In the order of COUNTS."""
+        return [self.passed, self.asked, self.declined, self.failures, self.known, self.missing]
+
+    def __str__(self) -> str:
+        if self.asked:
+            return f"{self.passed}/{self.asked}" + (f" (declined {self.declined})" if self.declined else "")
+        return "declined" if self.declined else "missing" if self.missing else "–"
+
+
+def count(outcomes: Iterable[Outcome]) -> Count:
+    """Count outcomes by what became of them."""
+    outcomes = list(outcomes)
+    statuses = Counter(outcome.status for outcome in outcomes)
+    failed = sum(statuses[status] for status in FAILURES)
+    new = sum(outcome.fails for outcome in outcomes)
+    return Count(statuses["passed"], new, failed - new, statuses["declined"], statuses["missing"])
+
+
+def breakdown(outcomes: Iterable[Outcome]) -> str:
+    """The failures that no finding records, by kind: "3 wrong, 1 hung"; empty where there are none."""
+    statuses = Counter(outcome.status for outcome in outcomes if outcome.fails)
+    return ", ".join(f"{statuses[status]} {status}" for status in FAILURES if statuses[status])
+
+
+def grouped(outcomes: Iterable[Outcome], key: Callable[[Outcome], Key]) -> dict[Key, list[Outcome]]:
+    """The outcomes by `key`, keys and outcomes in an order that does not depend on when they were asked."""
+    groups: dict[Key, list[Outcome]] = {}
+    for outcome in sorted(outcomes, key=_order):
+        groups.setdefault(key(outcome), []).append(outcome)
+    return {name: groups[name] for name in sorted(groups, key=lambda name: tuple(map(str, name)))}
+
+
+def by_implementation(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
+    """The outcomes by implementation and device."""
+    return grouped(outcomes, lambda outcome: (outcome.implementation, outcome.device))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Outcomes of one implementation that say the same; `example` is the one to ask again first."""
+
+    example: Outcome
+    count: int
+    others: int = 0
+    """For the last line of a long list: how many further groups this line stands for."""
+
+    @property
+    def says(self) -> str:
+        """The example's status and detail, and what else this line stands for."""
+        status, detail = self.example.status, self.example.detail
+        says = detail if detail.startswith(f"{status}:") else f"{status}: {detail}" if detail else status
+        return f"{self.others} other kinds, such as {says}" if self.others else says
+
+    @property
+    def where(self) -> str:
+        """The example's question in words; some outcomes are about the implementation as a whole."""
+        if self.example.case == EVERY_CASE:
+            return "every case"
+        return self.example.case if self._whole else f"{self.example.case} in {self.example.dtype}"
+
+    @property
+    def rerun(self) -> str:
+        """The command that asks the example again."""
+        words = ["attnsuite", "check", self.example.implementation]
+        if not self._whole:
+            words += ["--case", self.example.case, "--dtype", self.example.dtype]
+        if self.example.device not in ("", "cpu"):
+            words += ["--device", self.example.device]
+        return shlex.join(words)
+
+    @property
+    def _whole(self) -> bool:
+        return EVERY_CASE in (self.example.case, self.example.dtype)
+
+
+def groups(outcomes: Iterable[Outcome]) -> list[Group]:
+    """One group per implementation, status, finding and diagnosis or message; the largest first within each."""
+    found: list[Group] = []
+    for members in by_implementation(outcomes).values():
+        alike = grouped(members, lambda outcome: (outcome.status, outcome.known, pattern(outcome.detail)))
+        ordered = sorted(alike.values(), key=len, reverse=True)
+        found += [Group(group[0], len(group)) for group in ordered[:GROUPS]]
+        if rest := ordered[GROUPS:]:
+            found.append(Group(rest[0][0], sum(map(len, rest)), len(rest)))
+    return found
+
+
+def pattern(detail: str) -> str:
+    """What two details have in common that say the same of different numbers; of a diagnosis, the deviations' names."""
+    diagnosis = re.findall(r'\bequals "([^"]+)"', detail)
+    if diagnosis:
+        return " or ".join(diagnosis)
+    numbers = r"(?<![A-Za-z_])[-+]?(?:0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf\b|nan\b)"
+    return re.sub(r"#(?:\s*[,x×]\s*#)+", "#", re.sub(numbers, "#", detail))
+
+
+def devices(outcomes: Iterable[Outcome]) -> list[str]:
+    """The devices that were asked."""
+    return sorted({outcome.device for outcome in outcomes})
+
+
+def dtypes(outcomes: Iterable[Outcome]) -> list[str]:
+    """The dtypes that were asked, widest first."""
+    asked = {outcome.dtype for outcome in outcomes}
+    return [dtype for dtype in DTYPES if dtype in asked]
+
+
+def _order(outcome: Outcome) -> tuple[object, ...]:
+    """float32 first: an example in it runs everywhere."""
+    dtype = outcome.dtype
+    place = -1 if dtype == "float32" else DTYPES.index(dtype) if dtype in DTYPES else len(DTYPES)
+    return outcome.implementation, outcome.device, place, outcome.case, dtype

@@ -1,0 +1,236 @@
+"""One implementation in its own process: questions and answers cross as raw bytes and JSON."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from suite.contracts.base import Call, Reply
+from suite.records import UsageError
+from suite.registry import Broken, Declaration, Missing, absent, find
+from suite.registry.declaration import checked
+from suite.worker.asking import ask, fingerprint, placed, replies_from
+from suite.worker.process import Process
+from suite.worker.wire import Garbage, as_data, storage_of
+
+__all__ = ["Died", "Hung", "Ready", "Worker", "ask", "fingerprint", "placed", "storage_of"]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The implementation is imported. Its declaration now says what only an import could tell."""
+
+    declaration: Declaration
+
+
+@dataclass(frozen=True)
+class Died:
+    """The process ended, or answered garbage. `printed` is the last that it wrote."""
+
+    how: str
+    """`SIGSEGV`, `exit status 3`, `answered garbage: …`."""
+    printed: str = ""
+
+    def __str__(self) -> str:
+        last = self.printed.rpartition("\n")[2][-200:]
+        return f"died: {self.how}" + (f"; the last it printed: {last}" if last else "")
+
+
+@dataclass(frozen=True)
+class Hung:
+    """No answer within the time limit."""
+
+    seconds: float
+    printed: str = ""
+
+    def __str__(self) -> str:
+        return f"hung: no answer within {self.seconds:g} s"
+
+
+Lost = TypeVar("Lost", Died, Hung)
+Failure = Missing | Broken | Died | Hung
+
+
+class Worker:
+    """One implementation in a process of its own, which starts when it is first needed and again after a death.
+
+    `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole question, crossing
+    included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
+    could not be started is not tried again. Use it as a context manager, from one thread at a time.
+    """
+
+    def __init__(
+        self,
+        target: Declaration | str,
+        device: str = "cpu",
+        time_limit: float = 60.0,
+        start_limit: float = 60.0,
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.declaration = _one(target) if isinstance(target, str) else target
+        self.device = device
+        self.time_limit = time_limit
+        self.start_limit = start_limit
+        self._environment = dict(environment or {})
+        self._process: Process | None = None
+        self._state: Ready | Failure | None = None
+        self._deadline = 0.0
+        self._questions = 0
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The process's number, or None while there is none."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start the process and the import in the background; without effect where that has happened."""
+        if self._process is not None or self._state is not None:
+            return
+        if self.declaration.broken:
+            self._state = Broken(self.declaration, self.declaration.broken)
+        else:
+            self._state = absent(self.declaration)
+        if self._state is not None:
+            return
+        self._deadline = time.monotonic() + self.start_limit
+        self._process = Process(self._environment)
+        self._questions = 0
+        path = [str(Path(entry or ".").resolve()) for entry in sys.path]
+        hello = {"declaration": as_data(self.declaration), "device": self.device, "path": path}
+        with suppress(EOFError, TimeoutError):  # `ready` finds the same and says it
+            self._process.send(hello, self._deadline)
+
+    def ready(self) -> Ready | Failure:
+        """Wait until the implementation is imported, or say why it cannot be. Raises `UsageError` as `load` does."""
+        self.start()
+        if self._state is None:
+            answer = self._receive(self._deadline, self.start_limit)
+            self._state = answer if isinstance(answer, Failure) else self._started(answer)
+        return self._state
+
+    def ask(self, calls: Sequence[Call], time_limit: float | None = None) -> tuple[Reply, ...] | Failure:
+        """The replies to the calls, made in order in the process, or why there are none."""
+        answer = self.request("ask", {"calls": [as_data(call) for call in calls]}, time_limit)
+        if isinstance(answer, Failure):
+            return answer
+        try:
+            return replies_from(answer, calls)
+        except Garbage as garbage:
+            return self._garbage(garbage)
+
+    def request(self, verb: str, arguments: Mapping[str, Any], time_limit: float | None = None) -> Any | Failure:
+        """What the verb answers in the process: data and tensors, as they came. The verbs are in `__main__.VERBS`."""
+        state = self.ready()
+        if not isinstance(state, Ready):
+            return state
+        assert self._process is not None
+        limit = self.time_limit if time_limit is None else time_limit
+        deadline = time.monotonic() + limit
+        self._questions += 1
+        self._process.forget()
+        try:
+            self._process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline)
+        except (EOFError, TimeoutError):
+            pass  # `_receive` finds the same and says it
+        except BaseException:  # half a question was sent: nothing can follow it
+            self._end()
+            raise
+        answer = self._receive(deadline, limit)
+        if isinstance(answer, Failure):
+            return answer
+        if not isinstance(answer, dict) or answer.get("id") != self._questions:
+            return self._garbage("no answer to this question")
+        if "failed" in answer:
+            return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"])))
+        return answer.get("answer")
+
+    def suspend(self) -> None:
+        """Stop the process where it stands, so that it takes no time from others."""
+        if self._process is not None:
+            self._process.suspend()
+
+    def resume(self) -> None:
+        """Let a suspended process go on."""
+        if self._process is not None:
+            self._process.resume()
+
+    def close(self) -> None:
+        """Kill the process and all that it has started."""
+        self._end()
+
+    def _receive(self, deadline: float, limit: float) -> Any | Failure:
+        assert self._process is not None
+        process = self._process
+        try:
+            return process.receive(deadline)
+        except EOFError:
+            how = process.end(grace=2.0)
+            return self._lost(Died(how, process.printed))
+        except TimeoutError:
+            process.end()
+            return self._lost(Hung(limit, process.printed))
+        except Garbage as garbage:
+            return self._garbage(garbage)
+        except BaseException:  # Ctrl-C: what comes later would answer another question
+            self._end()
+            raise
+
+    def _started(self, answer: Any) -> Ready | Failure:
+        try:
+            status, reason, parameters = str(answer["status"]), str(answer["reason"]), answer["parameters"]
+            if parameters is not None and not all(isinstance(parameter, str) for parameter in parameters):
+                raise TypeError("parameters without names")
+            declared = checked(**{key: answer[key] for key in ("requires", "lacks", "conventions")})
+        except (KeyError, TypeError) as error:
+            return self._garbage(error)
+        del declared["variant"]
+        declaration = replace(self.declaration, parameters=parameters, **declared)
+        if status == "ready":
+            self.declaration = declaration
+            return Ready(declaration)
+        process = self._process
+        self._end()
+        if status == "usage":
+            raise UsageError(reason)
+        if status == "missing":
+            return Missing(declaration, reason)
+        return Broken(declaration, reason, process.printed if process else "")
+
+    def _garbage(self, what: object) -> Died:
+        assert self._process is not None
+        self._process.end()
+        return self._lost(Died(f"answered garbage: {what}", self._process.printed))
+
+    def _lost(self, failure: Lost) -> Lost:
+        """Give the process up: the next question starts a fresh one."""
+        self._end()
+        return failure
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+        self._process = None
+        if isinstance(self._state, Ready):
+            self._state = None
+
+
+def _one(target: str) -> Declaration:
+    found = find([target])
+    if len(found) != 1:
+        raise UsageError(f"a worker runs one implementation, but {target!r} names {len(found)}")
+    return found[0]

@@ -1,0 +1,107 @@
+"""The process of one implementation: imports it, then answers questions until its parent is gone."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from suite.records import UsageError
+from suite.registry import Declaration, Loaded, Missing, load
+from suite.registry.loading import in_one_line
+from suite.worker.wire import pack, unpack
+
+VERBS = {"ask": "suite.worker.asking:serve"}
+"""What can be asked, and the function that answers: (function, device, arguments) → data and tensors."""
+
+
+def main(descriptor: int) -> None:
+    """Serve the channel on this file descriptor."""
+    channel = socket.socket(fileno=descriptor)
+    channel.set_inheritable(False)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what was said before a crash is worth reading
+    threading.Thread(target=_leave_with_the_parent, args=(descriptor,), daemon=True).start()
+    with suppress(EOFError, ConnectionError):  # the parent has no more questions
+        serve(channel)
+    os._exit(0)
+
+
+def serve(channel: socket.socket) -> None:
+    """Import the implementation that the first message names, and answer the others."""
+    hello = _receive(channel)
+    sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
+    declaration = Declaration(**hello["declaration"])
+    function, greeting = _imported(declaration)
+    _send(channel, greeting)
+    if function is None:
+        return
+    while True:
+        question = _receive(channel)
+        answer = {"id": question["id"]}
+        try:
+            module, _, name = VERBS[question["verb"]].partition(":")
+            verb = getattr(import_module(module), name)
+            answer["answer"] = verb(function, hello["device"], question["arguments"])
+        except BaseException:  # not the implementation's: its own are answers
+            answer["failed"] = traceback.format_exc()
+        _send(channel, answer)
+
+
+def _imported(declaration: Declaration) -> tuple[Callable[..., Any] | None, dict[str, Any]]:
+    function: Callable[..., Any] | None = None
+    status, reason = "ready", ""
+    try:
+        loaded = load(declaration, alone=True)
+        declaration = loaded.declaration
+        if isinstance(loaded, Loaded):
+            function = loaded.function
+        else:
+            status, reason = "missing" if isinstance(loaded, Missing) else "broken", loaded.reason
+    except UsageError as error:
+        status, reason = "usage", str(error)
+    except KeyboardInterrupt as error:  # raised by the implementation: nobody interrupts a session of its own
+        status, reason = "broken", in_one_line(error)
+    told = {key: getattr(declaration, key) for key in ("parameters", "requires", "lacks", "conventions")}
+    return function, {"status": status, "reason": reason, **told}
+
+
+def _receive(channel: socket.socket) -> Any:
+    def read_into(buffer: memoryview) -> None:
+        filled = 0
+        while filled < buffer.nbytes:
+            count = channel.recv_into(buffer[filled:])
+            if count == 0:
+                raise EOFError
+            filled += count
+
+    return unpack(read_into)
+
+
+def _send(channel: socket.socket, message: Any) -> None:
+    for part in pack(message):
+        channel.sendall(part)
+
+
+def _leave_with_the_parent(descriptor: int) -> None:
+    """End this process when either end of the channel is closed, even if the implementation never returns."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # hang-ups are always reported
+    while not (events := poll.poll(1000)):  # a poll without end would keep open what the implementation has closed
+        pass
+    if events[0][1] & select.POLLNVAL:
+        os.write(2, b"the channel to the suite was closed\n")
+        os._exit(1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

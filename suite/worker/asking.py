@@ -1,0 +1,268 @@
+"""Calls made and replies taken: the same code where the implementation shares our process and where it has its own."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.contracts.base import Call, Reply
+from suite.registry import undisturbed
+from suite.registry.loading import in_one_line
+from suite.worker.wire import DTYPES, Garbage, as_data, buffer, storage_of
+
+SUBCLASS = "a subclass of Tensor"
+
+
+def placed(tensor: Tensor, device: str) -> Tensor:
+    """A copy on `device` with the same strides and storage offset, padding included."""
+    return _seen_through(storage_of(tensor).to(device, copy=True), tensor)
+
+
+def fingerprint(tensor: Tensor) -> bytes:
+    """A hash of every bit of the tensor's storage, and of how the tensor lies in it."""
+    layout = repr((tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()))
+    hashed = hashlib.blake2b(layout.encode(), digest_size=16)
+    hashed.update(buffer(storage_of(tensor).cpu()))
+    return hashed.digest()
+
+
+def ask(
+    function: Callable[..., Any], calls: Sequence[Call], device: str = "cpu", *, alone: bool = False
+) -> tuple[Reply, ...]:
+    """Make the calls in order and snapshot what comes back. Whatever the function raises is its answer.
+
+    A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process.
+    """
+    answers: list[_Answer] = []
+    storages: dict[str, Tensor] = {}
+    with undisturbed(seeds=False), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for call in calls:
+            answers.append(_made(function, call, storages, device, alone))
+    return tuple(
+        replace(a.reply, overwritten=True) if len(calls) > 1 and a.changed_since() else a.reply for a in answers
+    )
+
+
+def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Answer the verb `ask` in the implementation's own process."""
+    calls = [Call(**call) for call in arguments["calls"]]
+    return [as_data(reply) for reply in ask(function, calls, device, alone=True)]
+
+
+def replies_from(answer: Any, calls: Sequence[Call]) -> tuple[Reply, ...]:
+    """The replies in an answer that came from another process. Raises `Garbage` for anything else."""
+    if not isinstance(answer, list) or len(answer) != len(calls):
+        raise Garbage(f"not {len(calls)} replies")
+    return tuple(_reply(reply) for reply in answer)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A reply beside the output itself, which a later call may still change."""
+
+    reply: Reply
+    output: Tensor | None = None
+
+    def changed_since(self) -> bool:
+        if self.output is None or self.reply.output is None:
+            return False
+        try:
+            return not _same_bits(self.output, self.reply.output)
+        except Exception:  # it was resized, freed or moved
+            return True
+
+
+def _made(function: Callable[..., Any], call: Call, storages: dict[str, Tensor], device: str, alone: bool) -> _Answer:
+    if not call.own_thread:
+        return _answer(function, call, storages, device, alone)
+    answers: list[_Answer] = []
+    interrupts: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            answers.append(_answer(function, call, storages, device, alone))
+        except BaseException as error:
+            interrupts.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join()
+    if interrupts:
+        raise interrupts[0]
+    return answers[0]
+
+
+def _answer(function: Callable[..., Any], call: Call, storages: dict[str, Tensor], device: str, alone: bool) -> _Answer:
+    try:
+        return _taken(function, call, _inputs(call, storages, device))
+    except NotImplementedError as error:
+        said = in_one_line(error).partition(": ")[2]
+        return _Answer(Reply(declined=said or "NotImplementedError without a reason"))
+    except KeyboardInterrupt as error:
+        if not alone:
+            raise
+        return _Answer(Reply(raised=in_one_line(error)))
+    except BaseException as error:  # whatever a submission raises is its answer
+        return _Answer(Reply(raised=in_one_line(error)))
+
+
+def _inputs(call: Call, storages: dict[str, Tensor], device: str) -> dict[str, Tensor]:
+    """Fresh tensors for one call: in storages of their own, or in those of the call before."""
+    inputs = {}
+    for name, tensor in call.tensors.items():
+        if call.same_storage and name in storages:
+            storages[name].copy_(storage_of(tensor))
+        else:
+            storages[name] = storage_of(tensor).to(device, copy=True)
+        inputs[name] = _seen_through(storages[name], tensor)
+    return inputs
+
+
+def _seen_through(storage: Tensor, tensor: Tensor) -> Tensor:
+    return torch.as_strided(storage.detach(), tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def _taken(function: Callable[..., Any], call: Call, inputs: dict[str, Tensor]) -> _Answer:
+    before = {name: fingerprint(tensor) for name, tensor in inputs.items()}
+    places = {name: _place(tensor) for name, tensor in inputs.items()}
+    for name in call.gradient_of:
+        inputs[name].requires_grad_(True)
+    if call.seed is not None:
+        torch.manual_seed(call.seed)
+    started = time.perf_counter()
+    with torch.set_grad_enabled(call.grad_mode):
+        output = function(
+            *(inputs[name] for name in call.positional if name in inputs),
+            **{name: tensor for name, tensor in inputs.items() if name not in call.positional},
+            **call.options,
+        )
+    kind = _kind(output)
+    snapshot = None
+    if kind is None:
+        snapshot = _snapshot(output)
+    elif kind.startswith(SUBCLASS):
+        with suppress(Exception):  # one that holds no numbers of its own stays a kind
+            snapshot = _snapshot(output)
+    gradients = _gradients(output, call, inputs) if snapshot is not None else {}
+    seconds = time.perf_counter() - started
+    changed = tuple(name for name, tensor in inputs.items() if fingerprint(tensor) != before[name])
+    if snapshot is None:
+        where = output.device.type if isinstance(output, Tensor) else "cpu"
+        return _Answer(Reply(kind=kind or "Tensor", device=where, changed=changed, seconds=seconds))
+    output = _plain(output)
+    reply = Reply(
+        output=snapshot,
+        kind=kind or "Tensor",
+        device=output.device.type,
+        gradients=gradients,
+        changed=changed,
+        aliased=tuple(name for name, place in places.items() if _overlap(_place(output), place)),
+        seconds=seconds,
+    )
+    return _Answer(reply, output)
+
+
+def _kind(output: Any) -> str | None:
+    """What was returned, in words, or None where it is a plain dense tensor."""
+    if not isinstance(output, Tensor):
+        of = type(output)
+        return "None" if output is None else f"a {of.__module__}.{of.__qualname__}".replace("builtins.", "")
+    if output.is_nested:
+        return "a nested tensor"
+    if output.is_quantized:
+        return f"a quantised tensor ({output.dtype})"
+    if output.layout != torch.strided:
+        return f"a tensor of layout {output.layout}".replace("torch.", "")
+    if output.device.type == "meta":
+        return "a tensor without data (device meta)"
+    if str(output.dtype).removeprefix("torch.") not in DTYPES:
+        return f"a tensor of {output.dtype}"
+    if type(output) not in (Tensor, torch.nn.Parameter):
+        return f"{SUBCLASS}, {type(output).__module__}.{type(output).__qualname__}"
+    return None
+
+
+def _plain(output: Tensor) -> Tensor:
+    with torch._C.DisableTorchFunctionSubclass():
+        plain = output.detach()
+        return plain if type(plain) is Tensor else plain.as_subclass(Tensor)
+
+
+def _snapshot(output: Tensor) -> Tensor:
+    return _plain(output).to("cpu", copy=True).resolve_conj().resolve_neg()
+
+
+def _gradients(output: Tensor, call: Call, inputs: dict[str, Tensor]) -> dict[str, Tensor | None]:
+    """The gradients as they come. All None where none flow or where the output has not the shape to ask for them."""
+    if not call.gradient_of:
+        return {}
+    assert call.output_gradient is not None
+    if not output.requires_grad or output.shape != call.output_gradient.shape:
+        return dict.fromkeys(call.gradient_of)
+    given = placed(call.output_gradient, str(output.device)).to(output.dtype)
+    found: tuple[Tensor | None, ...] = torch.autograd.grad(
+        output, [inputs[name] for name in call.gradient_of], given, allow_unused=True
+    )
+    return {
+        name: _snapshot(gradient) if gradient is not None and _kind(gradient) is None else None
+        for name, gradient in zip(call.gradient_of, found, strict=True)
+    }
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(_bits(one), _bits(other))
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().resolve_conj().resolve_neg().reshape(-1).contiguous().view(torch.uint8)
+
+
+def _place(tensor: Tensor) -> tuple[str, int, int]:
+    """Where the tensor's storage lies: device, first byte, last byte and one."""
+    storage = tensor.untyped_storage()
+    return tensor.device.type, storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+
+def _overlap(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
+    return one[0] == other[0] and max(one[1], other[1]) < min(one[2], other[2])
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
+
+
+_REPLY_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "output": lambda value: value is None or isinstance(value, Tensor),
+    "kind": lambda value: isinstance(value, str),
+    "device": lambda value: isinstance(value, str),
+    "gradients": lambda value: (
+        isinstance(value, dict) and all(item is None or isinstance(item, Tensor) for item in value.values())
+    ),
+    "raised": lambda value: isinstance(value, str),
+    "declined": lambda value: isinstance(value, str),
+    "changed": _is_names,
+    "aliased": _is_names,
+    "overwritten": lambda value: isinstance(value, bool),
+    "seconds": lambda value: isinstance(value, float) and math.isfinite(value) and value >= 0,
+}
+assert set(_REPLY_FIELDS) == {field.name for field in fields(Reply)}, "every field of Reply is checked as it arrives"
+
+
+def _reply(value: Any) -> Reply:
+    if not isinstance(value, dict) or set(value) != set(_REPLY_FIELDS):
+        raise Garbage("a reply that is none")
+    for name, holds in _REPLY_FIELDS.items():
+        if not holds(value[name]):
+            raise Garbage(f"a reply whose {name} is none")
+    return Reply(**value)

@@ -1,0 +1,191 @@
+"""The parent's end of a worker: a process, a private channel to it, and the last that it printed."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from suite.worker.wire import pack, unpack
+
+PRINTED_LIMIT = 8_000
+"""How many bytes of what the process printed are kept: the last ones."""
+PIECE = 1 << 20
+
+
+class Process:
+    """A fresh interpreter that runs `suite.worker`, in a session of its own, so that all it starts dies with it.
+
+    `send` and `receive` raise EOFError where the process is gone and TimeoutError at the deadline, which is a time of
+    `time.monotonic`.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        channel, theirs = socket.socketpair()
+        output, their_output = os.pipe()
+        try:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-P", "-m", "suite.worker", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=their_output,
+                stderr=their_output,
+                pass_fds=[theirs.fileno()],
+                env=_environment(environment),
+                start_new_session=True,
+            )
+        except BaseException:
+            channel.close()
+            os.close(output)
+            raise
+        finally:
+            theirs.close()
+            os.close(their_output)
+        channel.setblocking(False)
+        os.set_blocking(output, False)
+        self._channel = channel
+        self._output = output
+        self._printed = bytearray()
+        self._poll = select.poll()
+        self._poll.register(output, select.POLLIN)
+        # Also where nobody calls `end`: nothing that the suite starts may outlive it.
+        self._finish = weakref.finalize(self, _finish, self._popen, channel, output)
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def printed(self) -> str:
+        return self._printed.decode(errors="replace").strip()
+
+    def forget(self) -> None:
+        """Drop what was printed so far: it has nothing to do with the next question."""
+        self._keep_printed()
+        self._printed.clear()
+
+    def send(self, message: Any, deadline: float) -> None:
+        for part in pack(message):
+            sent = 0
+            while sent < part.nbytes:
+                self._until(select.POLLOUT, deadline)
+                with suppress(BlockingIOError):
+                    try:
+                        sent += self._channel.send(part[sent : sent + PIECE])
+                    except (BrokenPipeError, ConnectionResetError) as error:
+                        raise EOFError from error
+
+    def receive(self, deadline: float) -> Any:
+        def read_into(buffer: memoryview) -> None:
+            filled = 0
+            while filled < buffer.nbytes:
+                self._until(select.POLLIN, deadline)
+                with suppress(BlockingIOError):
+                    try:
+                        count = self._channel.recv_into(buffer[filled : filled + PIECE])
+                    except ConnectionResetError as error:
+                        raise EOFError from error
+                    if count == 0:
+                        raise EOFError
+                    filled += count
+
+        return unpack(read_into)
+
+    def suspend(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def end(self, grace: float = 0.0) -> str:
+        """Kill what still runs, and say how the process ended: `SIGSEGV`, `exit status 3`, `closed its channel`."""
+        if not self._finish.alive:
+            return "ended"
+        waits_until = time.monotonic() + grace
+        while not self._exited() and time.monotonic() < waits_until:
+            self._keep_printed()
+            time.sleep(0.01)
+        exited = self._exited()
+        self._signal(signal.SIGKILL)
+        self._keep_printed()
+        self._finish()
+        if not exited:
+            return "closed its channel"
+        status = self._popen.returncode
+        if status is None or status >= 0:
+            return f"exit status {status}"
+        try:
+            return signal.Signals(-status).name
+        except ValueError:  # a real-time signal
+            return f"signal {-status}"
+
+    def _until(self, event: int, deadline: float) -> None:
+        """Wait until the channel is ready, reading what the process prints meanwhile."""
+        self._poll.register(self._channel, event)
+        exited = False
+        while True:
+            remaining = deadline - time.monotonic()
+            ready = dict(self._poll.poll(min(max(remaining, 0), 0.25) * 1000))
+            if self._output in ready:
+                self._keep_printed()
+            if self._channel.fileno() in ready:
+                return
+            if remaining <= 0:
+                raise TimeoutError
+            if exited:  # yet the channel is open: a child of its own holds it
+                raise EOFError
+            exited = self._exited()
+
+    def _keep_printed(self) -> None:
+        for _ in range(64):  # not for ever: it may print faster than we read
+            try:
+                text = os.read(self._output, PIECE)
+            except BlockingIOError:
+                return
+            if not text:
+                with suppress(KeyError):
+                    self._poll.unregister(self._output)
+                return
+            self._printed += text
+            del self._printed[:-PRINTED_LIMIT]
+
+    def _exited(self) -> bool:
+        """Whether the process has ended, leaving it unreaped: its number stays its own until the group is killed."""
+        try:
+            return os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    def _signal(self, number: int) -> None:
+        if self._finish.alive:
+            _signal_group(self._popen, number)
+
+
+def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
+    if popen.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(popen.pid, number)
+
+
+def _finish(popen: subprocess.Popen[bytes], channel: socket.socket, output: int) -> None:
+    _signal_group(popen, signal.SIGKILL)
+    channel.close()
+    os.close(output)
+    with suppress(subprocess.TimeoutExpired):  # a driver may hold it for ever
+        popen.wait(timeout=10)
+
+
+def _environment(added: Mapping[str, str]) -> dict[str, str]:
+    environment = {**os.environ, **added}
+    root = Path(__file__).resolve().parent.parent.parent
+    if root.name not in ("site-packages", "dist-packages"):  # a checkout, which no other interpreter knows of
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
+    return environment

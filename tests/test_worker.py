@@ -1,0 +1,693 @@
+"""Asking an implementation, in this process and in its own: whatever it does is an answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from suite.contracts.base import Call, Reply
+from suite.records import UsageError
+from suite.registry import Broken, Missing, find
+from suite.worker import Died, Hung, Ready, Worker, ask
+from suite.worker.wire import DTYPES, Garbage, pack, unpack
+
+Write = Callable[[str, str], Path]
+
+LIMIT = 60.0
+"""Seconds for answers that come at once: the machine that runs the tests may be busy."""
+
+SUBMISSION = '''
+"""Misbehaves on demand."""
+import os, signal, socket, subprocess, sys, threading, time
+import torch
+
+def channel():
+    links = {int(fd): os.path.join("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd")}
+    return next(fd for fd, link in links.items() if os.path.lexists(link) and "socket" in os.readlink(link))
+
+def attention(query, key, value, *, mode="value", attn_mask=None, file=""):
+    if mode == "value":
+        return value.clone()
+    if mode == "segmentation fault":
+        import ctypes
+        print("these are my last words")
+        ctypes.string_at(0)
+    if mode == "exit":
+        os._exit(3)
+    if mode == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if mode == "loop":
+        while True: pass
+    if mode == "fork":
+        child = subprocess.Popen(["sleep", "600"])
+        open(file, "w").write(str(child.pid))
+        os._exit(4)
+    if mode == "fork and hold":
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(5)
+    if mode == "close":
+        os.closerange(3, 64)
+        time.sleep(600)
+    if mode == "garbage on stdout":
+        for stream in (1, 2):
+            os.write(stream, b"\\x00{}\\n" * 100)
+        print("{}" * 200_000)
+        return value.clone()
+    if mode == "garbage on the channel":
+        os.write(channel(), b"\\xff" * 64)
+        time.sleep(600)
+    if mode == "read stdin":
+        assert sys.stdin.read() == ""
+        return value.clone()
+    if mode == "interrupt":
+        raise KeyboardInterrupt("mine")
+    if mode == "quit":
+        sys.exit(7)
+    if mode == "recurse":
+        return attention(query, key, value, mode=mode)
+    if mode == "environment":
+        return torch.tensor(float(os.environ["ATTNSUITE_TEST"]))
+    if mode == "deep thread":
+        threading.Thread(target=sys.exit).start()
+        return value.clone()
+    raise ValueError(mode)
+'''
+
+
+def call(mode: str = "value", value: Tensor | None = None, **more: Any) -> Call:
+    query = torch.arange(24.0).reshape(2, 3, 4)
+    options = more.pop("options", {}) | {"mode": mode}
+    return Call({"query": query, "key": query + 1, "value": query + 2 if value is None else value}, options, **more)
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    file = tmp_path_factory.mktemp("worker") / "kernel.py"
+    file.write_text(SUBMISSION)
+    with Worker(str(file), time_limit=LIMIT, environment={"ATTNSUITE_TEST": "12"}) as worker:
+        yield worker
+
+
+def answered(answer: object) -> tuple[Reply, ...]:
+    assert isinstance(answer, tuple), answer
+    return answer
+
+
+def descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))  # noqa: PTH208  names, not paths
+
+
+def same(one: Tensor | None, other: Tensor | None) -> bool:
+    """Every bit, and the layout."""
+    if one is None or other is None:
+        return one is other
+    layouts = [(t.dtype, t.shape, t.stride(), t.storage_offset(), t.untyped_storage().nbytes()) for t in (one, other)]
+    return layouts[0] == layouts[1] and bytes(one.untyped_storage()) == bytes(other.untyped_storage())  # type: ignore[call-overload]
+
+
+# In its own process
+
+
+def test_a_worker_answers_as_this_process_does() -> None:
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 3, 5, 4) for _ in range(3))
+    mask = torch.rand(5, 5) > 0.3
+    tensors = {"query": query, "key": key, "value": value, "attn_mask": mask}
+    learning = Call(tensors, {"scale": 0.3}, gradient_of=("query", "value"), output_gradient=torch.randn(2, 3, 5, 4))
+    calls = [learning, replace(learning, own_thread=True), replace(learning, same_storage=True, seed=3)]
+    here = ask(scaled_dot_product_attention, calls)
+    with Worker("torch.nn.functional:scaled_dot_product_attention", time_limit=LIMIT) as worker:
+        there = answered(worker.ask(calls))
+    for one, other in zip(here, there, strict=True):
+        assert same(one.output, other.output)
+        assert one.gradients.keys() == other.gradients.keys() == {"query", "value"}
+        assert all(same(one.gradients[name], other.gradients[name]) for name in one.gradients)
+        assert replace(one, output=None, gradients={}, seconds=0) == replace(
+            other, output=None, gradients={}, seconds=0
+        )
+        assert other.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "how"),
+    [
+        ("segmentation fault", "SIGSEGV"),
+        ("exit", "exit status 3"),
+        ("kill", "SIGKILL"),
+        ("close", "exit status 1"),
+    ],
+)
+def test_a_death_is_an_answer_and_the_next_question_gets_a_fresh_process(worker: Worker, mode: str, how: str) -> None:
+    died = worker.ask([call(), call(mode)])
+    assert isinstance(died, Died)
+    assert died.how == how
+    if mode == "segmentation fault":
+        assert str(died) == "died: SIGSEGV; the last it printed: these are my last words"
+    if mode == "close":
+        assert died.printed == "the channel to the suite was closed"
+    assert answered(worker.ask([call()]))[0].output is not None
+
+
+def test_an_endless_loop_ends_at_the_time_limit(worker: Worker) -> None:
+    worker.ready()
+    before = time.monotonic()
+    hung = worker.ask([call("loop")], time_limit=1)
+    assert 1 <= time.monotonic() - before < 10
+    assert hung == Hung(1)
+    assert str(hung) == "hung: no answer within 1 s"
+    assert answered(worker.ask([call()]))
+
+
+def test_all_that_a_submission_starts_dies_with_it(worker: Worker, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    died = worker.ask([call("fork", options={"file": str(file)})])
+    assert isinstance(died, Died)
+    assert died.how == "exit status 4"
+    assert gone(int(file.read_text()))
+    died = worker.ask([call("fork and hold")])
+    assert isinstance(died, Died)
+    assert died.how == "exit status 5", "its child holds the channel open, which deceives nobody"
+
+
+def gone(pid: int) -> bool:
+    """Whether the process ends within some seconds; a zombie that its new parent has not reaped counts."""
+    for _ in range(200):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_garbage_on_stdout_disturbs_no_answer(worker: Worker, capfd: pytest.CaptureFixture[str]) -> None:
+    assert same(answered(worker.ask([call("garbage on stdout")]))[0].output, call().tensors["value"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_garbage_on_the_channel_is_found_out(worker: Worker) -> None:
+    died = worker.ask([call("garbage on the channel")])
+    assert isinstance(died, Died)
+    assert died.how == "answered garbage: a header of 18446744073709551615 bytes"
+    assert answered(worker.ask([call()]))
+
+
+@pytest.mark.parametrize(
+    ("mode", "raised"),
+    [
+        ("interrupt", "KeyboardInterrupt: mine"),
+        ("quit", "SystemExit: 7"),
+        ("recurse", "RecursionError: maximum recursion depth exceeded"),
+        ("unknown", "ValueError: unknown"),
+    ],
+)
+def test_whatever_is_raised_is_an_answer(worker: Worker, mode: str, raised: str) -> None:
+    replies = answered(worker.ask([call(mode), call()]))
+    assert replies[0].raised.startswith(raised)
+    assert replies[1].output is not None
+
+
+def test_the_process_has_no_input_and_the_environment_that_was_asked_for(worker: Worker) -> None:
+    replies = answered(worker.ask([call("read stdin"), call("environment"), call("deep thread")]))
+    assert not any(reply.raised for reply in replies)
+    assert replies[1].output == 12
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
+def test_every_dtype_crosses_bit_by_bit(worker: Worker, dtype: torch.dtype) -> None:
+    content = torch.arange(96, dtype=torch.uint8) * 37
+    if dtype is torch.bool:
+        content = content % 2
+    value = content.view(dtype)[: 48 // dtype.itemsize]  # arbitrary bits: NaNs with payloads among them
+    assert same(answered(worker.ask([call(value=value)]))[0].output, value.clone())
+
+
+def test_nan_payloads_and_negative_zeros_cross(worker: Worker) -> None:
+    bits = torch.tensor([0x7FC00001, 0x7F800001, -0x00000001, -0x80000000, 0x7F800000], dtype=torch.int32)
+    value = bits.view(torch.float32)
+    output = answered(worker.ask([call(value=value)]))[0].output
+    assert output is not None
+    assert output.view(torch.int32).tolist() == bits.tolist()
+
+
+def layouts() -> dict[str, Tensor]:
+    base = torch.arange(60.0)
+    return {
+        "transposed": base.reshape(3, 4, 5).transpose(0, 2),
+        "offset": base[7:19].reshape(3, 4),
+        "strided": base[::7],
+        "expanded": base[:5].expand(4, 3, 5),
+        "empty": base[5:5],
+        "empty rows": torch.empty(0, 3),
+        "scalar": base[9],
+        "padded": torch.as_strided(base, (2, 3), (20, 5), 3),
+        "overlapping": torch.as_strided(base, (4, 4), (1, 1), 2),
+        "conjugate": torch.complex(base, base).conj(),
+        "learning": base.clone().requires_grad_(),
+    }
+
+
+@pytest.mark.parametrize("name", layouts())
+def test_every_layout_crosses_with_its_storage(name: str) -> None:
+    tensor = layouts()[name]
+    message = {"tensor": tensor, "more": [{"x": (1, 2.5, True, None, "ü", float("-inf"))}]}
+    arrived = through_bytes(b"".join(pack(message)))
+    assert same(arrived["tensor"], tensor.detach().resolve_conj())
+    assert arrived["more"] == message["more"]
+
+
+def test_large_tensors_pass_both_ways(worker: Worker) -> None:
+    value = torch.arange(25_000_000, dtype=torch.float32)  # 100 MB, where a socket holds 0.2
+    output = answered(worker.ask([call(value=value)]))[0].output
+    assert output is not None
+    assert torch.equal(output, value)
+
+
+def test_a_question_that_nobody_reads_ends_at_the_time_limit(worker: Worker) -> None:
+    worker.ready()
+    worker.suspend()
+    hung = worker.ask([call(value=torch.zeros(25_000_000))], time_limit=1)
+    assert hung == Hung(1)
+
+
+def test_a_suspended_worker_goes_on(worker: Worker) -> None:
+    worker.ready()
+    worker.suspend()
+    threading.Timer(0.3, worker.resume).start()
+    assert answered(worker.ask([call()]))
+
+
+def test_workers_leave_neither_processes_nor_descriptors(write: Write) -> None:
+    before = descriptors()
+    pids = []
+    file = write("kernel.py", SUBMISSION)
+    with Worker(str(file), time_limit=LIMIT) as worker:
+        for mode in ("exit", "value"):
+            worker.ready()
+            pids.append(worker.pid)
+            worker.ask([call(mode)])
+    abandoned = Worker(str(file))
+    abandoned.start()
+    pids.append(abandoned.pid)
+    del abandoned
+    assert descriptors() == before
+    assert None not in pids
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_worker_leaves_when_its_parent_is_killed(write: Write, tmp_path: Path) -> None:
+    file = write("kernel.py", SUBMISSION)
+    program = write(
+        "parent.py",
+        f"""
+        import os
+        from suite.worker import Worker
+        from tests.test_worker import call
+        worker = Worker({str(file)!r})
+        worker.ready()
+        print(worker.pid, flush=True)
+        worker.ask([call("loop")])
+        """,
+    )
+    root = Path(__file__).parent.parent
+    with subprocess.Popen(
+        [sys.executable, program], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(root)}
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        time.sleep(0.2)
+        parent.send_signal(signal.SIGKILL)
+    assert gone(pid)
+
+
+def test_workers_start_from_many_threads(write: Write) -> None:
+    file = write("kernel.py", SUBMISSION)
+
+    def work(number: int) -> object:
+        with Worker(str(file), time_limit=LIMIT) as worker:
+            return worker.ask([call(value=torch.tensor(number))])
+
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(work, range(3)))
+    assert [answered(answer)[0].output for answer in answers] == [0, 1, 2]
+
+
+# Starting
+
+
+def test_starting_happens_in_the_background(write: Write, capfd: pytest.CaptureFixture[str]) -> None:
+    file = write(
+        "kernel.py",
+        """
+        import time, warnings, torch
+        print("loud")
+        warnings.warn("beware")
+        torch.set_default_dtype(torch.float64)
+        time.sleep(1)
+        import neighbour
+        def attention(query, key, value, **options):
+            import late
+            return torch.ones(2)
+        """,
+    )
+    write("neighbour.py", "")
+    write("late.py", "")
+    before = time.monotonic()
+    with Worker(str(file), time_limit=LIMIT) as worker:
+        worker.start()
+        assert time.monotonic() - before < 0.9
+        reply = answered(worker.ask([call()]))[0]
+    assert reply.output is not None, reply.raised
+    assert reply.output.dtype == torch.float32, "what an import changes is undone, here as in the parent"
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("import nosuch", "raised: ModuleNotFoundError: No module named 'nosuch'"),
+        ("raise KeyboardInterrupt", "raised: KeyboardInterrupt"),
+        ("import os; print('adieu'); os._exit(9)", "died: exit status 9; the last it printed: adieu"),
+        ("import time; time.sleep(600)", "hung: no answer within 6 s"),
+    ],
+)
+def test_an_import_that_fails_is_every_answer(write: Write, text: str, answer: str) -> None:
+    file = write("kernel.py", f"def attention(query, key, value): ...\n{text}")
+    limit = 6 if "sleep" in text else LIMIT
+    with Worker(str(file), start_limit=limit) as worker:
+        assert str(worker.ready()) == answer
+        before = time.monotonic()
+        assert str(worker.ask([call()])) == answer
+        assert time.monotonic() - before < 1, "it is not tried again"
+
+
+def test_missing_and_broken_implementations_say_so(write: Write) -> None:
+    missing = write(
+        "m.py", "from suite import implementation\n@implementation(requires=['nosuch'])\ndef attention(): ..."
+    )
+    with Worker(str(missing)) as worker:
+        assert worker.ask([call()]) == Missing(worker.declaration, "No module named 'nosuch'")
+    broken = write("b.py", "def attention(:")
+    with Worker(str(broken)) as worker:
+        assert isinstance(worker.ready(), Broken)
+
+
+def test_mistakes_of_the_user_are_usage_errors(write: Write) -> None:
+    file = write("kernel.py", "attention = 3\ndef one(): ...\ndef two(): ...")
+    with pytest.raises(UsageError, match="has one, two: name one"):
+        Worker(str(file))
+    with pytest.raises(UsageError, match="a worker runs one implementation, but 'torch_sdpa' names"):
+        Worker("torch_sdpa")
+    with Worker(f"{file}:attention") as worker, pytest.raises(UsageError, match="cannot be called: it is of type int"):
+        worker.ready()
+
+
+def test_a_ready_worker_knows_the_parameters(write: Write) -> None:
+    file = write("kernel.py", "from functools import partial\nattention = partial(lambda query, *, scale, x: 0, x=1)")
+    (declaration,) = find([f"{file}:attention"])
+    assert declaration.parameters is None
+    with Worker(declaration) as worker:
+        assert isinstance(ready := worker.ready(), Ready), ready
+        assert worker.declaration.parameters == ("query", "scale", "x")
+
+
+# What comes back is not trusted
+
+
+def through_bytes(content: bytes) -> Any:
+    position = 0
+
+    def read_into(buffer: memoryview) -> None:
+        nonlocal position
+        piece = content[position : position + buffer.nbytes]
+        if len(piece) < buffer.nbytes:
+            raise EOFError
+        buffer[:] = piece
+        position += buffer.nbytes
+
+    return unpack(read_into)
+
+
+def forged(header: object, rest: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack(">Q", len(text)) + text + rest
+
+
+def tensor(*place: object, sizes: object = (16,)) -> bytes:
+    return forged({"sizes": sizes, "message": {"$tensor": place}}, bytes(16))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        struct.pack(">Q", 1 << 40),
+        forged(b"no json"),
+        forged(b"[" * 100_000),
+        forged(b"1" * 100_000),
+        forged([]),
+        forged({"sizes": [-1], "message": 0}),
+        forged({"sizes": [1 << 60], "message": 0}),
+        forged({"sizes": [True], "message": 0}),
+        forged({"sizes": 3, "message": 0}),
+        tensor(),
+        tensor(0, "float32", [4], [1]),
+        tensor(1, "float32", [4], [1], 0),
+        tensor(-1, "float32", [4], [1], 0),
+        tensor(0, "qint8", [4], [1], 0),
+        tensor(0, [], [4], [1], 0),
+        tensor(0, "float32", [5], [1], 0),
+        tensor(0, "float32", [4], [1], 1),
+        tensor(0, "float32", [2], [1 << 61], 0),
+        tensor(0, "float32", [4], [-1], 3),
+        tensor(0, "float32", [4], [1, 1], 0),
+        tensor(0, "float32", "4", "1", 0),
+        tensor(0, "float32", [1] * 65, [1] * 65, 0),
+        tensor(0, "float64", [1], [1], 0, sizes=[15]),
+        tensor(0, "float32", [1.0], [1], 0),
+    ],
+)
+def test_a_forged_message_is_garbage(content: bytes) -> None:
+    with pytest.raises(Garbage):
+        through_bytes(content)
+
+
+def test_a_forged_tensor_keeps_within_its_storage() -> None:
+    arrived = through_bytes(tensor(0, "float32", [2, 2], [2, 1], 0))
+    assert arrived.tolist() == [[0, 0], [0, 0]]
+
+
+class Forger:
+    """Stands in for a process, and answers what it is told."""
+
+    printed = ""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def forget(self) -> None: ...
+    def send(self, message: Any, deadline: float) -> None: ...
+    def end(self, grace: float = 0) -> str:
+        return ""
+
+    def receive(self, deadline: float) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (None, "no answer to this question"),
+        ({"id": 2, "answer": []}, "no answer to this question"),
+        ({"id": 1, "answer": []}, "not 1 replies"),
+        ({"id": 1, "answer": [{}]}, "a reply that is none"),
+        ({"id": 1, "answer": [{"output": 3}]}, "a reply whose output is none"),
+        ({"id": 1, "answer": [{"seconds": float("nan")}]}, "a reply whose seconds is none"),
+        ({"id": 1, "answer": [{"changed": ["query"]}]}, "a reply whose changed is none"),
+        ({"id": 1, "answer": [{"gradients": {"query": 0}}]}, "a reply whose gradients is none"),
+    ],
+)
+def test_a_forged_reply_is_garbage(answer: Any, complaint: str) -> None:
+    honest = Reply().__dict__
+    if answer and answer.get("answer") and answer["answer"][0]:
+        answer = answer | {"answer": [honest | answer["answer"][0]]}
+    worker = Worker("attention/matmul")
+    worker._state, worker._process = Ready(worker.declaration), Forger(answer)  # type: ignore[assignment]
+    assert worker.ask([call()]) == Died(f"answered garbage: {complaint}")
+
+
+# In this process
+
+
+def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
+    return ask(function, calls or [call()])[-1]
+
+
+def learning() -> Call:
+    return call(gradient_of=("query", "value"), output_gradient=torch.ones(2, 3, 4))
+
+
+class Marked(Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [
+        (None, "None"),
+        (3.5, "a float"),
+        ((1, 2), "a tuple"),
+        (torch.eye(2).numpy(), "a numpy.ndarray"),
+        (torch.eye(2).to_sparse(), "a tensor of layout sparse_coo"),
+        (torch.empty(2, device="meta"), "a tensor without data (device meta)"),
+    ],
+)
+def test_an_output_that_is_no_tensor_is_named(output: object, kind: str) -> None:
+    for question in (call(), learning()):
+        reply = reply_to(lambda query, key, value, mode: output, question)
+        assert (reply.output, reply.kind, reply.raised) == (None, kind, "")
+
+
+@pytest.mark.filterwarnings("ignore")  # quantisation is deprecated, nested tensors are a prototype
+def test_exotic_tensors_are_named() -> None:
+    outputs = [
+        torch.quantize_per_tensor(torch.eye(2), 0.1, 0, torch.qint8),
+        torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    ]
+    kinds = [reply_to(lambda query, key, value, mode, output=output: output).kind for output in outputs]
+    assert kinds == ["a quantised tensor (torch.qint8)", "a nested tensor"]
+
+
+def test_a_subclass_comes_as_plain_numbers_and_is_named() -> None:
+    reply = reply_to(lambda query, key, value, mode: value.as_subclass(Marked), learning())
+    assert reply.kind == f"a subclass of Tensor, {__name__}.Marked"
+    assert type(reply.output) is Tensor
+    parameter = reply_to(lambda query, key, value, mode: torch.nn.Parameter(value))
+    assert (parameter.kind, type(parameter.output)) == ("Tensor", Tensor)
+
+
+def test_an_output_without_gradients_says_none_came() -> None:
+    for function in (
+        lambda query, key, value, mode: value.detach().clone(),
+        lambda query, key, value, mode: (value > 0).to(torch.int64),
+        lambda query, key, value, mode: value[:1] * query[:1],
+    ):
+        reply = reply_to(function, learning())
+        assert reply.output is not None
+        assert reply.gradients == {"query": None, "value": None}
+
+
+def test_a_gradient_that_does_not_flow_is_none_and_the_others_come() -> None:
+    reply = reply_to(lambda query, key, value, mode: value * 2, learning())
+    assert reply.gradients["query"] is None
+    assert torch.equal(reply.gradients["value"], torch.full((2, 3, 4), 2.0))  # type: ignore[arg-type]
+
+
+def test_outputs_of_other_dtypes_come_as_they_are() -> None:
+    for dtype in (torch.complex64, torch.bfloat16, torch.int8, torch.bool):
+        reply = reply_to(lambda query, key, value, mode, dtype=dtype: value.to(dtype), learning())
+        assert reply.output is not None
+        assert reply.output.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (ValueError("two\nlines"), "ValueError: two lines"),
+        (SystemExit(3), "SystemExit: 3"),
+        (MemoryError(), "MemoryError"),
+        (GeneratorExit("odd"), "GeneratorExit: odd"),
+    ],
+)
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_whatever_is_raised_here_is_an_answer(error: BaseException, raised: str, own_thread: bool) -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> None:
+        raise error
+
+    assert reply_to(function, call(own_thread=own_thread)).raised == raised
+
+
+def test_declining_gives_the_reason() -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> None:
+        raise NotImplementedError("only: on Tuesdays")
+
+    reply = reply_to(function)
+    assert (reply.declined, reply.raised) == ("only: on Tuesdays", "")
+
+
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_the_user_may_interrupt(own_thread: bool) -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask(function, [call(own_thread=own_thread)])
+
+
+def test_inputs_that_were_changed_are_named() -> None:
+    def writes(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        key += 0.5
+        value.transpose_(0, 1)
+        return query.clone()
+
+    assert reply_to(writes).changed == ("key", "value")
+
+
+def test_an_output_in_an_input_s_storage_is_named() -> None:
+    assert reply_to(lambda query, key, value, mode: value[1:]).aliased == ("value",)
+    assert reply_to(lambda query, key, value, mode: torch.from_dlpack(key)[1:]).aliased == ("key",)
+    assert reply_to(lambda query, key, value, mode: value.clone()).aliased == ()
+
+
+def test_an_output_that_a_later_call_changes_is_named() -> None:
+    workspace = torch.zeros(40)
+
+    def shared(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        return workspace[8:32].reshape(2, 3, 4).copy_(value)
+
+    value = torch.zeros(2, 3, 4)
+    first, second = ask(shared, [call(), call(value=value)])
+    assert (first.overwritten, second.overwritten) == (True, False)
+    assert torch.equal(first.output, call().tensors["value"])  # type: ignore[arg-type]
+    assert not any(reply.overwritten for reply in ask(shared, [call(), call()]))
+
+
+def test_the_same_storage_is_written_again_whatever_its_layout() -> None:
+    pointers = []
+
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        pointers.append(value.data_ptr())
+        return value.clone()
+
+    one, two = (torch.full((1, 4), number).expand(3, 4) for number in (1.0, 2.0))
+    replies = ask(function, [call(value=one), call(value=two, same_storage=True)])
+    assert pointers[0] == pointers[1]
+    assert torch.equal(replies[1].output, two)  # type: ignore[arg-type]
+
+
+def test_a_call_leaves_no_trace_in_the_process() -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        torch.set_default_dtype(torch.float64)
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        return value.clone()
+
+    before = torch.get_default_dtype(), torch.get_num_threads()
+    reply_to(function)
+    assert (torch.get_default_dtype(), torch.get_num_threads()) == before
