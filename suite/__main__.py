@@ -21,8 +21,11 @@ app = typer.Typer(
 
 Targets = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TARGET]...", help="attention/chunked, chunked, a file.py, file.py:function, or package.module:function; all by default"),
-]  # fmt: skip
+    typer.Argument(
+        metavar="[TARGET]...",
+        help="attention/chunked, chunked, a file.py, file.py:function, or package.module:function; all by default",
+    ),
+]
 ContractName = Annotated[str | None, typer.Option("--contract", metavar="C", help="the contract to check against")]
 CasePatterns = Annotated[
     list[str] | None, typer.Option("--case", metavar="PATTERN", help="only cases of this name, family or shell pattern")
@@ -33,6 +36,9 @@ Json = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="write a JSON row per outcome; - is standard output")
 ]
 Isolate = Annotated[bool, typer.Option("--isolate", help="answer in a process of its own, shipped implementations too")]
+TimeLimit = Annotated[
+    float, typer.Option("--time-limit", metavar="SECONDS", help="for an answer from a process of its own")
+]
 Folder = Annotated[Path, typer.Option("--results", metavar="DIR", help="the folder of results")]
 
 
@@ -53,11 +59,14 @@ def check(
     device: Device = "cpu",
     json: Json = None,
     isolate: Isolate = False,
+    time_limit: TimeLimit = 60.0,
 ) -> None:
     """Is it right? Every case in every dtype; the mistake that a wrong answer makes is named."""
     from suite.commands import checking
 
-    raise typer.Exit(checking.check(targets or [], contract, case or [], dtype or [], device, json, isolate))
+    raise typer.Exit(
+        checking.check(targets or [], contract, case or [], dtype or [], device, json, isolate, time_limit)
+    )
 
 
 @app.command()
@@ -95,9 +104,10 @@ def main() -> None:
     except UsageError as error:
         print(f"attnsuite: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("attnsuite: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == 130:  # so typer ends on Ctrl-C
+            print("attnsuite: interrupted", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

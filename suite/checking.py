@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 from suite import findings, machine, registry
 from suite.contracts import contract as contract_named
+from suite.contracts import names as contract_names
 from suite.contracts.base import Case, Contract
 from suite.records import DTYPES, EVERY_CASE, Outcome, UsageError
 from suite.registry import Broken, Declaration, Loaded, Missing
@@ -37,14 +39,20 @@ class Request:
         if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
             raise UsageError(f"unknown dtype {unknown[0]!r}; there are: {', '.join(DTYPES)}")
         check_device(self.device)
+        if not self.time_limit > 0:
+            raise UsageError(f"the time limit is a number of seconds above 0, not {self.time_limit:g}")
 
     def asked(self, contract: Contract) -> list[tuple[Case, str]]:
         """The questions that the patterns choose, in the order of the cases. UsageError when they choose none."""
         cases = contract.cases()
         for pattern in self.cases:
             if not any(matches(case.name, pattern) for case in cases):
-                families = ", ".join(dict.fromkeys(case.family for case in cases))
-                raise UsageError(f"no case of {contract.name} matches {pattern!r}; families are: {families}")
+                families = list(dict.fromkeys(case.family for case in cases))
+                close = get_close_matches(pattern, [*families, *(case.name for case in cases)])
+                hint = f"did you mean {' or '.join(close)}? " if close else ""
+                raise UsageError(
+                    f"no case of {contract.name} matches {pattern!r}; {hint}families are: {', '.join(families)}"
+                )
         chosen = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
         asked = [(case, dtype) for case in chosen for dtype in DTYPES if dtype in case.dtypes and self._wants(dtype)]
         if not asked:
@@ -85,6 +93,7 @@ class Session:
     request: Request
     several: bool = True
     """Whether questions are kept, because more than one implementation will be asked."""
+    _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
 
@@ -95,7 +104,7 @@ class Session:
             if isinstance(check, Outcome):
                 yield check
             else:
-                stack.enter_context(one_thread(self.request.device))
+                stack.enter_context(alone(self.request.device))
                 yield from check.run()
 
     def check(
@@ -103,18 +112,36 @@ class Session:
     ) -> Check | Outcome:
         """The check of one implementation, not yet run; its process ends with `stack`. Or why it cannot be asked."""
         declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
-        contract = contract_named(declaration.contract)
-        asked = self.request.asked(contract)
+        problem = declaration.broken
+        try:
+            contract = contract_named(declaration.contract)
+        except UsageError as error:  # another package's entry point, or a folder of the room, may be called anything
+            problem = str(error)
+        if problem:
+            return unaskable(Broken(declaration, problem), self.request.device, declaration)
+        asked = self.asked(contract)
         subject = self._subject(implementation, contract, stack, apart=any(case.in_worker for case, _ in asked))
         if isinstance(subject, Outcome):
             return subject
         return Check(subject, self.questions(contract), asked, self.findings(contract), earlier)
 
+    def count(self, declaration: Declaration) -> int:
+        """How many outcomes to expect of one implementation. UsageError when the patterns choose no case."""
+        known = declaration.contract in contract_names() and not declaration.broken
+        return len(self.asked(contract_named(declaration.contract))) if known else 1
+
+    def asked(self, contract: Contract) -> list[tuple[Case, str]]:
+        if contract.name not in self._asked:
+            self._asked[contract.name] = self.request.asked(contract)
+        return self._asked[contract.name]
+
     def questions(self, contract: Contract) -> Questions:
         return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))
 
     def findings(self, contract: Contract) -> list[findings.Finding]:
-        return self._findings.setdefault(contract.name, findings.load(contract.findings, machine.versions()))
+        if contract.name not in self._findings:
+            self._findings[contract.name] = findings.load(contract.findings, machine.versions())
+        return self._findings[contract.name]
 
     def _subject(
         self, implementation: Declaration | Loaded, contract: Contract, stack: ExitStack, apart: bool
@@ -133,7 +160,7 @@ class Session:
             return unaskable(missing, device, implementation)
         assert isinstance(declaration, Declaration)
         in_process = None if function is None else partial(ask, function, device=device)
-        in_worker = in_process
+        in_worker: Callable[..., Any] | None = in_process
         if declaration.module or declaration.file:
             worker = stack.enter_context(Worker(declaration, device=device, time_limit=self.request.time_limit))
             if apart or in_process is None:
@@ -157,15 +184,19 @@ class Session:
 
 
 @contextmanager
-def one_thread(device: str) -> Iterator[None]:
-    """On the CPU one thread: small calls take far longer on several, above all beside other work."""
-    before = torch.get_num_threads()
+def alone(device: str) -> Iterator[None]:
+    """Leave the caller's random stream and thread count as they were found.
+
+    Meanwhile there is one thread on the CPU: small calls take far longer on several, above all beside other work.
+    """
+    threads, random = torch.get_num_threads(), torch.get_rng_state()
     if device == "cpu":
         torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
+        torch.set_rng_state(random)
 
 
 def is_shipped(declaration: Declaration) -> bool:
@@ -194,22 +225,34 @@ def told(ask: Callable[..., Any] | None) -> Callable[..., Any]:
     return answer
 
 
+def requested(
+    cases: str | Iterable[str],
+    dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None,
+    device: str | torch.device,
+) -> Request:
+    """A request in Python's words, where one is as good as a list of one and torch.float32 as good as "float32"."""
+    if dtypes is None or isinstance(dtypes, str | torch.dtype):
+        dtypes = () if dtypes is None else (dtypes,)
+    names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    return Request((cases,) if isinstance(cases, str) else tuple(cases), names, str(device))
+
+
 def check(
     function: Callable[..., Any],
     contract: str = "attention",
-    dtypes: Sequence[str] | None = None,
-    device: str = "cpu",
+    dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None = None,
+    device: str | torch.device = "cpu",
     *,
-    cases: Sequence[str] = (),
+    cases: str | Iterable[str] = (),
 ) -> list[Outcome]:
     """Check a function against a contract and return an Outcome for each case and dtype.
 
-    The function is called in this process; bad input is asked in a process of its own where the function can be imported
-    there. `dtypes` default to all four, `cases` (names or patterns) to all. Raises UsageError for an unknown contract,
-    dtype, device or case.
+    The function is called in this process; bad input is asked in a process of its own where the function can be
+    imported there. `dtypes`, one or several, such as "float32" or torch.float32, default to all four, `cases` (names,
+    families or patterns) to all. Raises UsageError for an unknown contract, dtype, device or case.
     """
     if not callable(function):
         raise UsageError(f"suite.check takes a function, not {type(function).__name__}")
-    request = Request(tuple(cases), tuple(dtypes or ()), device)
+    request = requested(cases, dtypes, device)
     contract_named(contract)
     return list(Session(request, several=False).run(registry.from_function(function, contract)))

@@ -18,12 +18,15 @@ def numbers(tensor: Tensor) -> Array:
 
 
 def errors(actual: Array, expected: Array, bound: Array) -> Array:
-    """Element by element |actual − expected| / bound. NaN where NaN was due is 0, any other NaN is infinite."""
+    """Element by element |actual − expected| / bound: 0 where they are equal, both NaN included.
+
+    Any other NaN is infinite, in the bound too, and so is whatever stands against a negative bound.
+    """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        distance = np.abs(actual.astype(expected.dtype) - expected)
-        ratio = np.where(distance == 0, 0.0, distance / bound).astype(np.float64)
-    both_nan = np.isnan(actual) & np.isnan(expected.astype(np.float64))
-    return np.where(both_nan, 0.0, np.where(np.isnan(ratio), np.inf, ratio))
+        distance = np.asarray(np.abs(actual.astype(expected.dtype) - expected), dtype=np.float64)
+        ratio = distance / bound
+        equal = (actual == expected) | (np.isnan(actual) & np.isnan(expected.astype(np.float64)))
+    return np.where(equal, 0.0, np.where(ratio >= 0, ratio, np.inf))
 
 
 def error_ratio(actual: Array, expected: Array, bound: Array) -> float:

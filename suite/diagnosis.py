@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from suite.contracts.base import Call, Case, Contract, Conventions, Deviation, Reply
@@ -16,10 +17,13 @@ SECONDS = 30.0
 
 
 class Diagnostician:
-    """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them."""
+    """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them.
 
-    def __init__(self, contract: Contract, conventions: Conventions) -> None:
-        self.contract, self.conventions = contract, conventions
+    `budget` is in seconds; when it is used up, wrong answers stay without a diagnosis.
+    """
+
+    def __init__(self, contract: Contract, conventions: Conventions, budget: float = SECONDS) -> None:
+        self.contract, self.conventions, self.budget = contract, conventions, budget
         self.matches: Counter[str] = Counter()
         self.examined = 0
         self.seconds = 0.0
@@ -27,22 +31,27 @@ class Diagnostician:
 
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> str:
         """`equals "unscaled": the scores are not divided by √e`, or nothing when no deviation reproduces the answer."""
-        started = time.perf_counter()
-        if self.seconds > SECONDS:
-            return ""
         if self._deviations is None:
             self._deviations = list(self.contract.deviations())
         thorough = self.examined < THOROUGH
         candidates = [d for d in self._deviations if thorough or d.name in self.matches]
-        found = [d for d in candidates if self._reproduces(d, case, calls, replies, truth)]
+        found = [d for d in self._in_time(candidates) if self._reproduces(d, case, calls, replies, truth)]
         self.examined += 1
         self.matches.update(deviation.name for deviation in found)
-        self.seconds += time.perf_counter() - started
         if not found:
             return ""
         most = max(self.matches[deviation.name] for deviation in found)
         likeliest = [deviation for deviation in found if self.matches[deviation.name] == most]
         return " or ".join(f'equals "{deviation.name}": {deviation.says}' for deviation in likeliest[:2])
+
+    def _in_time(self, candidates: Iterable[Deviation]) -> Iterator[Deviation]:
+        """The candidates, until what is done with them has used the budget up."""
+        for candidate in candidates:
+            if self.seconds >= self.budget:
+                return
+            started = time.perf_counter()
+            yield candidate
+            self.seconds += time.perf_counter() - started
 
     def _reproduces(
         self, deviation: Deviation, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any

@@ -1,57 +1,61 @@
-"""`pytest --attention module:function`: a test item per case and dtype; `conformance(function)`: the same in one's own tests."""
+"""`pytest --attention module:function`: a test per case and dtype; `conformance(function)`: one's own test of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from suite.records import Outcome, UsageError
+
 if TYPE_CHECKING:
+    from suite.checking import Session
     from suite.contracts.base import Case
-    from suite.records import Outcome
-    from suite.registry import Declaration, Loaded
+    from suite.registry import Declaration
     from suite.runner import Check
 
 _processes = ExitStack()
 """The processes that answer bad input; they end with the test run."""
 
 
-class NotConforming(AssertionError):
-    """The implementation does not keep the contract: the message is the whole story."""
-
-
 def conformance(
     function: Callable[..., Any],
     contract: str = "attention",
     *,
-    cases: Sequence[str] = (),
-    dtypes: Sequence[str] = (),
+    cases: str | Iterable[str] = (),
+    dtypes: str | Iterable[str] = (),
     device: str = "cpu",
 ) -> Callable[..., None]:
-    """A test function with one parameter set per case and dtype, for one's own test module:
+    """A test function with one parameter set per case and dtype, for one's own test module.
 
         from suite.pytest_plugin import conformance
         from my_package import attention
         test_attention = conformance(attention)
 
-    What the function declines is skipped with the reason. Raises UsageError for an unknown contract, case or dtype.
+    What the function declines is skipped with the reason; the last parameter set judges what it declares. Raises
+    UsageError for an unknown contract, case, dtype or device.
     """
     from suite import registry
+    from suite.checking import Session, requested
+    from suite.contracts import contract as contract_named
 
-    check = _check(registry.from_function(function, contract), cases, dtypes, device)
+    contract_named(contract)
+    session = Session(requested(cases, dtypes, device), several=False)
+    check = session.check(registry.from_function(function, contract), _processes)
+    assert not isinstance(check, Outcome), "a function at hand can be asked"
+    names = [f"{case.name}-{dtype}" for case, dtype in check.asked]
 
-    @pytest.mark.parametrize(
-        ("case", "dtype"), check.asked, ids=[f"{case.name}-{dtype}" for case, dtype in check.asked]
-    )
-    def test_conformance(case: Case, dtype: str) -> None:
-        _judge(_outcome(check, case, dtype))
+    @pytest.mark.parametrize(("case", "dtype"), [*check.asked, (None, "")], ids=[*names, "declarations"])
+    def test_conformance(case: Case | None, dtype: str) -> None:
+        _judge(_answered(check, case, dtype) if case else check.misdeclared())
 
     return test_conformance
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the options; they stand in `pytest --help` in a group of their own."""
     group = parser.getgroup("attnsuite", "conformance of attention implementations")
     add = group.addoption
     add("--attention", action="append", default=[], metavar="TARGET", help="check module:function, file.py or a name")
@@ -60,93 +64,109 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
 
 
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    targets = config.getoption("--attention")
-    if not targets:
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse in one line what cannot be asked, before anything is collected: with xdist only its workers collect."""
+    if not config.getoption("--attention"):
         return
     from suite import registry
-    from suite.records import UsageError
 
     try:
-        for declaration in registry.find(targets):
-            chosen = (config.getoption(f"--attention-{option}") for option in ("case", "dtype", "device"))
-            name = declaration.full_name
-            collector = Implementation.from_parent(session, name=name, nodeid=name, check=_check(declaration, *chosen))
-            items.extend(collector.collect())
+        declarations = registry.find(config.getoption("--attention"))
+        session = _session(config)
+        for declaration in declarations:
+            session.count(declaration)
+            if missing := registry.absent(declaration):
+                raise UsageError(f"{declaration.full_name} is missing: {missing.reason}")
     except UsageError as error:
         raise pytest.UsageError(f"attnsuite: {error}") from None
 
 
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Add the questions to what was collected from files."""
+    if not config.getoption("--attention"):
+        return
+    from suite import registry
+
+    asking = _session(config)
+    for declaration in registry.find(config.getoption("--attention")):
+        name = declaration.full_name
+        collector = Implementation.from_parent(
+            session, name=name, nodeid=name, declaration=declaration, check=asking.check(declaration, _processes)
+        )
+        items.extend(collector.collect())
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the processes."""
     _processes.close()
 
 
 class Implementation(pytest.Collector):
-    """One implementation; its children are its questions, and one about its declarations as a whole."""
+    """One implementation; its children are its questions, and one about what it declares."""
 
-    def __init__(self, *, check: Check, **arguments: Any) -> None:
+    def __init__(self, *, declaration: Declaration, check: Check | Outcome, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.check = check
+        self.summary, self.check = declaration.summary, check
 
     def collect(self) -> Iterator[pytest.Item]:
-        for case, dtype in self.check.asked:
-            yield Question.from_parent(self, name=f"{case.name}[{dtype}]", case=case, dtype=dtype)
-        yield Declarations.from_parent(self, name="declarations")
+        check = self.check
+        if isinstance(check, Outcome):  # it cannot be imported
+            yield Question.from_parent(self, name="import", why=self.summary, ask=lambda: [check])
+            return
+        for case, dtype in check.asked:
+            asked = (check, case, dtype)
+            yield Question.from_parent(
+                self, name=f"{case.name}[{dtype}]", why=case.why, ask=lambda asked=asked: _answered(*asked)
+            )
+        why = "it declares only gaps that it has, in words that exist"
+        yield Question.from_parent(self, name="declarations", why=why, ask=check.misdeclared)
 
 
-class _Item(pytest.Item):
-    parent: Implementation
+class Question(pytest.Item):
+    """One case in one dtype, or a question about the whole."""
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        return str(excinfo.value) if isinstance(excinfo.value, NotConforming) else super().repr_failure(excinfo)
-
-
-class Question(_Item):
-    """One case in one dtype."""
-
-    def __init__(self, *, case: Case, dtype: str, **arguments: Any) -> None:
+    def __init__(self, *, why: str, ask: Callable[[], Iterable[Outcome]], **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.case, self.dtype = case, dtype
+        self.why, self.ask = why, ask
 
     def runtest(self) -> None:
-        _judge(_outcome(self.parent.check, self.case, self.dtype))
+        _judge(self.ask())
 
     def reportinfo(self) -> tuple[str, None, str]:
-        return self.parent.name, None, f"{self.name}: {self.case.why}"
+        assert self.parent is not None
+        return self.parent.name, None, f"{self.name}: {self.why}" if self.why else self.name
 
 
-class Declarations(_Item):
-    """What the implementation declares: in words that exist, and no gap that it does not have."""
+def _session(config: pytest.Config) -> Session:
+    from suite.checking import Session, requested
 
-    def runtest(self) -> None:
-        for outcome in self.parent.check.misdeclared():
-            _judge(outcome)
-
-
-def _check(implementation: Declaration | Loaded, cases: Sequence[str], dtypes: Sequence[str], device: str) -> Check:
-    from suite.checking import Request, Session
-    from suite.records import Outcome, UsageError
-
-    session = Session(Request(tuple(cases), tuple(dtypes), device), several=False)
-    check = session.check(implementation, _processes)
-    if isinstance(check, Outcome):
-        raise UsageError(f"{check.implementation} {check.status}: {check.detail}")
-    return check
+    cases, dtypes, device = (config.getoption(f"--attention-{option}") for option in ("case", "dtype", "device"))
+    return Session(requested(cases, dtypes, device), several=len(config.getoption("--attention")) > 1)
 
 
-def _outcome(check: Check, case: Case, dtype: str) -> Outcome:
-    from suite.checking import one_thread
+def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
+    """The outcome of one question, and the findings that it shows not to hold any more."""
+    from suite.checking import alone
 
-    with one_thread(check.subject.device):
-        return check.outcome(case, dtype)
+    with alone(check.subject.device):
+        outcome = check.outcome(case, dtype)
+    return [outcome, *check.mended([outcome])]
 
 
-def _judge(outcome: Outcome) -> None:
-    if outcome.status == "declined":
-        pytest.skip(f"declined: {outcome.detail}")
-    if outcome.known:
-        pytest.xfail(f"known as {outcome.known}: {outcome.detail}")
-    if outcome.fails:
-        raise NotConforming(
-            f"{outcome.implementation} {outcome.case} ({outcome.dtype}): {outcome.status}: {outcome.detail}"
-        )
+def _judge(outcomes: Iterable[Outcome]) -> None:
+    """Fail, skip or expect the failure; the message is the whole story, so no traceback follows."""
+    outcomes = list(outcomes)
+    if failures := [_said(outcome) for outcome in outcomes if outcome.fails]:
+        pytest.fail("\n".join(failures), pytrace=False)
+    for outcome in outcomes:
+        if outcome.status == "declined":
+            pytest.skip(f"declined: {outcome.detail}")
+        if outcome.known:
+            pytest.xfail(f"known as {outcome.known}: {outcome.detail}")
+
+
+def _said(outcome: Outcome) -> str:
+    """An outcome in one line: who, which case, what became of it and why."""
+    status, detail = outcome.status, outcome.detail
+    said = detail if detail.startswith(f"{status}:") else f"{status}: {detail}"
+    return f"{outcome.implementation} {outcome.case} ({outcome.dtype}): {said}"

@@ -26,8 +26,8 @@ CORE = "declines the core (float32, no mask), which nobody may"
 class Subject:
     """An implementation as the runner sees it: something to ask, and what it declares.
 
-    `ask` may answer in this process; `ask_apart` always answers in another one. `parameters` are the names its signature
-    takes, None when it takes everything.
+    `ask` may answer in this process; `ask_apart` always answers in another one. `parameters` are the names its
+    signature takes, None when it takes everything.
     """
 
     name: str
@@ -38,6 +38,24 @@ class Subject:
     lacks: Mapping[str, str] = field(default_factory=dict)
     conventions: Conventions = field(default_factory=dict)
     device: str = "cpu"
+
+    @cached_property
+    def understood(self) -> Conventions:
+        """The declared conventions that the contract has words for; questions are asked under these."""
+        return {point: chosen for point, chosen in self.conventions.items() if not self.misunderstood(point)}
+
+    def misunderstood(self, point: str) -> str:
+        """What is wrong with a declared convention, or empty."""
+        chosen, known = self.conventions[point], self.contract.conventions
+        if point not in known:
+            return f"{point!r} is no convention; there are: {', '.join(known)}"
+        kinds = chosen if isinstance(chosen, Mapping) else {}
+        if unknown := [kind for kind in kinds if kind not in self.contract.features]:
+            return f"{point} cannot be declared for {unknown[0]!r}, which is no feature"
+        for value in kinds.values() if kinds else (chosen,):
+            if value not in known[point]:
+                return f"{point} cannot be {value!r}; it can be: {', '.join(known[point])}"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +97,7 @@ class Questions:
 
 def answer(subject: Subject, question: Question) -> Answer:
     """Ask the implementation, in a process of its own where the case demands it."""
-    calls = [subject.contract.adapt(call, subject.conventions) for call in question.calls]
+    calls = [subject.contract.adapt(call, subject.understood) for call in question.calls]
     return (subject.ask_apart if question.case.in_worker else subject.ask)(calls)
 
 
@@ -128,7 +146,7 @@ class Check:
 
     def outcome(self, case: Case, dtype: str) -> Outcome:
         """Ask one question, unless the implementation declines it beforehand."""
-        question = self.questions.question(case, dtype, self.subject.conventions)
+        question = self.questions.question(case, dtype, self.subject.understood)
         declined = Outcome(
             self.subject.name, self.subject.contract.name, case.name, dtype, self.subject.device, "declined"
         )
@@ -151,13 +169,9 @@ class Check:
             elif self.gaps[feature] is None:
                 claim = f"declares it lacks {feature}, yet passes every case that needs just that"
                 yield self._about(f"declared/{feature}", f"{claim}; remove the declaration")
-        for point, chosen in self.subject.conventions.items():
-            known = ", ".join(contract.conventions.get(point, contract.conventions))
-            values = [chosen] if isinstance(chosen, str) else list(chosen.values())
-            if point not in contract.conventions:
-                yield self._about(f"declared/{point}", f"{point!r} is no convention; there are: {known}")
-            elif unknown := [value for value in values if value not in contract.conventions[point]]:
-                yield self._about(f"declared/{point}", f"{point} cannot be {unknown[0]!r}; it can be: {known}")
+        for point in self.subject.conventions:
+            if problem := self.subject.misunderstood(point):
+                yield self._about(f"declared/{point}", problem)
 
     def mended(self, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
         """Findings that do not hold any more."""
@@ -175,12 +189,25 @@ class Check:
 
     @cached_property
     def gaps(self) -> dict[str, str | None]:
-        """Each declared gap with its reason, or None where the implementation passes all that needs just that."""
-        return {feature: self._rechecked(feature) for feature in self.subject.lacks}
+        """Each declared gap with its reason, or None where the implementation passes all that needs just that.
+
+        A gap is rechecked only where something asked needs it, but then on all the contract's cases: what holds in a
+        few of them refutes nothing.
+        """
+        needed = {self.device}.union(*(self.questions.needs(case, dtype) for case, dtype in self.asked))
+        lacks = self.subject.lacks
+        return {gap: self._rechecked(gap) if gap in needed else self._reason(gap) for gap in lacks}
+
+    @cached_property
+    def _everything(self) -> list[tuple[Case, str]]:
+        """All that the contract asks: first what is asked here, then the rest."""
+        asked = {(case.name, dtype) for case, dtype in self.asked}
+        rest = [(case, dtype) for case in self.subject.contract.cases() for dtype in case.dtypes]
+        return [*self.asked, *((case, dtype) for case, dtype in rest if (case.name, dtype) not in asked)]
 
     @cached_property
     def _diagnostician(self) -> Diagnostician:
-        return Diagnostician(self.subject.contract, self.subject.conventions)
+        return Diagnostician(self.subject.contract, self.subject.understood)
 
     def _declines(self, question: Question) -> str:
         """Why a question is not asked, by signature, declaration or convention; empty when it is."""
@@ -188,7 +215,10 @@ class Check:
             return f"takes no {' and no '.join(missing)}"
         for feature in self._lacking(question.needs):
             return self.gaps[feature] or self._reason(feature)
-        return self.subject.contract.unanswerable(question.case, question.needs, self.subject.conventions)
+        return self._unanswerable(question)
+
+    def _unanswerable(self, question: Question) -> str:
+        return self.subject.contract.unanswerable(question.case, question.needs, self.subject.understood)
 
     def _untaken(self, question: Question) -> list[str]:
         """Parameters that the question needs and the signature does not have."""
@@ -200,21 +230,23 @@ class Check:
         return [feature for feature in self.subject.lacks if feature in needs | {self.device}]
 
     def _rechecked(self, feature: str) -> str | None:
-        """Ask what needs just this gap until a case confirms it. Nothing to ask confirms it too."""
+        """Ask what needs just this gap until a case confirms it. Nothing to ask confirms it too.
+
+        That bad input is refused shows nothing: what has the feature refuses it as well.
+        """
         refuted = False
-        for case, dtype in self.asked if feature not in UNCHECKED else ():
+        for case, dtype in self._everything if feature not in UNCHECKED else ():
             if self._lacking(self.questions.needs(case, dtype)) != [feature]:
                 continue
-            question = self.questions.question(case, dtype, self.subject.conventions)
-            if self._untaken(question) or self.subject.contract.unanswerable(
-                case, question.needs, self.subject.conventions
-            ):
+            question = self.questions.question(case, dtype, self.subject.understood)
+            if self._untaken(question) or self._unanswerable(question):
                 continue
-            outcome = judge(self.subject, question, answer(self.subject, question))
+            given = answer(self.subject, question)
+            outcome = judge(self.subject, question, given)
             if outcome.status != "passed":
                 words = f"; in its own words: {outcome.detail}" if outcome.status == "declined" else ""
                 return self._reason(feature) + words
-            refuted = True
+            refuted = refuted or not any(isinstance(reply, Reply) and reply.raised for reply in given)
         return None if refuted else self._reason(feature)
 
     def _reason(self, feature: str) -> str:

@@ -8,6 +8,9 @@ would do on CUDA. Sizes of 1 still trace anew, which takes 0.5 s and finds the c
 
 Nothing runs uncompiled: `_attend` raises unless the compiler is tracing it, the whole of it must become one graph, and
 the limit on recompilations, after which PyTorch would go on without a compiler, is an error here.
+
+The parameters' names in `_attend` matter: they decide the numbers of the size symbols, and Inductor's template for a
+CPU (torch 2.13) puts its block sizes in by text: where it replaces ks3, it spoils ks33 too. These names do not clash.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from suite import implementation
 
 _CPU_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _LIMITS = {"recompile_limit": 1000, "accumulated_recompile_limit": 1000, "fail_on_recompile_limit_hit": True}
-_SYMBOLS = {"backed_size_oblivious": True, "use_duck_shape": False}  # 0 and 1 are sizes like any other; so are equal ones
+_SYMBOLS = {"backed_size_oblivious": True, "use_duck_shape": False}  # no class of their own for 0, 1 or equal sizes
 
 
 @implementation
@@ -100,17 +103,22 @@ def _not_later(batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tens
 
 def _mask(mask: Tensor, query: Tensor, key: Tensor, grouped: bool) -> Tensor:
     """The mask written out: the kernel for a CPU finds no entries behind broadcast axes."""
-    heads = query.shape[-3] if grouped and query.dim() > 2 else 1
-    rows_and_columns = (query.shape[-2], key.shape[-2])
-    return mask.expand(*query.shape[:-2], *rows_and_columns).reshape(-1, heads, *rows_and_columns).contiguous()
+    scores = mask.expand(*query.shape[:-1], key.shape[-2])
+    return scores.reshape(*_items_and_heads(query, grouped), *scores.shape[-2:]).contiguous()
 
 
 def _items(tensor: Tensor, grouped: bool) -> Tensor:
-    """Four axes  b h l e,  with heads only where they are grouped; the width filled up to a power of two from 16."""
-    *lead, rows, width = tensor.shape
-    heads = lead[-1] if grouped and lead else 1
+    """Four axes  b h l e,  the width filled up to a power of two from 16."""
+    rows, width = tensor.shape[-2:]
     filled = max(16, 1 << (width - 1).bit_length())
-    return pad(tensor.reshape(-1, heads, rows, width), (0, filled - width)).contiguous()
+    return pad(tensor.reshape(*_items_and_heads(tensor, grouped), rows, width), (0, filled - width)).contiguous()
+
+
+def _items_and_heads(tensor: Tensor, grouped: bool) -> tuple[int, int]:
+    """Heads stay an axis only where they are grouped."""
+    if grouped and tensor.dim() > 2:
+        return tensor.shape[:-3].numel(), tensor.shape[-3]
+    return tensor.shape[:-2].numel(), 1
 
 
 def _gap_on_cpu(query: Tensor, *others: Tensor | None) -> str | None:

@@ -12,6 +12,7 @@ from typing import IO
 
 from suite import registry
 from suite.commands.progress import Steps
+from suite.contracts import contract as contract_named
 from suite.records import Outcome, UsageError
 from suite.report import summary_lines
 
@@ -27,20 +28,22 @@ def check(
     device: str,
     json_file: str | None,
     isolate: bool,
+    time_limit: float,
 ) -> int:
-    """Check the targets and return the exit status: 1 when anything failed, 2 when a named target is missing."""
+    """Check the targets and return the exit status. UsageError when the only target named is missing."""
     declarations = registry.find(targets, contract)
+    if contract is not None:
+        contract_named(contract)  # the registry takes folders of implementations for contracts, too
     single_threaded()
     from suite.checking import Request, Session
-    from suite.contracts import contract as contract_named
 
-    request = Request(tuple(cases), tuple(dtypes), device, isolate)
-    totals = {name: len(request.asked(contract_named(name))) for name in {d.contract for d in declarations}}
+    request = Request(tuple(cases), tuple(dtypes), device, isolate, time_limit)
     session = Session(request, several=len(declarations) > 1)
+    total = sum(map(session.count, declarations))
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
         rows = stack.enter_context(JsonRows(json_file))
-        steps = stack.enter_context(Steps(sum(totals[d.contract] for d in declarations)))
+        steps = stack.enter_context(Steps(total, sys.stderr if json_file == "-" else sys.stdout))
         for declaration in declarations:
             steps.heading(declaration.full_name)
             found = []
@@ -51,17 +54,16 @@ def check(
             for line in summary_lines(found):
                 steps.line(line)
             outcomes += found
-    named = targets and len(declarations) == 1
-    if named and outcomes[0].status == "missing":
-        raise UsageError(f"{outcomes[0].implementation} is missing: {outcomes[0].detail}")
-    return status(outcomes, alone=bool(named))
+    return status(outcomes, alone=bool(targets) and len(declarations) == 1)
 
 
 def status(outcomes: Sequence[Outcome], alone: bool = False) -> int:
-    """1 when anything fails; also when a lone implementation declined everything it was asked."""
+    """1 when anything fails. A lone implementation that was named must also be there, and not decline everything."""
+    if alone and outcomes[0].status == "missing":
+        raise UsageError(f"{outcomes[0].implementation} is missing: {outcomes[0].detail}")
     if any(outcome.fails for outcome in outcomes):
         return 1
-    if alone and outcomes and all(outcome.status == "declined" for outcome in outcomes):
+    if alone and all(outcome.status == "declined" for outcome in outcomes):
         print(f"{outcomes[0].implementation} declined all that was asked", file=sys.stderr)
         return 1
     return 0
@@ -93,7 +95,7 @@ class JsonRows:
             self._file = sys.stdout
         elif self.target is not None:
             try:
-                self._file = Path(self.target).open("w", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
+                self._file = Path(self.target).open("w", encoding="utf-8")
             except OSError as error:
                 raise UsageError(f"{self.target} cannot be written: {error.strerror}") from None
         return self

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from suite import registry
 from suite.contracts import contract as contract_named
+from suite.contracts import names as contract_names
 from suite.registry import Declaration
 
 
@@ -31,6 +32,8 @@ def _said(declaration: Declaration) -> str:
 
 
 def _lines(declaration: Declaration) -> list[str]:
+    if declaration.contract not in contract_names():
+        return []
     parameters = contract_named(declaration.contract).parameter_features
     untaken = [] if declaration.parameters is None else [p for p in parameters if p not in declaration.parameters]
     lines = [f"takes no {parameter}: no {', no '.join(parameters[parameter])}" for parameter in untaken]

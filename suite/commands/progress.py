@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 
 class Steps:
-    """Counts steps under a heading. On a terminal the bar stands on standard error and goes when it is done."""
+    """Counts steps under a heading. On a terminal the bar stands on standard error and goes when it is done.
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    Lines that stay go to `lines`: standard output, unless something for programs goes there.
+    """
+
+    def __init__(self, total: int, lines: TextIO) -> None:
+        self.total, self.lines = total, lines
         self._bar: Progress | None = None
         if sys.stderr.isatty():
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -41,9 +45,9 @@ class Steps:
             self._bar.advance(self._task, count)
 
     def line(self, text: str) -> None:
-        """A line that stays, on standard output."""
+        """A line that stays."""
         if self._bar:
             self._bar.stop()
-        print(text, flush=True)
+        print(text, file=self.lines, flush=True)
         if self._bar:
             self._bar.start()

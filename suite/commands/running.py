@@ -22,7 +22,7 @@ from suite.results import Results, RunWriter
 
 
 def run(targets: Sequence[str], device: str, results: Path, isolate: bool) -> int:
-    """Check the targets (all by default), resuming an interrupted run, then write the tables. Returns the exit status."""
+    """Check the targets (all by default), resuming an interrupted run, write the tables, return the exit status."""
     declarations = registry.find(targets)
     single_threaded()
     from suite.checking import Request
@@ -40,20 +40,18 @@ def run(targets: Sequence[str], device: str, results: Path, isolate: bool) -> in
         outcomes = _checked(declarations, request, writer)
         writer.finish(whole=list(sources))
     report(results)
-    return status(outcomes)
+    return status(outcomes, alone=bool(targets) and len(declarations) == 1)
 
 
 def _checked(declarations: Sequence[Declaration], request: Any, writer: RunWriter) -> list[Outcome]:
     from suite.checking import Session
-    from suite.contracts import contract
 
     earlier: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in writer.recorded:
         earlier[outcome.implementation].append(outcome)
     session = Session(request, several=len(declarations) > 1)
-    totals = {name: len(request.asked(contract(name))) for name in {d.contract for d in declarations}}
     outcomes = list(writer.recorded)
-    with Steps(sum(totals[d.contract] for d in declarations)) as steps:
+    with Steps(sum(map(session.count, declarations)), sys.stdout) as steps:
         for declaration in declarations:
             steps.heading(declaration.full_name)
             found = list(earlier[declaration.full_name])
@@ -81,14 +79,14 @@ def suite_hash() -> str:
 
 
 def facts(declarations: Sequence[Declaration], device: str) -> dict[str, Any]:
-    """What tables say beside outcomes, kept with the run so that a report needs neither torch nor the implementations."""
+    """What tables say beside outcomes: kept with the run, so that a report needs neither torch nor implementations."""
     from suite import findings
-    from suite.contracts import contract
+    from suite.contracts import contract, names
 
     contracts: dict[str, Mapping[str, Any]] = {}
     examples: list[Any] = []
     known: dict[str, str] = {}
-    for name in dict.fromkeys(declaration.contract for declaration in declarations):
+    for name in dict.fromkeys(d.contract for d in declarations if d.contract in names()):
         of = contract(name)
         needs = {case.name: sorted(of.needs(case.calls(case.dtypes[0]))) for case in of.cases()}
         contracts[name] = {"features": dict(of.features), "cases": needs}

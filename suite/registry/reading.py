@@ -12,7 +12,6 @@ from typing import Any
 
 from suite.registry.declaration import checked
 
-
 _one_at_a_time = threading.Lock()  # CPython 3.11 miscounts its depth when two threads parse (python/cpython#106905)
 
 

@@ -15,7 +15,7 @@ from suite.contracts.base import Call, Reply
 from suite.records import UsageError
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.registry.declaration import checked
-from suite.worker.asking import ask, fingerprint, placed, replies_from
+from suite.worker.asking import ask, fingerprint, is_names, placed, replies_from
 from suite.worker.process import Process
 from suite.worker.wire import Garbage, as_data, storage_of
 
@@ -193,7 +193,7 @@ class Worker:
     def _started(self, answer: Any) -> Ready | Failure:
         try:
             status, reason, parameters = str(answer["status"]), str(answer["reason"]), answer["parameters"]
-            if parameters is not None and not all(isinstance(parameter, str) for parameter in parameters):
+            if parameters is not None and not is_names(parameters):
                 raise TypeError("parameters without names")
             declared = checked(**{key: answer[key] for key in ("requires", "lacks", "conventions")})
         except (KeyError, TypeError) as error:

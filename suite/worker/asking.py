@@ -238,7 +238,8 @@ def _overlap(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
     return one[0] == other[0] and max(one[1], other[1]) < min(one[2], other[2])
 
 
-def _is_names(value: Any) -> bool:
+def is_names(value: Any) -> bool:
+    """Whether this is a tuple of strings, as honest data has it."""
     return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
 
 
@@ -251,8 +252,8 @@ _REPLY_FIELDS: Mapping[str, Callable[[Any], bool]] = {
     ),
     "raised": lambda value: isinstance(value, str),
     "declined": lambda value: isinstance(value, str),
-    "changed": _is_names,
-    "aliased": _is_names,
+    "changed": is_names,
+    "aliased": is_names,
     "overwritten": lambda value: isinstance(value, bool),
     "seconds": lambda value: isinstance(value, float) and math.isfinite(value) and value >= 0,
 }

@@ -129,15 +129,22 @@ def adapt(call: Call, conventions: Conventions) -> Call:
     mask = call.tensors.get("attn_mask")
     if conventions.get("bool_mask") != "may_not" or mask is None or mask.dtype.is_floating_point:
         return call
-    inverted = mask.clone().logical_not_() if mask.is_contiguous() else ~mask
-    return replace(call, tensors={**call.tensors, "attn_mask": inverted})
+    held = mask.untyped_storage().nbytes()  # a byte each: inverting them all keeps strides, offset and expansion
+    inverted = mask.as_strided((held,), (1,), 0).logical_not()
+    view = inverted.as_strided(mask.size(), mask.stride(), mask.storage_offset())
+    return replace(call, tensors={**call.tensors, "attn_mask": view})
 
 
 def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
     """Why a question has no defined answer under these conventions, or empty."""
     rule = conventions.get("empty_row", "zeros")
-    undefined = rule == "nan" or (not isinstance(rule, str) and "nan" in rule.values())
-    if undefined and {"empty_row", "gradient"} <= needed:
+    rules = dict.fromkeys(MASK_KINDS, rule) if isinstance(rule, str) else rule
+    kinds = {"no_keys"} & needed
+    if "empty_row" in needed:
+        kinds |= {"bool_mask", "float_mask"} & needed
+    if conventions.get("causal") == "lower_right" and getattr(case, "queries", 0) > getattr(case, "keys", 0):
+        kinds |= {"causal"} & needed
+    if "gradient" in needed and any(rules.get(kind) == "nan" for kind in kinds):
         return "its convention answers NaN in empty rows, which leaves the gradients undefined"
     return ""
 

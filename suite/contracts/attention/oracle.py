@@ -33,6 +33,10 @@ PRECISIONS = {
     "bfloat16": Precision(2.0**-8, 2.0**-24, 2.0**-126, half=True),
 }
 
+QUADRUPLE = mpmath.MPContext()
+"""Arithmetic for object arrays, as precise as IEEE binary128. mpmath's own default is no wider than float64."""
+QUADRUPLE.prec = 113
+
 FIRST_ORDER = 0.25
 """Score errors beyond this are not small against 1: such rows are bounded by the range of their values instead."""
 
@@ -86,7 +90,7 @@ def widest(dtype: str) -> type:
 def widened(array: Array, arithmetic: type) -> Array:
     """The same numbers in the judging arithmetic."""
     if arithmetic is np.object_:
-        return np.vectorize(mpmath.mpf, otypes=[object])(array) if array.size else array.astype(object)
+        return np.vectorize(QUADRUPLE.mpf, otypes=[object])(array) if array.size else array.astype(object)
     return array.astype(arithmetic)
 
 
@@ -141,16 +145,16 @@ class _Forward:
     def _weights(self) -> None:
         shifted = np.where(self.allowed, self.scores - self.largest, 0)
         exponentials = np.where(self.allowed, _exp(shifted), 0)
-        total = exponentials.sum(axis=-1, keepdims=True)
         self.empty = ~self.allowed.any(axis=-1, keepdims=True)  # b h l 1
-        self.weights = exponentials / np.where(self.empty, 1, total)
-        keys = self.asked.key.shape[-2]
-        if self.asked.empty_row == "mean" and keys:
-            self.weights = np.where(self.empty, 1 / keys, self.weights)
-        self.survival = np.ones((), dtype=np.float64)
+        if self.asked.empty_row == "mean":
+            exponentials = np.where(self.empty, 1, exponentials)
+        total = exponentials.sum(axis=-1, keepdims=True)
+        self.weights = exponentials / np.where(total == 0, 1, total)
+        one = widened(np.ones(()), self.arithmetic)
+        self.survival = one
         if self.asked.kept is not None:
             p = self.asked.dropout_p
-            self.survival = np.where(self.asked.kept, 1 / (1 - p) if p < 1 else 0.0, 0.0)  # b h l s
+            self.survival = np.where(self.asked.kept, one / (one - p) if p < 1 else 0.0, 0.0)  # b h l s
 
     def _output(self) -> None:
         u, a, eta = self.precision.unit, self.precision.accumulator, self.precision.tiny
@@ -195,22 +199,25 @@ def _gradients(steps: _Forward) -> dict[str, Bounded]:
     p, g = steps.weights.astype(np.float64), abs(relative).astype(np.float64)
     d_out, d_scores = abs(upstream).astype(np.float64), abs(score_gradient).astype(np.float64)
     q, k, v = (abs(x).astype(np.float64) for x in (steps.query, steps.key, steps.value))
+    survival = steps.survival.astype(np.float64)
     slip = np.minimum(steps.delta, 1)
     rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1) + 2 * u
-    of_weight_gradient = (u + a * value_width) * (d_out @ v.swapaxes(-1, -2)) * steps.survival
+    of_weight_gradient = (u + a * value_width) * (d_out @ v.swapaxes(-1, -2)) * survival
     output = abs(np.where(steps.empty, 0, steps.output)).astype(np.float64)
     of_mean = (2 * u + a * value_width) * (d_out * output).sum(-1, keepdims=True) + (d_out * steps.bound).sum(
         -1, keepdims=True
     )
-    of_scores = np.where(steps.allowed, p * (rho * g + of_weight_gradient + of_mean + 2 * u * g) + eta, 0)
+    # a weight may underflow where it is stored, which costs eta in each factor of what follows
+    of_scores = np.where(steps.allowed, p * (rho * g + of_weight_gradient + of_mean + 2 * u * g) + eta * (1 + g), 0)
+    stored = np.where(steps.allowed, eta, 0)
 
     gathered = queries * steps.groups
     query_gradient = scale * (score_gradient @ steps.key)
     key_gradient = scale * (score_gradient.swapaxes(-1, -2) @ steps.query)
     value_gradient = steps.applied.swapaxes(-1, -2) @ upstream
-    of_query = abs(scale) * (of_scores @ k + (u + a * keys) * (d_scores @ k))
-    of_key = abs(scale) * (of_scores + (u + a * gathered) * d_scores).swapaxes(-1, -2) @ q
-    of_value = (steps.applied.astype(np.float64) * (rho + a * gathered)).swapaxes(-1, -2) @ d_out
+    of_query = (abs(scale) * (of_scores + (u + a * keys) * d_scores) + stored) @ k
+    of_key = (abs(scale) * (of_scores + (u + a * gathered) * d_scores) + stored).swapaxes(-1, -2) @ q
+    of_value = ((p * (rho + a * gathered) + stored) * survival).swapaxes(-1, -2) @ d_out
 
     found: dict[str, Bounded] = {}
     if "query" in asked.gradient_of:
@@ -234,9 +241,10 @@ def _gradients(steps: _Forward) -> dict[str, Bounded]:
 def spread(coefficients: Array, value: Array, output: Array) -> Array:
     """√(Σ_j c_ij · Σ_j c_ij (v_jv − o_iv)²), an upper bound of Σ_j c_ij |v_jv − o_iv| (Cauchy and Schwarz).
 
-    coefficients … l s, value … s v, output … l v, all float64. Values are centred first, lest large ones cancel.
+    coefficients … l s, value … s v, output … l v, all float64. Values are centred first, lest large ones cancel: on the
+    mean output, which hidden values do not enter.
     """
-    centre = value.mean(axis=-2, keepdims=True) if value.shape[-2] else 0.0
+    centre = output.mean(axis=-2, keepdims=True) if output.shape[-2] else 0.0
     value, output = value - centre, output - centre
     total = coefficients.sum(-1, keepdims=True)
     squares = coefficients @ value**2 - 2 * output * (coefficients @ value) + total * output**2
@@ -246,7 +254,7 @@ def spread(coefficients: Array, value: Array, output: Array) -> Array:
 
 def _exp(array: Array) -> Array:
     if array.dtype == np.object_:
-        return np.vectorize(mpmath.exp, otypes=[object])(array) if array.size else array
+        return np.vectorize(QUADRUPLE.exp, otypes=[object])(array) if array.size else array
     return np.exp(array)
 
 

@@ -217,10 +217,13 @@ def hold(call: Call, reply: Reply, truth: Judged, name: str = "output") -> Verdi
     if complaint := malformed(call, reply):
         return complaint
     assert reply.output is not None
-    actual = compare.numbers(reply.output)
+    actual, due = compare.numbers(reply.output), truth.truth.output
     if truth.rows is not None:
+        stray = int((~np.isfinite(actual)).sum())
+        if stray and np.isfinite(due.value.astype(np.float64)).all():
+            return Verdict("wrong", f"{name} holds {stray} numbers that are infinite or NaN", np.inf, output_wrong=True)
         actual = actual[..., truth.rows, :]
-    pairs = [(name, actual, truth.truth.output, ACCEPT_OUTPUT)]
+    pairs = [(name, actual, due, ACCEPT_OUTPUT)]
     for of, bounded in truth.truth.gradients.items():
         gradient = reply.gradients[of]
         assert gradient is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,6 +17,11 @@ from suite.contracts.base import Stranger
 NO_GRADIENT = {
     "gradient": "the library does not know PyTorch's tensors",
     "mask_gradient": "the library does not know PyTorch's tensors",
+}
+JAX_LACKS = {
+    "float64": "its softmax is always computed in float32",
+    "float16": "compiled for a CPU, it knows no product of float16 that sums in float32",
+    "value_width": "its keys and values have one shape",
 }
 
 
@@ -54,39 +60,37 @@ def _jax(
 ) -> Tensor:
     """`jax.nn.dot_product_attention`, its axes b l h e; it has no dropout."""
     import jax.numpy as jnp
+    import numpy as np
 
     asked = Asked(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa)
     check(asked)
     _decline_gradient(asked)
-    if query.dtype == torch.float64:
-        raise NotImplementedError("its softmax is always computed in float32")
+    reason = JAX_LACKS.get(str(query.dtype).removeprefix("torch."))
     if asked.value_width != asked.width:
-        raise NotImplementedError("its keys and values have one shape")
+        reason = JAX_LACKS["value_width"]
+    if reason:
+        raise NotImplementedError(reason)
 
     def array(tensor: Tensor) -> Any:
-        tensor = tensor.detach()[(None,) * (4 - tensor.dim())]
-        if tensor.dtype == torch.bfloat16:  # numpy has no such type; float32 holds its numbers exactly
-            return jnp.asarray(tensor.float().numpy(), dtype=jnp.bfloat16)
-        return jnp.asarray(tensor.numpy())
+        four_axes = tensor.detach()[(None,) * (4 - tensor.dim())]
+        if tensor.dtype == torch.bfloat16:  # PyTorch gives numpy none; float32 holds its numbers exactly
+            return four_axes.float().numpy().astype(jnp.bfloat16)
+        return four_axes.numpy()
 
     masks = {} if attn_mask is None else {"mask" if attn_mask.dtype == torch.bool else "bias": array(attn_mask)}
     heads_inner = (array(tensor).swapaxes(1, 2) for tensor in (query, key, value))
     output = _compiled(is_causal)(*heads_inner, **masks, scale=asked.factor)
-    wide = output.swapaxes(1, 2).astype(jnp.float32)
-    return torch.tensor(_numpy(wide)).reshape(asked.output_shape).to(query.dtype)
+    wide = np.array(output).astype(np.float32).swapaxes(1, 2)
+    return torch.from_numpy(wide).reshape(asked.output_shape).to(query.dtype)
 
 
 @functools.cache
 def _compiled(is_causal: bool) -> Callable[..., Any]:
     import jax
 
-    return jax.jit(functools.partial(jax.nn.dot_product_attention, is_causal=is_causal))
-
-
-def _numpy(array: Any) -> Any:
-    import numpy as np
-
-    return np.array(array)
+    attention = functools.partial(jax.nn.dot_product_attention, is_causal=is_causal)
+    # Every shape is compiled anew and then runs once.
+    return jax.jit(attention, compiler_options={"xla_backend_optimization_level": 0})
 
 
 def _onnx(asked: Asked) -> Tensor:
@@ -179,8 +183,11 @@ def _blocked(asked: Asked) -> Tensor | None:
 
 
 def _sdpa(asked: Asked) -> Tensor:
-    """PyTorch's own function, behind the contract's checks."""
+    """PyTorch's own function behind the contract's checks, led around its NaN for is_causal with a negative scale."""
     check(asked)
+    if asked.is_causal and asked.factor < 0:
+        square = torch.ones(asked.queries, asked.keys, dtype=torch.bool, device=asked.query.device)
+        asked = replace(asked, is_causal=False, mask=square.tril())
     return torch.nn.functional.scaled_dot_product_attention(
         asked.query,
         asked.key,
@@ -202,11 +209,7 @@ def strangers() -> list[Stranger]:
             "jax.nn.dot_product_attention as it is",
             _jax,
             ("jax",),
-            {
-                **NO_GRADIENT,
-                "float64": "its softmax is always computed in float32",
-                "value_width": "its keys and values have one shape",
-            },
+            {**NO_GRADIENT, **JAX_LACKS},
             {"empty_row": {"bool_mask": "mean", "float_mask": "nan"}},
         ),
         Stranger(
