@@ -48,8 +48,8 @@ class Request:
         for pattern in self.cases:
             if not any(matches(case.name, pattern) for case in cases):
                 families = list(dict.fromkeys(case.family for case in cases))
-                close = get_close_matches(pattern, [*families, *(case.name for case in cases)])
-                hint = f"did you mean {' or '.join(close)}? " if close else ""
+                close = get_close_matches(pattern, [*families, *(case.name for case in cases)], n=1)
+                hint = f"did you mean {close[0]}? " if close else ""
                 raise UsageError(
                     f"no case of {contract.name} matches {pattern!r}; {hint}families are: {', '.join(families)}"
                 )

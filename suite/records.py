@@ -101,7 +101,7 @@ class Example:
 
 
 EXEMPT = frozenset({"documents"})
-"""Families that need not be necessary: the documents' examples are there for themselves."""
+"""Families that need not be necessary, nor make others unnecessary: the documents' examples are there for themselves."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,11 @@ class Audit:
     @property
     def unnecessary(self) -> list[str]:
         """Families that catch nothing that no other family catches."""
-        needed = {next(iter(families)) for families in self.catches.values() if len(families) == 1}
-        return [family for family in self.families if family not in needed | EXEMPT]
+        return [family for family in self.families if family not in EXEMPT and not self.caught_only_by(family)]
+
+    def caught_only_by(self, family: str) -> list[str]:
+        """Deviations that no other family catches, exempt ones aside."""
+        return [name for name, families in self.catches.items() if set(families) - EXEMPT == {family}]
 
     @property
     def distinct(self) -> int:

@@ -19,7 +19,7 @@ Ask = Callable[[Sequence[Call]], Answer]
 
 UNCHECKED = ("large",)
 """Declared gaps that are not rechecked: `large` speaks of time, and asking would spend it."""
-CORE = "declines the core (float32, no mask), which nobody may"
+CORE = "declines the core, which nobody may"
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,8 @@ class Check:
         return f"lacks {feature}: {self.subject.lacks[feature]}"
 
     def _is_core(self, question: Question) -> bool:
-        return question.case.family == self.subject.contract.core and question.needs == {"float32"}
+        contract = self.subject.contract
+        return question.case.family == contract.core and question.needs == {contract.core_dtypes[self.device]}
 
     def _about(self, case: str, detail: str) -> Outcome:
         """An outcome about the implementation as a whole."""

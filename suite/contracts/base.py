@@ -160,7 +160,9 @@ class Contract:
     findings: Path
     """The file of what shipping libraries really get wrong."""
     core: str
-    """The family whose float32 cases that need no feature nobody may decline."""
+    """The family whose cases that need no feature nobody may decline."""
+    core_dtypes: Mapping[str, str]
+    """The dtype of the core by kind of device: fused CUDA kernels exist in half precision only."""
     controls: Callable[[], Mapping[str, Callable[..., Any]]]
     """The deviations' own computations without any mistake, by name: they must pass everything."""
     strangers: Callable[[], Sequence[Stranger]]

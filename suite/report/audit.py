@@ -42,7 +42,7 @@ def _families(audit: Audit) -> list[str]:
     rows = []
     for family, count in audit.families.items():
         catching = [name for name, families in audit.catches.items() if family in families]
-        alone = [name for name in catching if len(audit.catches[name]) == 1]
+        alone = audit.caught_only_by(family)
         only = ", ".join(map(code, alone[:4])) + (f" and {len(alone) - 4} more" if len(alone) > 4 else "")
         rows.append((code(family), str(count), str(len(catching)), only or ("exempt" if family in EXEMPT else "none")))
     return section("Families", table(("family", "cases", "deviations caught", "that no other family catches"), rows))

@@ -191,6 +191,7 @@ CONTRACT = Contract(
     unanswerable=unanswerable,
     findings=Path(__file__).with_name("findings.toml"),
     core="plain",
+    core_dtypes={"cpu": "float32", "cuda": "float16"},
     controls=controls,
     strangers=strangers,
     examples=examples,

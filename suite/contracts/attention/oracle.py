@@ -176,7 +176,9 @@ class _Forward:
             moved = np.where(self.loose, spread(self.allowed.astype(np.float64), value, output), moved)
         # weights may underflow, and so may each product of weight and value where subnormal numbers are flushed
         underflow = eta * (spread(self.allowed.astype(np.float64), value, output) + keys + 1)
-        bound = moved + (2 * u + a * keys) * magnitude + u * abs(output) + underflow
+        # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
+        shared = a * np.where(self.empty, 0, abs(self.largest)).astype(np.float64)
+        bound = moved + (2 * u + a * keys + shared) * magnitude + u * abs(output) + underflow
         zeros = self.empty & (self.asked.empty_row != "mean")
         undefined = self.empty & (self.asked.empty_row == "nan")
         self.output = np.where(undefined, np.nan, np.where(zeros, 0, exact))
@@ -218,6 +220,8 @@ def _gradients(steps: _Forward) -> dict[str, Bounded]:
     of_query = (abs(scale) * (of_scores + (u + a * keys) * d_scores) + stored) @ k
     of_key = (abs(scale) * (of_scores + (u + a * gathered) * d_scores) + stored).swapaxes(-1, -2) @ q
     of_value = ((p * (rho + a * gathered) + stored) * survival).swapaxes(-1, -2) @ d_out
+
+    of_value = of_value + eta * d_out.sum(-2, keepdims=True)  # weights may underflow
 
     found: dict[str, Bounded] = {}
     if "query" in asked.gradient_of:

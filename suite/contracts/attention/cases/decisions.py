@@ -49,6 +49,7 @@ def scale() -> list[Case]:
         Case("scale/large", "one key takes nearly all", scale=3.0),
         Case("scale/zero", "scale 0 is not None: all weights are equal", scale=0.0),
         Case("scale/zero_masked", "scale 0: equal weights among the allowed keys", scale=0.0, mask=Mask()),
+        Case("scale/zero_causal", "scale 0: 0 · −inf must not arise", scale=0.0, causal=True, queries=7),
         Case("scale/negative", "a negative scale prefers the least similar key", scale=-0.4),
         Case("scale/negative_large", "a large negative scale: the maximum is that of the scaled scores", scale=-40.0),
         Case("scale/negative_causal", "the maximum is taken after scaling", scale=-0.4, causal=True, queries=7),

@@ -90,6 +90,12 @@ def _log_weights(asked: Question) -> Tensor:
     return (weights * asked.keep) @ asked.value
 
 
+def _shifted_by_logsumexp(asked: Question) -> Tensor:
+    """The logarithm is rounded at the size of the scores, so all weights of a row are off together."""
+    scores = _scores(asked)
+    return (torch.exp(scores - scores.logsumexp(-1, keepdim=True)) * asked.keep) @ asked.value
+
+
 def _einsum(asked: Question) -> Tensor:
     """Axes in no library's order; what comes back is a permuted view."""
     scores = torch.einsum("...le,...se->s...l", asked.query, asked.key).mul(asked.factor)  # s ... h l
@@ -189,6 +195,7 @@ def strangers() -> list[Stranger]:
         Stranger("powers_of_two", "base 2, with the factor log₂ e", attention(_powers_of_two)),
         Stranger("root_of_scale", "query and key each times the root of the scale", attention(_root_of_scale)),
         Stranger("log_weights", "the exponential of a log-softmax", attention(_log_weights)),
+        Stranger("shifted_by_logsumexp", "exp(score − logsumexp), never divided", attention(_shifted_by_logsumexp)),
         Stranger("einsum", "einsum with the keys as the leading axis", attention(_einsum)),
         Stranger("baddbmm", "torch.baddbmm with the mask as its addend", attention(_baddbmm)),
         Stranger("small_tiles", "an online softmax over tiles of 20 × 48", attention(_small_tiles)),
