@@ -39,6 +39,9 @@ Isolate = Annotated[bool, typer.Option("--isolate", help="answer in a process of
 TimeLimit = Annotated[
     float, typer.Option("--time-limit", metavar="SECONDS", help="for an answer from a process of its own")
 ]
+Except = Annotated[
+    list[str] | None, typer.Option("--except", metavar="TARGET", help="leave these out; may be repeated")
+]
 Folder = Annotated[Path, typer.Option("--results", metavar="DIR", help="the folder of results")]
 
 
@@ -60,12 +63,15 @@ def check(
     json: Json = None,
     isolate: Isolate = False,
     time_limit: TimeLimit = 60.0,
+    except_: Except = None,
 ) -> None:
     """Is it right? Every case in every dtype; the mistake that a wrong answer makes is named."""
     from suite.commands import checking
 
     raise typer.Exit(
-        checking.check(targets or [], contract, case or [], dtype or [], device, json, isolate, time_limit)
+        checking.check(
+            targets or [], contract, case or [], dtype or [], device, json, isolate, time_limit, except_ or []
+        )
     )
 
 
@@ -89,12 +95,16 @@ def report(results: Folder = Path("results")) -> None:
 
 @app.command()
 def run(
-    targets: Targets = None, device: Device = "cpu", results: Folder = Path("results"), isolate: Isolate = False
+    targets: Targets = None,
+    device: Device = "cpu",
+    results: Folder = Path("results"),
+    isolate: Isolate = False,
+    except_: Except = None,
 ) -> None:
     """The main job: check everything, write and resume results/, make the tables."""
     from suite.commands import running
 
-    raise typer.Exit(running.run(targets or [], device, results, isolate))
+    raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or []))
 
 
 def main() -> None:

@@ -101,7 +101,7 @@ class Example:
 
 
 EXEMPT = frozenset({"documents"})
-"""Families that need not be necessary, nor make others unnecessary: the documents' examples are there for themselves."""
+"""Families that need not be necessary, nor make others so: the documents' examples are there for themselves."""
 
 
 @dataclass(frozen=True)

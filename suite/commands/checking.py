@@ -14,6 +14,7 @@ from suite import registry
 from suite.commands.progress import Steps
 from suite.contracts import contract as contract_named
 from suite.records import Outcome, UsageError
+from suite.registry import Declaration
 from suite.report import summary_lines
 
 KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
@@ -29,9 +30,10 @@ def check(
     json_file: str | None,
     isolate: bool,
     time_limit: float,
+    leave_out: Sequence[str] = (),
 ) -> int:
     """Check the targets and return the exit status. UsageError when the only target named is missing."""
-    declarations = registry.find(targets, contract)
+    declarations = chosen(targets, leave_out, contract)
     if contract is not None:
         contract_named(contract)  # the registry takes folders of implementations for contracts, too
     single_threaded()
@@ -55,6 +57,15 @@ def check(
                 steps.line(line)
             outcomes += found
     return status(outcomes, alone=bool(targets) and len(declarations) == 1)
+
+
+def chosen(targets: Sequence[str], leave_out: Sequence[str], contract: str | None = None) -> list[Declaration]:
+    """The implementations that the targets name (all by default) without those to be left out."""
+    unwanted = {declaration.full_name for declaration in registry.find(leave_out, contract)} if leave_out else set()
+    found = [d for d in registry.find(targets, contract) if d.full_name not in unwanted]
+    if not found:
+        raise UsageError(f"nothing is left to ask: {', '.join(sorted(unwanted))} left out")
+    return found
 
 
 def status(outcomes: Sequence[Outcome], alone: bool = False) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import suite
 from suite import machine, registry
-from suite.commands.checking import single_threaded, status
+from suite.commands.checking import chosen, single_threaded, status
 from suite.commands.progress import Steps
 from suite.commands.reporting import report
 from suite.records import Outcome
@@ -21,9 +21,9 @@ from suite.report import summary_lines
 from suite.results import Results, RunWriter
 
 
-def run(targets: Sequence[str], device: str, results: Path, isolate: bool) -> int:
+def run(targets: Sequence[str], device: str, results: Path, isolate: bool, leave_out: Sequence[str] = ()) -> int:
     """Check the targets (all by default), resuming an interrupted run, write the tables, return the exit status."""
-    declarations = registry.find(targets)
+    declarations = chosen(targets, leave_out)
     single_threaded()
     from suite.checking import Request
 

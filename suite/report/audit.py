@@ -23,7 +23,8 @@ def audit_lines(audit: Audit) -> list[str]:
     """What the audit found, in plain lines: the score, then every complaint."""
     total = len(audit.catches)
     lines = [
-        f"mutation score: {total - len(audit.missed)} of {total} deviations caught, {audit.distinct} distinct sets of cases",
+        f"mutation score: {total - len(audit.missed)} of {total} deviations caught",
+        f"distinct sets of failing cases: {audit.distinct}",
         f"false accusations: {len(audit.accusations)} against {len(audit.strangers)} correct strangers",
         f"families: {len(audit.families)}, unnecessary: {len(audit.unnecessary)}",
     ]

@@ -5,8 +5,8 @@
 
     output = dropout(softmax(scale · query keyᵀ + mask)) value
 
-Axes, in this order: `… h l e` query, `… g s e` key, `… g s v` value, `… h l v` output (l queries, s keys, e width, v value
-width, h query heads, g key/value heads). Rank 2, 3 and 4.
+Axes, in this order: `… h l e` query, `… g s e` key, `… g s v` value, `… h l v` output (l queries, s keys, e width,
+v value width, h query heads, g key/value heads). Rank 2, 3 and 4.
 
     scale            None means 1/√e; any float is legal, zero and negative included
     boolean mask     True means may attend; broadcastable to … h l s
@@ -29,13 +29,14 @@ width, h query heads, g key/value heads). Rank 2, 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.contracts.base import Call, Case, Contract, Conventions, Deviation, Stranger
-from suite.records import DTYPES, Example
+from suite.contracts.base import Call, Case, Contract, Conventions
+from suite.records import DTYPES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -149,34 +150,9 @@ def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -
     return ""
 
 
-def cases() -> Sequence[Case]:
-    from suite.contracts.attention import cases
-
-    return cases.cases()
-
-
-def deviations() -> Sequence[Deviation]:
-    from suite.contracts.attention import deviations
-
-    return deviations.deviations()
-
-
-def controls() -> Mapping[str, Callable[..., Any]]:
-    from suite.contracts.attention import deviations
-
-    return deviations.controls()
-
-
-def strangers() -> Sequence[Stranger]:
-    from suite.contracts.attention import strangers
-
-    return strangers.strangers()
-
-
-def examples() -> Sequence[Example]:
-    from suite.contracts.attention.cases import documents
-
-    return documents.table()
+def _from(room: str, function: str) -> Callable[[], Any]:
+    """What a function of one of this contract's rooms returns; the room is imported when it is asked for."""
+    return lambda: getattr(import_module(f"suite.contracts.attention.{room}"), function)()
 
 
 CONTRACT = Contract(
@@ -184,15 +160,15 @@ CONTRACT = Contract(
     features=FEATURES,
     conventions=CONVENTIONS,
     parameter_features=PARAMETERS,
-    cases=cases,
-    deviations=deviations,
+    cases=_from("cases", "cases"),
+    deviations=_from("deviations", "deviations"),
     needs=needs,
     adapt=adapt,
     unanswerable=unanswerable,
     findings=Path(__file__).with_name("findings.toml"),
     core="plain",
     core_dtypes={"cpu": "float32", "cuda": "float16"},
-    controls=controls,
-    strangers=strangers,
-    examples=examples,
+    controls=_from("deviations", "controls"),
+    strangers=_from("strangers", "strangers"),
+    examples=_from("cases.documents", "table"),
 )

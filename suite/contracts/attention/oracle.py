@@ -21,8 +21,8 @@ class Precision:
     accumulator: float
     """Unit roundoff in which sums are expected to be made: float32 for half types."""
     tiny: float
-    """What an underflow may cost: the smallest normal number, since subnormal ones may be flushed to zero. float16, whose
-    range is so small that flushing there would be a mistake, is computed in float32 and stored: its smallest subnormal."""
+    """What an underflow may cost: the smallest normal number, since subnormal ones may be flushed to zero. For float16,
+    whose range is so small that flushing would be a mistake, the smallest subnormal: it is computed in float32."""
     half: bool
 
 
@@ -46,8 +46,8 @@ class Asked:
     """One attention, as arrays. Axes: query b h l e, key b g s e, value b g s v.
 
     `bias` is added to the scaled scores, `allowed` says who may attend to whom; both broadcast to b h l s. `kept` says
-    which weights survive dropout with probability `dropout_p` of falling out. `empty_row` is what a query with nothing to
-    attend to answers: zeros, mean or nan.
+    which weights survive dropout with probability `dropout_p` of falling out. `empty_row` is what a query with nothing
+    to attend to answers: zeros, mean or nan.
     """
 
     query: Array
@@ -73,6 +73,8 @@ class Bounded:
 
 @dataclass(frozen=True)
 class Truth:
+    """What the oracle answers; weights b h l s are those before dropout."""
+
     output: Bounded
     weights: Array
     gradients: Mapping[str, Bounded] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class Truth:
 
 
 def widest(dtype: str) -> type:
-    """The arithmetic that judges a dtype: longdouble for float64 where it is wider, else mpmath numbers in object arrays."""
+    """The arithmetic that judges a dtype: for float64 longdouble where that is wider, else mpmath objects."""
     if dtype != "float64":
         return np.float64
     return np.longdouble if np.finfo(np.longdouble).nmant > 52 else np.object_

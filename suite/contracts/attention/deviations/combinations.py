@@ -15,7 +15,12 @@ from suite.contracts.attention.deviations.staged import Dense, Whole, correct, i
 
 @instead_of(Whole.answer, "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)")
 def guesses_layout_from_sizes(asked: Asked) -> Any:
-    if asked.rank < 4 or asked.mask is not None or asked.is_causal or len({asked.heads, asked.key_heads, asked.queries, asked.keys}) > 1:
+    if (
+        asked.rank < 4
+        or asked.mask is not None
+        or asked.is_causal
+        or len({asked.heads, asked.key_heads, asked.queries, asked.keys}) > 1
+    ):
         return correct(asked)
     query, key, value = (tensor.transpose(1, 2) for tensor in (asked.query, asked.key, asked.value))
     return correct(replace(asked, query=query, key=key, value=value)).transpose(1, 2)

@@ -1,0 +1,400 @@
+"""The command line as its users meet it: what it prints, what it writes, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import suite
+from suite.__main__ import main
+from suite.contracts import contract
+from suite.records import EVERY_CASE
+
+Write = Callable[[str, str], Path]
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+HOME = str(Path(suite.__file__).parent.parent)
+
+KEYS = ["implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds"]
+
+KERNELS = """
+import torch
+
+sdpa = torch.nn.functional.scaled_dot_product_attention
+
+def attention(query, key, value):
+    return sdpa(query, key, value)
+
+def unscaled(query, key, value):
+    return (query @ key.mT).softmax(-1) @ value
+"""
+
+WITHOUT_TORCH = """
+import sys
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ImportError("torch is not to be imported here")
+
+sys.meta_path.insert(0, NoTorch())
+"""
+
+
+def environment(*path: Path | str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, HOME)))}
+
+
+@pytest.fixture
+def attnsuite(tmp_path: Path) -> Run:
+    """Runs the command in tmp_path, in a process of its own."""
+
+    def run(*arguments: str | Path, path: Path | str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "suite", *map(str, arguments)]
+        surroundings = environment(path) if path else environment()
+        return subprocess.run(
+            command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    return run
+
+
+@pytest.fixture
+def status_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
+    """Runs the command in this process, in tmp_path, and returns its exit status."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> object:
+        monkeypatch.setattr(sys, "argv", ["attnsuite", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code or 0
+
+    return run
+
+
+def rows(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# Without torch
+
+
+def test_help_list_and_report_do_without_torch(attnsuite: Run, write: Write) -> None:
+    blocked = write("blocked/sitecustomize.py", WITHOUT_TORCH).parent
+
+    assert "not to be imported" in attnsuite("check", "loops", path=blocked).stderr, "the blockade holds"
+    shown = attnsuite("--help", path=blocked)
+    listed = attnsuite("list", path=blocked)
+    reported = attnsuite("report", path=blocked)
+
+    assert shown.returncode == listed.returncode == 0
+    places = [shown.stdout.index(f"  {command} ") for command in ("list", "check", "audit", "report", "run")]
+    assert places == sorted(places), "subcommands stand in workflow order"
+    assert "attention/chunked  " in listed.stdout
+    assert "takes no dropout_p: no dropout" in listed.stdout
+    assert (reported.returncode, reported.stdout) == (2, "")
+    assert reported.stderr == "attnsuite: results holds no results; `attnsuite run` makes them\n"
+
+
+def test_list_shows_one_file_and_what_it_does_not_take(
+    write: Write, status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        "kernel.py",
+        '''
+        """A kernel of mine."""
+        from suite import implementation
+
+        @implementation(lacks={"gqa": "no groups yet"}, conventions={"empty_row": {"bool_mask": "nan"}})
+        def attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=False, enable_gqa=False): ...
+        ''',
+    )
+
+    assert status_of("list", "kernel.py") == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        "attention: 1 implementations",
+        "  attention/kernel  A kernel of mine.",
+        "                    takes no scale: no scale",
+        "                    lacks gqa: no groups yet",
+        "                    empty_row is nan for bool_mask",
+    ]
+
+
+def test_another_package_s_broken_entry_point_is_a_row(attnsuite: Run, write: Write) -> None:
+    write("installed/theirs-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    point = "[attnsuite.implementations]\ntransformers/theirs = theirs:attention\n"
+    installed = write("installed/theirs-1.0.dist-info/entry_points.txt", point).parent.parent
+
+    listed = attnsuite("list", path=installed)
+    checked = attnsuite("check", "matmul", "theirs", "--case", "plain/small", "--dtype", "float32", path=installed)
+
+    assert "transformers/theirs  broken: unknown contract 'transformers': there are attention" in listed.stdout
+    assert "attention/matmul  1/1 passed\ntransformers/theirs  0/1 passed, 1 raised\n" in checked.stdout
+    assert checked.returncode == 1
+
+
+# Checking
+
+
+def test_json_on_standard_output_is_nothing_but_rows(attnsuite: Run, write: Write) -> None:
+    write("kernels.py", KERNELS)
+
+    done = attnsuite(
+        "check", "kernels.py:attention", "--case", "plain/small", "--case", "causal/square_2", "--json", "-"
+    )
+
+    found = rows(done.stdout)
+    assert done.returncode == 0
+    assert done.stderr == "attention/kernels  4/4 passed, declined 4\n"
+    assert [list(row) for row in found] == [KEYS] * 8
+    assert Counter(row["status"] for row in found) == {"passed": 4, "declined": 4}
+    assert {row["detail"] for row in found if row["status"] == "declined"} == {"takes no is_causal"}
+    assert all(isinstance(row["error_ratio"], float) and row["error_ratio"] < 2 for row in found[:4])
+
+
+def test_a_wrong_function_ends_with_1_and_its_mistake_is_named(attnsuite: Run, write: Write, tmp_path: Path) -> None:
+    write("package/kernels.py", KERNELS)
+
+    done = attnsuite(
+        "check", "package.kernels:unscaled", "--case", "plain/one_*", "--dtype", "float32", "--json", "rows.json"
+    )
+
+    (row,) = rows((tmp_path / "rows.json").read_text())
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith('attention/unscaled  0/1 passed, 1 wrong\n  1 × wrong: equals "unscaled": the scores')
+    assert list(row) == KEYS
+    assert (row["case"], row["status"]) == ("plain/one_head", "wrong")
+
+
+def test_the_suite_survives_what_a_submission_does(attnsuite: Run, write: Write) -> None:
+    write(
+        "kernel.py",
+        """
+        import ctypes, os, time, torch
+
+        print("imported")
+        os.write(1, b"imported")
+
+        def attention(query, key, value, *, is_causal=False, scale=None):
+            print('{"implementation": "attention/forged"}')
+            if is_causal:
+                ctypes.string_at(0)
+            if scale == 0.5:
+                time.sleep(600)
+            return torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale)
+        """,
+    )
+    cases = ("plain/small", "scale/half", "scale/one", "causal/square_1", "behaviour/one_key")
+    chosen = [word for case in cases for word in ("--case", case)]
+
+    done = attnsuite("check", "kernel.py", *chosen, "--dtype", "float32", "--time-limit", "1", "--json", "-")
+
+    statuses = {row["case"]: row["status"] for row in rows(done.stdout)}
+    assert statuses == dict(zip(cases, ("passed", "hung", "passed", "died", "passed"), strict=True))
+    assert done.returncode == 1
+    assert "hung: no answer within 1 s" in done.stderr
+    assert "died: SIGSEGV; the last it printed: " in done.stderr
+
+
+def test_ctrl_c_ends_with_130_and_keeps_the_rows(write: Write, tmp_path: Path) -> None:
+    write("kernels.py", KERNELS)
+    command = [sys.executable, "-m", "suite", "check", "kernels.py:attention", "--json", "rows.json"]
+    child = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
+    wait_for_lines(tmp_path / "rows.json", 10, child)
+
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+
+    assert (child.returncode, said) == (130, "attnsuite: interrupted\n")
+    assert len(rows((tmp_path / "rows.json").read_text())) >= 10
+
+
+def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None:
+    for _ in range(6000):
+        if file.exists() and file.read_bytes().count(b"\n") >= count:
+            return
+        assert child.poll() is None, "it ended before"
+        time.sleep(0.01)
+    raise AssertionError(f"{file} did not come")
+
+
+# What cannot be carried out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("check nosuch", "attnsuite: unknown target 'nosuch': registered: attention/chunked, "),
+        ("check chunkd", "attnsuite: unknown target 'chunkd': did you mean attention/chunked? registered: "),
+        ("check loops --contract attn", "attnsuite: unknown contract 'attn': there are attention"),
+        ("list --contract attn", "attnsuite: unknown contract 'attn': there are attention"),
+        ("check nosuch.py", "attnsuite: no file 'nosuch.py'"),
+        (
+            "check two.py",
+            "attnsuite: two.py decorates no function with @implementation and has one, other: name one, as",
+        ),
+        ("check empty.py", "attnsuite: empty.py decorates no function with @implementation and has no public function"),
+        (
+            "check kernels.py:attn",
+            "attnsuite: kernels.py has no function 'attn': did you mean attention? it has attention, ",
+        ),
+        ("check kernels.py:torch --case plain", "attnsuite: 'torch' in kernels.py cannot be called: it is of type mod"),
+        ("check nosuch.kernels:attention", "attnsuite: No module named 'nosuch'"),
+        ("check loops --case nosuch", "attnsuite: no case of attention matches 'nosuch'; families are: plain, "),
+        ("check loops --dtype int8", "attnsuite: unknown dtype 'int8'; there are: float64, float32, float16, bfloat16"),
+        ("check loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
+        ("check loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
+        ("check kernels.py:attention --json no/where", "attnsuite: no/where cannot be written: No such file or direct"),
+        ("check missing.py --case plain", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
+        ("run nosuch", "attnsuite: unknown target 'nosuch': registered: "),
+        ("run missing.py", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
+        ("run loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
+        ("run loops --results empty.py", "cannot be written: Not a directory"),
+        ("report --results empty.py", "attnsuite: empty.py holds no results; `attnsuite run` makes them"),
+        (
+            "report --results newer",
+            "runs.jsonl, line 1: the format is 9 and this attnsuite reads 1: a newer attnsuite w",
+        ),
+        ("report --results older", "the format is None and this attnsuite reads 1: move the folder away and run anew"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_one_line_and_status_2(
+    arguments: str, says: str, write: Write, status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("kernels.py", KERNELS)
+    write("empty.py", "")
+    write("two.py", "def one(q, k, v): ...\ndef other(q, k, v): ...\n")
+    write(
+        "missing.py",
+        """
+        from suite import implementation
+
+        @implementation(requires=["nosuchlibrary"])
+        def attention(query, key, value): ...
+        """,
+    )
+    write("newer/machine/runs.jsonl", '{"format": 9, "id": "r1"}\n')
+    write("older/machine/runs.jsonl", '{"id": "r1"}\n')
+
+    status = status_of(*arguments.split())
+
+    said = capsys.readouterr().err
+    assert status == 2
+    assert says in said
+    assert said.startswith("attnsuite: ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_cuda_without_cuda_is_one_line_and_status_2(
+    status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of("check", "loops", "--device", "cuda") == 2
+
+    assert "sees no CUDA device here; cpu exists\n" in capsys.readouterr().err
+
+
+def test_a_missing_library_among_others_is_a_row(
+    write: Write, status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        "missing.py", "import suite\n@suite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n"
+    )
+
+    status = status_of("check", "matmul", "missing.py", "--case", "plain/small", "--dtype", "float32")
+
+    assert status == 0
+    assert "attention/missing  missing: No module named 'nosuchlibrary'\n" in capsys.readouterr().out
+
+
+def test_a_lone_implementation_that_declines_everything_ends_with_1(
+    write: Write, status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("kernels.py", KERNELS)
+
+    assert status_of("check", "kernels.py:attention", "--case", "causal") == 1
+
+    assert "attention/kernels declined all that was asked\n" in capsys.readouterr().err
+
+
+# The main job
+
+RECORDING = '''
+"""Notes every call."""
+import os
+import torch
+
+NOTES = os.open(os.path.join(os.path.dirname(__file__), "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def attention(query, key, value):
+    os.write(NOTES, b".")
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+'''
+
+
+def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(attnsuite: Run, write: Write, tmp_path: Path) -> None:
+    write("kernel.py", RECORDING)
+    command = [sys.executable, "-m", "suite", "run", "kernel.py", "--results", "out"]
+    child = subprocess.Popen(command, cwd=tmp_path, env=environment(), text=True)
+    machine = first_folder(tmp_path / "out", child)
+    wait_for_lines(machine / "conformance.jsonl", 900, child)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    before = (machine / "conformance.jsonl").read_text().splitlines()
+
+    done = attnsuite("run", "kernel.py", "--results", "out")
+
+    found = rows((machine / "conformance.jsonl").read_text())
+    questions = Counter((row["case"], row["dtype"]) for row in found)
+    assert (done.returncode, done.stderr.count("\n")) in ((0, 0), (0, 1)), "a line when the last row was cut off"
+    assert "resuming the run of " in done.stdout
+    assert f"{len(before)} outcomes are there already" in done.stdout or len(rows_cut(before)) < len(before)
+    assert set(questions.values()) == {1}
+    assert set(questions) == {(case.name, dtype) for case in contract("attention").cases() for dtype in case.dtypes}
+    assert EVERY_CASE not in {row["dtype"] for row in found}
+    assert 0 <= (tmp_path / "calls").stat().st_size - calls_for(found) <= 3, "but for the question it was killed at"
+    (run,) = rows((machine / "runs.jsonl").read_text())
+    assert run["finished"]
+    assert all((machine / name).stat().st_size for name in ("conformance.md", "conformance.csv"))
+    assert "attention/kernel" in (machine / "conformance.md").read_text()
+    assert f"[conformance]({machine.name}/conformance.md)" in (tmp_path / "out" / "README.md").read_text()
+
+    (machine / "conformance.md").unlink()
+    blocked = write("blocked/sitecustomize.py", WITHOUT_TORCH).parent
+    reported = attnsuite("report", "--results", "out", path=blocked)
+
+    assert reported.returncode == 0, "tables are made again without torch"
+    assert (machine / "conformance.md").exists()
+
+
+def first_folder(results: Path, child: subprocess.Popen[str]) -> Path:
+    for _ in range(6000):
+        if found := list(results.glob("*/conformance.jsonl")):
+            return found[0].parent
+        assert child.poll() is None, "it ended before"
+        time.sleep(0.01)
+    raise AssertionError(f"{results} did not come")
+
+
+def rows_cut(lines: list[str]) -> list[str]:
+    """The lines that hold a whole row."""
+    return [line for line in lines if line.endswith("}")]
+
+
+def calls_for(found: list[dict[str, object]]) -> int:
+    """How many calls it takes to ask what these rows say was asked."""
+    asked = {(row["case"], row["dtype"]) for row in found if row["status"] != "declined"}
+    cases = contract("attention").cases()
+    return sum(len(case.calls(dtype)) for case in cases for dtype in case.dtypes if (case.name, dtype) in asked)
