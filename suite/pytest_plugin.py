@@ -72,11 +72,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
     try:
         declarations = registry.find(config.getoption("--attention"))
+        for declaration in declarations:
+            if missing := registry.absent(declaration):
+                raise UsageError(f"{declaration.full_name} is missing: {missing.reason}")
         session = _session(config)
         for declaration in declarations:
             session.count(declaration)
-            if missing := registry.absent(declaration):
-                raise UsageError(f"{declaration.full_name} is missing: {missing.reason}")
     except UsageError as error:
         raise pytest.UsageError(f"attnsuite: {error}") from None
 
@@ -93,7 +94,9 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         collector = Implementation.from_parent(
             session, name=name, nodeid=name, declaration=declaration, check=asking.check(declaration, _processes)
         )
-        items.extend(collector.collect())
+        report = config.hook.pytest_make_collect_report(collector=collector)
+        config.hook.pytest_collectreport(report=report)  # so that they are counted where collected items are
+        items.extend(report.result)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -245,9 +245,9 @@ def test_a_file_that_kills_its_process_is_died_and_the_next_question_is_answered
         """,
     )
 
-    outcomes = run(file, "causal/square_1", "causal/square_5", "behaviour/alternating_causal", "behaviour/one_key")
+    outcomes = run(file, "causal/square_1", "behaviour/one_key")
 
-    assert [outcome.status for outcome in outcomes] == ["died", "died", "died", "passed"]
+    assert [outcome.status for outcome in outcomes] == ["died", "passed"]
     assert outcomes[0].detail == "died: SIGSEGV; the last it printed: so long"
 
 

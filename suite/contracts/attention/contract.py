@@ -29,7 +29,7 @@ v value width, h query heads, g key/value heads). Rank 2, 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -71,7 +71,8 @@ CONVENTIONS = {
 }
 """What may be declared; the first of each is the contract's own. empty_row may be given per kind of mask."""
 
-MASK_KINDS = ("bool_mask", "float_mask", "causal", "no_keys")
+MASK_KINDS = ("bool_mask", "float_mask", "causal")
+"""What may leave a row empty. Where there are no keys at all, zeros are due unless `no_keys` is declared by name."""
 
 PARAMETERS = {
     "attn_mask": ("bool_mask", "float_mask", "mask_gradient"),
@@ -136,10 +137,15 @@ def adapt(call: Call, conventions: Conventions) -> Call:
     return replace(call, tensors={**call.tensors, "attn_mask": view})
 
 
+def empty_row_rules(conventions: Conventions) -> Mapping[str, str]:
+    """What an empty row answers by kind of mask; zeros where a kind is not in it."""
+    rule = conventions.get("empty_row", "zeros")
+    return dict.fromkeys(MASK_KINDS, rule) if isinstance(rule, str) else dict(rule)
+
+
 def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
     """Why a question has no defined answer under these conventions, or empty."""
-    rule = conventions.get("empty_row", "zeros")
-    rules = dict.fromkeys(MASK_KINDS, rule) if isinstance(rule, str) else rule
+    rules = empty_row_rules(conventions)
     kinds = {"no_keys"} & needed
     if "empty_row" in needed:
         kinds |= {"bool_mask", "float_mask"} & needed

@@ -17,6 +17,7 @@ from suite.contracts.attention import oracle
 from suite.contracts.attention.cases.draws import DRAWS, Sizes, generator
 from suite.contracts.attention.cases.layouts import LAYOUTS
 from suite.contracts.attention.cases.masks import Mask
+from suite.contracts.attention.contract import empty_row_rules
 from suite.contracts.base import Call, Conventions, Reply, Verdict
 from suite.records import DTYPES
 
@@ -174,8 +175,7 @@ def causal_mask(queries: int, keys: int, conventions: Conventions) -> Array:
 
 def empty_row_rule(call: Call, conventions: Conventions) -> str:
     """What an empty row answers for this kind of mask: zeros, unless declared otherwise."""
-    rule = conventions.get("empty_row", "zeros")
-    return str(rule if isinstance(rule, str) else rule.get(mask_kind(call), "zeros"))
+    return empty_row_rules(conventions).get(mask_kind(call), "zeros")
 
 
 def mask_kind(call: Call) -> str:

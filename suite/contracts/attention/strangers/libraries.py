@@ -183,9 +183,9 @@ def _blocked(asked: Asked) -> Tensor | None:
 
 
 def _sdpa(asked: Asked) -> Tensor:
-    """PyTorch's own function behind the contract's checks, led around its NaN for is_causal with a negative scale."""
+    """PyTorch's own function behind the contract's checks, led around its NaN for is_causal with a scale ≤ 0."""
     check(asked)
-    if asked.is_causal and asked.factor < 0:
+    if asked.is_causal and asked.factor <= 0:
         square = torch.ones(asked.queries, asked.keys, dtype=torch.bool, device=asked.query.device)
         asked = replace(asked, is_causal=False, mask=square.tril())
     return torch.nn.functional.scaled_dot_product_attention(

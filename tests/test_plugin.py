@@ -1,0 +1,258 @@
+"""The pytest plugin as another package's author meets it: real packages, real pytest runs, warnings as errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from torch.nn.functional import scaled_dot_product_attention
+
+import suite
+from suite.pytest_plugin import conformance
+from suite.records import UsageError
+
+Write = Callable[[str, str], Path]
+Pytest = Callable[..., subprocess.CompletedProcess[str]]
+
+HOME = str(Path(suite.__file__).parent.parent)
+
+KERNELS = """
+import warnings
+import torch
+from suite import implementation
+
+sdpa = torch.nn.functional.scaled_dot_product_attention
+
+@implementation(lacks={"no_keys": "never empty"})
+def attention(query, key, value, *, scale=None, is_causal=False):
+    warnings.warn("slow path")
+    if is_causal and key.shape[-2] == 16:
+        raise NotImplementedError("no triangles of sixteen")
+    return sdpa(query, key, value, is_causal=is_causal)
+
+def unscaled(query, key, value):
+    return (query @ key.mT).softmax(-1) @ value
+"""
+
+THREE_LINES = """
+from suite.pytest_plugin import conformance
+from theirs.kernels import unscaled
+test_unscaled = conformance(unscaled, cases=["plain/o*", "causal/square_5", "bad_input/narrow_keys"], dtypes="float32")
+"""
+
+SETTINGS = """
+[pytest]
+strict = true
+filterwarnings = error
+pythonpath = .
+"""
+
+FINDINGS = """
+[[finding]]
+id = "unscaled-by-design"
+implementations = ["attention/unscaled"]
+cases = ["plain/one_*"]
+versions = {}
+says = "It does not scale."
+judgement = "It should."
+reproduction = ""
+
+[[finding]]
+id = "mended"
+implementations = ["attention/kernels"]
+cases = ["plain/small"]
+versions = {}
+says = "It is wrong."
+judgement = "It was."
+reproduction = ""
+"""
+
+WITH_FINDINGS = """
+from dataclasses import replace
+from pathlib import Path
+from suite.contracts.attention import contract
+
+contract.CONTRACT = replace(contract.CONTRACT, findings=Path(__file__).with_name("findings.toml"))
+"""
+
+
+@pytest.fixture
+def package(write: Write, tmp_path: Path) -> Path:
+    """A package with kernels and a test module of three lines."""
+    write("theirs/__init__.py", "")
+    write("theirs/kernels.py", KERNELS)
+    write("tests/test_theirs.py", THREE_LINES)
+    write("pytest.ini", SETTINGS)
+    return tmp_path
+
+
+@pytest.fixture
+def run(package: Path) -> Pytest:
+    """Runs pytest in the package, in a process of its own. The plugin is named where attnsuite is not installed."""
+    named = () if metadata.entry_points(group="pytest11", name="attnsuite") else ("-p", "suite.pytest_plugin")
+    surroundings = {**os.environ, "PYTHONPATH": HOME}
+    surroundings.pop("PYTEST_ADDOPTS", None)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", *named, "--junitxml=report.xml", *arguments]
+        return subprocess.run(
+            command, cwd=package, env=surroundings, capture_output=True, text=True, timeout=240, check=False
+        )
+
+    return run
+
+
+def reported(package: Path) -> dict[str, tuple[str, str]]:
+    """What the JUnit file says of each test: its status and its message."""
+    results: dict[str, tuple[str, str]] = {}
+    for case in ElementTree.parse(package / "report.xml").iter("testcase"):
+        name = f"{case.get('classname')} {case.get('name')}"
+        assert name not in results, "every test has a name of its own"
+        inner = next(iter(case), None)
+        kind = "passed" if inner is None else inner.get("type") or inner.tag
+        results[name] = kind.removeprefix("pytest."), "" if inner is None else inner.get("message", "")
+    return results
+
+
+def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report(
+    package: Path, write: Write, run: Pytest
+) -> None:
+    write("tests/findings.toml", FINDINGS)
+    write("tests/conftest.py", WITH_FINDINGS)
+    write("broken.py", "def attention(query, key, value:")
+
+    done = run(
+        "-n", "2", "--attention", "theirs.kernels:attention", "--attention", "broken.py",
+        "--attention-case", "plain/[os]*",
+        "--attention-case", "no_keys/plain", "--attention-case", "scale/half", "--attention-case", "causal/square_16",
+        "--attention-dtype", "float32",
+    )  # fmt: skip
+
+    found = reported(package)
+    said = {name: message for name, (_, message) in found.items()}
+    assert done.returncode == 1, done.stdout
+    assert {name: status for name, (status, _) in found.items()} == {
+        "tests.test_theirs test_unscaled[plain/one_head-float32]": "xfail",
+        "tests.test_theirs test_unscaled[plain/ordinary-float32]": "failure",
+        "tests.test_theirs test_unscaled[causal/square_5-float32]": "skip",
+        "tests.test_theirs test_unscaled[bad_input/narrow_keys-float32]": "passed",
+        "tests.test_theirs test_unscaled[declarations]": "passed",
+        "attention.kernels plain/small[float32]": "failure",
+        "attention.kernels plain/self_attention[float32]": "passed",
+        "attention.kernels plain/one_head[float32]": "passed",
+        "attention.kernels plain/ordinary[float32]": "passed",
+        "attention.kernels scale/half[float32]": "failure",
+        "attention.kernels causal/square_16[float32]": "skip",
+        "attention.kernels no_keys/plain[float32]": "skip",
+        "attention.kernels declarations": "failure",
+        "attention.broken import": "failure",
+    }
+    unscaled = 'equals "unscaled": the scores are not divided by √e; output['
+    known = said["tests.test_theirs test_unscaled[plain/one_head-float32]"]
+    assert known.startswith(f"known as unscaled-by-design: {unscaled}")
+    ordinary = said["tests.test_theirs test_unscaled[plain/ordinary-float32]"]
+    assert ordinary.startswith(f"Failed: attention/unscaled plain/ordinary (float32): wrong: {unscaled}")
+    assert said["tests.test_theirs test_unscaled[causal/square_5-float32]"] == "declined: takes no is_causal"
+    half = said["attention.kernels scale/half[float32]"].removeprefix("Failed: ")
+    assert half.startswith('attention/kernels scale/half (float32): wrong: equals "ignores_scale": ')
+    assert said["attention.kernels causal/square_16[float32]"] == "declined: no triangles of sixteen"
+    assert said["attention.kernels no_keys/plain[float32]"] == "declined: lacks no_keys: never empty"
+    assert "passes every case that needs just that; remove the declaration" in said["attention.kernels declarations"]
+    assert "the finding says these fail, but they pass" in said["attention.kernels plain/small[float32]"]
+    assert "attention/broken * (*): raised: SyntaxError: " in said["attention.broken import"]
+    assert "FAILED attention/kernels::scale/half[float32] - " in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "def test_conformance" not in done.stdout, "the message is the whole story"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--attention theirs.kernels:attn -n 2", "kernels.py has no function 'attn': did you mean attention?"),
+        ("--attention nosuch", "unknown target 'nosuch': registered: attention/chunked, "),
+        ("--attention missing.py", "attention/missing is missing: No module named 'nosuchlibrary'"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line_and_nothing_runs(
+    run: Pytest, write: Write, arguments: str, says: str
+) -> None:
+    write(
+        "missing.py", "import suite\n@suite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n"
+    )
+
+    done = run(*arguments.split())
+
+    lines = [line for line in done.stderr.splitlines() if line]
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert len(lines) == 1
+    assert lines[0].startswith("ERROR: attnsuite: ")
+    assert says in lines[0]
+    assert "collected" not in done.stdout
+
+
+def test_questions_are_selected_as_other_tests_are(run: Pytest) -> None:
+    words = "one_head and float32 or declarations"
+
+    done = run(
+        "--attention", "matmul", "--collect-only", "-q", "-k", words, "--attention-case", "plain", "--ignore", "tests"
+    )
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[:2] == [
+        "attention/matmul::plain/one_head[float32]",
+        "attention/matmul::declarations",
+    ]
+    assert "2/33 tests collected (31 deselected)" in done.stdout
+
+
+def test_without_the_option_a_run_is_as_before_and_imports_no_torch(run: Pytest, package: Path, write: Write) -> None:
+    write("plain/test_plain.py", "import sys\ndef test_plain():\n    assert 'torch' not in sys.modules\n")
+
+    done = run("plain")
+
+    assert done.returncode == 0
+    assert reported(package) == {"plain.test_plain test_plain": ("passed", "")}
+
+
+# The function, here
+
+
+def names_of(test: Callable[..., None]) -> list[str]:
+    """The names of a test's parameter sets."""
+    (mark,) = test.pytestmark  # type: ignore[attr-defined]
+    return list(mark.kwargs["ids"])
+
+
+def test_there_is_a_parameter_set_for_every_case_and_dtype_and_one_for_declarations() -> None:
+    names = names_of(conformance(scaled_dot_product_attention))
+
+    assert len(set(names)) == len(names)
+    assert names[-1] == "declarations"
+    assert {"plain/small-float64", "plain/small-bfloat16", "bad_input/narrow_keys-float32"} < set(names)
+    assert names == names_of(conformance(scaled_dot_product_attention))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"contract": "attn"}, "unknown contract 'attn'"),
+        ({"cases": "nosuch"}, "no case of attention matches 'nosuch'"),
+        ({"dtypes": ["float31"]}, "unknown dtype 'float31'"),
+        ({"device": "tpu"}, "unknown device 'tpu'"),
+    ],
+)
+def test_a_test_of_what_does_not_exist_cannot_be_made(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        conformance(scaled_dot_product_attention, **arguments)
+
+
+test_a_correct_function = conformance(
+    scaled_dot_product_attention, cases=("plain/small", "bad_input/narrow_keys"), dtypes=("float32", "bfloat16")
+)
