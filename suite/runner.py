@@ -230,10 +230,7 @@ class Check:
         return [feature for feature in self.subject.lacks if feature in needs | {self.device}]
 
     def _rechecked(self, feature: str) -> str | None:
-        """Ask what needs just this gap until a case confirms it. Nothing to ask confirms it too.
-
-        That bad input is refused shows nothing: what has the feature refuses it as well.
-        """
+        """Ask what needs just this gap until a case confirms it. Nothing to ask confirms it too."""
         refuted = False
         for case, dtype in self._everything if feature not in UNCHECKED else ():
             if self._lacking(self.questions.needs(case, dtype)) != [feature]:
@@ -241,12 +238,11 @@ class Check:
             question = self.questions.question(case, dtype, self.subject.understood)
             if self._untaken(question) or self._unanswerable(question):
                 continue
-            given = answer(self.subject, question)
-            outcome = judge(self.subject, question, given)
+            outcome = judge(self.subject, question, answer(self.subject, question))
             if outcome.status != "passed":
                 words = f"; in its own words: {outcome.detail}" if outcome.status == "declined" else ""
                 return self._reason(feature) + words
-            refuted = refuted or not any(isinstance(reply, Reply) and reply.raised for reply in given)
+            refuted = True
         return None if refuted else self._reason(feature)
 
     def _reason(self, feature: str) -> str:
