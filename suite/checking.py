@@ -123,7 +123,8 @@ class Session:
         subject = self._subject(implementation, contract, stack, apart=any(case.in_worker for case, _ in asked))
         if isinstance(subject, Outcome):
             return subject
-        return Check(subject, self.questions(contract), asked, self.findings(contract), earlier)
+        known = self.findings(contract) if is_shipped(declaration) else []  # findings are about shipping libraries
+        return Check(subject, self.questions(contract), asked, known, earlier)
 
     def count(self, declaration: Declaration) -> int:
         """How many outcomes to expect of one implementation. UsageError when the patterns choose no case."""

@@ -19,6 +19,8 @@ Ask = Callable[[Sequence[Call]], Answer]
 
 UNCHECKED = ("large",)
 """Declared gaps that are not rechecked: `large` speaks of time, and asking would spend it."""
+PATIENCE = 4
+"""So many answers in a row may hang; the questions after them are not asked any more."""
 CORE = "declines the core, which nobody may"
 
 
@@ -138,9 +140,13 @@ class Check:
         done = {outcome.key for outcome in self.earlier}
         outcomes = list(self.earlier)
         for case, dtype in self.asked:
-            if (self.subject.name, case.name, dtype, self.subject.device) not in done:
+            if (self.subject.name, case.name, dtype, self.subject.device) in done:
+                continue
+            if [outcome.status for outcome in outcomes[-PATIENCE:]] == ["hung"] * PATIENCE:
+                outcomes.append(self._hopeless(case, dtype))
+            else:
                 outcomes.append(self.outcome(case, dtype))
-                yield outcomes[-1]
+            yield outcomes[-1]
         yield from self.misdeclared()
         yield from self.mended(outcomes)
 
@@ -251,6 +257,13 @@ class Check:
     def _is_core(self, question: Question) -> bool:
         contract = self.subject.contract
         return question.case.family == contract.core and question.needs == {contract.core_dtypes[self.device]}
+
+    def _hopeless(self, case: Case, dtype: str) -> Outcome:
+        """The outcome of a question that is not asked, because those before it hung."""
+        said = f"hung: not asked, for the {PATIENCE} answers before it did not come"
+        return Outcome(
+            self.subject.name, self.subject.contract.name, case.name, dtype, self.subject.device, "hung", said
+        )
 
     def _about(self, case: str, detail: str) -> Outcome:
         """An outcome about the implementation as a whole."""

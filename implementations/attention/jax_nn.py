@@ -22,7 +22,9 @@ from torch.autograd.function import once_differentiable
 
 from suite import implementation
 
+_shapes: set[Any] = set()  # what was compiled since the last time that XLA's programs were dropped
 _SMALL = 2**16  # scores, on a CPU
+_PROGRAMS = 96  # kept in memory, a few MiB each
 _IN_HASTE = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 
 
@@ -121,6 +123,11 @@ def _pull(pull_back: Callable[..., Any], output_gradient: Array) -> Any:
 
 def _run(function: Callable[..., Any], in_haste: bool, *arguments: Any, **static: bool) -> Any:
     """Call it compiled; NotImplementedError where the compiler has no matrix product for this dtype on this device."""
+    shapes = tuple(leaf.shape for leaf in jax.tree.leaves(arguments) if isinstance(leaf, Array))
+    _shapes.add((function, shapes, tuple(static.values())))
+    if len(_shapes) > _PROGRAMS:
+        _shapes.clear()
+        jax.clear_caches()
     try:
         return _compiled(function, in_haste)(*arguments, **static)
     except (RuntimeError, ValueError) as error:

@@ -53,7 +53,7 @@ def check(
                 rows.write(outcome)
                 found.append(outcome)
                 steps.step()
-            for line in summary_lines(found):
+            for line in summary_lines(found, {declaration.full_name: target(declaration)}):
                 steps.line(line)
             outcomes += found
     return status(outcomes, alone=bool(targets) and len(declarations) == 1)
@@ -66,6 +66,13 @@ def chosen(targets: Sequence[str], leave_out: Sequence[str], contract: str | Non
     if not found:
         raise UsageError(f"nothing is left to ask: {', '.join(sorted(unwanted))} left out")
     return found
+
+
+def target(declaration: Declaration) -> str:
+    """How to name an implementation on the command line: by its registered name, else by where it is."""
+    if declaration.full_name in {registered.full_name for registered in registry.discover()}:
+        return declaration.full_name
+    return f"{declaration.module or declaration.file}:{declaration.function}"
 
 
 def status(outcomes: Sequence[Outcome], alone: bool = False) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeVar
 
 from suite.records import DTYPES, EVERY_CASE, FAILURES, Outcome
@@ -80,6 +81,8 @@ class Group:
     count: int
     others: int = 0
     """For the last line of a long list: how many further groups this line stands for."""
+    target: str = ""
+    """How the implementation was named by who asked; empty for its registered name."""
 
     @property
     def says(self) -> str:
@@ -98,7 +101,7 @@ class Group:
     @property
     def rerun(self) -> str:
         """The command that asks the example again."""
-        words = ["attnsuite", "check", self.example.implementation]
+        words = ["attnsuite", "check", self.target or self.example.implementation]
         if not self._whole:
             words += ["--case", self.example.case, "--dtype", self.example.dtype]
         if self.example.device not in ("", "cpu"):
@@ -110,15 +113,19 @@ class Group:
         return EVERY_CASE in (self.example.case, self.example.dtype)
 
 
-def groups(outcomes: Iterable[Outcome]) -> list[Group]:
-    """One group per implementation, status, finding and diagnosis or message; the largest first within each."""
+def groups(outcomes: Iterable[Outcome], targets: Mapping[str, str] = MappingProxyType({})) -> list[Group]:
+    """One group per implementation, status, finding and diagnosis or message; the largest first within each.
+
+    `targets` maps implementations to how they were named, where that is not their registered name.
+    """
     found: list[Group] = []
-    for members in by_implementation(outcomes).values():
+    for (name, _), members in by_implementation(outcomes).items():
+        target = targets.get(name, "")
         alike = grouped(members, lambda outcome: (outcome.status, outcome.known, pattern(outcome.detail)))
         ordered = sorted(alike.values(), key=len, reverse=True)
-        found += [Group(group[0], len(group)) for group in ordered[:GROUPS]]
+        found += [Group(group[0], len(group), target=target) for group in ordered[:GROUPS]]
         if rest := ordered[GROUPS:]:
-            found.append(Group(rest[0][0], sum(map(len, rest)), len(rest)))
+            found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), target))
     return found
 
 

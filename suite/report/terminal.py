@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from suite.records import FAILURES, Outcome
 from suite.report.tally import breakdown, by_implementation, count, devices, groups
 from suite.report.text import plain
 
 
-def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
-    """A line per implementation, its failures below it in groups, and the total: no markup, no control codes."""
+def summary_lines(outcomes: Sequence[Outcome], targets: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """A line per implementation, its failures below it in groups, and the total: no markup, no control codes.
+
+    `targets` maps implementations to how they were named, where that is not their registered name.
+    """
     found = by_implementation(outcomes)
     several = len(devices(outcomes)) > 1
     names = [plain(f"{name} on {device}" if several else name, 60) for name, device in found]
@@ -18,7 +22,7 @@ def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
     lines = []
     for name, members in zip(names, found.values(), strict=True):
         lines.append(f"{name:{width}}  {_said(members)}")
-        for group in groups(outcome for outcome in members if outcome.status in FAILURES):
+        for group in groups((outcome for outcome in members if outcome.status in FAILURES), targets):
             known = f"known as {group.example.known}, " if group.example.known else ""
             lines.append(f"  {group.count} × {plain(known + group.says, 400)}")
             lines.append(f"      {plain(group.rerun, 1000)}")

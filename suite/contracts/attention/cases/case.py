@@ -236,13 +236,17 @@ def pretend(call: Call, reply: Reply, truth: Judged) -> Judged | None:
     if malformed(call, reply) or reply.output is None:
         return None
     unit = oracle.PRECISIONS[str(reply.output.dtype)[6:]].unit
+    values_size = float(np.nan_to_num(abs(compare.numbers(call.tensors["value"]))).max(initial=0.0))
 
     def bounded(tensor: Tensor, due: oracle.Bounded) -> oracle.Bounded:
         values = compare.numbers(tensor)
         if truth.rows is not None and tensor is reply.output:
             values = values[..., truth.rows, :]
         values = values.reshape(due.value.shape)
-        return oracle.Bounded(values, np.nan_to_num(due.bound) + 8 * unit * np.nan_to_num(abs(values)))
+        rounding = (
+            8 * unit * np.maximum(np.nan_to_num(abs(values)), values_size)
+        )  # the due bound may be 0: an empty row
+        return oracle.Bounded(values, np.nan_to_num(due.bound) + rounding)
 
     gradients = {
         name: bounded(gradient, truth.truth.gradients[name])

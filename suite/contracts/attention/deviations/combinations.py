@@ -37,6 +37,15 @@ def ignores_bool_mask_of_one_query(asked: Asked) -> Tensor | None:
     return None if decoding else asked.mask
 
 
+@instead_of(Whole.answer, "True is read as hidden, and where that hides all keys of a query the answer is NaN")
+def inverts_bool_mask_without_guard(asked: Asked) -> Any:
+    if asked.mask is None or asked.mask.dtype != torch.bool or asked.mask.dim() == 0:
+        return correct(asked)
+    output = correct(replace(asked, mask=~asked.mask))
+    open_rows = asked.mask.all(-1, keepdim=True) if asked.mask.shape[-1] else asked.mask.any(-1, keepdim=True)
+    return torch.where(open_rows, torch.nan, output)
+
+
 @instead_of(Dense.mask, "a float mask is ignored when there is one query, as in a decoding kernel of its own")
 def ignores_float_mask_of_one_query(asked: Asked) -> Tensor | None:
     decoding = asked.mask is not None and asked.mask.dtype != torch.bool and asked.queries == 1
