@@ -123,7 +123,7 @@ class Session:
         subject = self._subject(implementation, contract, stack, apart=any(case.in_worker for case, _ in asked))
         if isinstance(subject, Outcome):
             return subject
-        known = self.findings(contract) if is_shipped(declaration) else []  # findings are about shipping libraries
+        known = self.findings(contract) if has_findings(declaration) else []
         return Check(subject, self.questions(contract), asked, known, earlier)
 
     def count(self, declaration: Declaration) -> int:
@@ -203,6 +203,11 @@ def alone(device: str) -> Iterator[None]:
 def is_shipped(declaration: Declaration) -> bool:
     """Whether it comes with attnsuite, and so may answer in this process."""
     return declaration.module.startswith("implementations.")
+
+
+def has_findings(declaration: Declaration) -> bool:
+    """Whether findings may excuse it: they are about what ships here, not about what happens to have the same name."""
+    return is_shipped(declaration)
 
 
 def unaskable(problem: Missing | Broken | Died | Hung, device: str, declaration: Declaration) -> Outcome:

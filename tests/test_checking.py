@@ -309,3 +309,24 @@ def test_a_time_limit_is_above_zero() -> None:
         Request(time_limit=-1)
     with pytest.raises(UsageError, match="not nan"):
         Request(time_limit=float("nan"))
+
+
+IMITATION = """
+import torch
+from suite import implementation
+
+@implementation(variant="math")
+def attention(*tensors, **options):
+    return torch.nn.functional.scaled_dot_product_attention(*tensors, **options)
+"""
+
+
+def test_findings_excuse_only_what_ships(write: Callable[[str, str], Path]) -> None:
+    stranger = write("torch_sdpa.py", IMITATION)
+    session = Session(Request(("bad_input/dropout_below_zero",), ("float32",)))
+
+    shipped = list(session.run(*registry.find(["torch_sdpa.math"])))
+    imitated = list(session.run(*registry.find([str(stranger)])))
+
+    assert [outcome.known for outcome in shipped] == ["sdpa-math-negative-dropout"]
+    assert [(outcome.implementation, outcome.known) for outcome in imitated] == [("attention/torch_sdpa.math", "")]
