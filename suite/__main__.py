@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -114,6 +115,9 @@ def main() -> None:
     except UsageError as error:
         print(f"attnsuite: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:  # standard output is full or closed
+        print(f"attnsuite: cannot write what was found: {error.strerror}", file=sys.stderr)
+        os._exit(2)  # the interpreter would try to flush it again
     except SystemExit as end:
         if end.code == 130:  # so typer ends on Ctrl-C
             print("attnsuite: interrupted", file=sys.stderr)

@@ -71,10 +71,10 @@ def matches(name: str, pattern: str) -> bool:
 def check_device(device: str) -> None:
     """UsageError when this machine has no such device."""
     try:
-        kind = torch.device(device).type
+        kind, index = torch.device(device).type, torch.device(device).index or 0
     except RuntimeError:
         raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N") from None
-    if kind not in ("cpu", "cuda"):
+    if kind not in ("cpu", "cuda") or (kind == "cpu" and index):
         raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N")
     if kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -82,7 +82,7 @@ def check_device(device: str) -> None:
             raise UsageError(
                 f"{device} was asked for, but torch {torch.__version__} sees no CUDA device here; cpu exists"
             )
-        if (torch.device(device).index or 0) >= count:
+        if index >= count:
             raise UsageError(f"{device} was asked for, but there are only {count} CUDA devices, numbered from 0")
 
 

@@ -12,6 +12,8 @@ from suite.worker import ask
 
 THOROUGH = 12
 """So many wrong answers are held against every deviation; later ones only against those that matched before."""
+CLEAR = 10.0
+"""Bounds by which a deviation's own answer must be wrong: closer to the truth, agreeing with it proves little."""
 SECONDS = 30.0
 """Time that one implementation's diagnosis may take."""
 
@@ -30,7 +32,12 @@ class Diagnostician:
         self._deviations: list[Deviation] | None = None
 
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> str:
-        """`equals "unscaled": the scores are not divided by √e`, or nothing when no deviation reproduces the answer."""
+        """`equals "unscaled": the scores are not divided by √e`, or nothing when no deviation reproduces the answer.
+
+        Nothing either where bounds are so loose that many mistakes would agree.
+        """
+        if not case.counts(truth):
+            return ""
         if self._deviations is None:
             self._deviations = list(self.contract.deviations())
         thorough = self.examined < THOROUGH
@@ -57,6 +64,8 @@ class Diagnostician:
         self, deviation: Deviation, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any
     ) -> bool:
         theirs = ask(deviation.function, calls)
-        if any(reply.output is None for reply in theirs) or case.verdict(calls, theirs, truth).status == "passed":
+        if any(reply.output is None for reply in theirs):
             return False
-        return case.alike(calls, replies, theirs, truth)
+        verdict = case.verdict(calls, theirs, truth)
+        clear = verdict.error_ratio is None or verdict.error_ratio >= CLEAR
+        return verdict.status != "passed" and clear and case.alike(calls, replies, theirs, truth)

@@ -404,3 +404,24 @@ def calls_for(found: list[dict[str, object]]) -> int:
     asked = {(row["case"], row["dtype"]) for row in found if row["status"] != "declined"}
     cases = contract("attention").cases()
     return sum(len(case.calls(dtype)) for case in cases for dtype in case.dtypes if (case.name, dtype) in asked)
+
+
+def test_json_does_not_overwrite_what_is_no_result(attnsuite: Run, write: Write) -> None:
+    source = "def attention(query, key, value):\n    return value\n"
+    submission = write("mine.py", source)
+
+    done = attnsuite("check", f"{submission}:attention", "--json", str(submission))
+
+    assert (done.returncode, submission.read_text()) == (2, source)
+    assert "holds no JSON rows" in done.stderr
+
+
+def test_a_full_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "suite", "check", "matmul", "--case", "plain/small", "--dtype", "float32"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment(),
+        )  # fmt: skip
+
+    assert done.returncode == 2
+    assert done.stderr.strip() == "attnsuite: cannot write what was found: No space left on device"

@@ -101,6 +101,13 @@ def row(outcome: Outcome) -> dict[str, object]:
     return {**values, "detail": detail, "error_ratio": str(ratio) if ratio == float("inf") else ratio}
 
 
+def refuse_to_overwrite(file: Path) -> None:
+    """UsageError when a regular file is there that holds no JSON rows: it may be the very submission."""
+    with suppress(OSError):
+        if file.is_file() and file.read_bytes()[:1] not in (b"", b"{"):
+            raise UsageError(f"{file} exists and holds no JSON rows; --json would overwrite it, name another file")
+
+
 class JsonRows:
     """Rows as JSON lines, flushed one by one, so that what was asked is on disk whatever happens next."""
 
@@ -112,6 +119,7 @@ class JsonRows:
         if self.target == "-":
             self._file = sys.stdout
         elif self.target is not None:
+            refuse_to_overwrite(Path(self.target))
             try:
                 self._file = Path(self.target).open("w", encoding="utf-8")
             except OSError as error:

@@ -24,7 +24,7 @@ class Call:
     """
 
     tensors: Mapping[str, Tensor]
-    options: Mapping[str, float | bool] = field(default_factory=dict)
+    options: Mapping[str, float | bool | None] = field(default_factory=dict)
     positional: tuple[str, ...] = ("query", "key", "value")
     gradient_of: tuple[str, ...] = ()
     output_gradient: Tensor | None = None

@@ -154,9 +154,11 @@ def _taken(function: Callable[..., Any], call: Call, inputs: dict[str, Tensor]) 
     elif kind.startswith(SUBCLASS):
         with suppress(Exception):  # one that holds no numbers of its own stays a kind
             snapshot = _snapshot(output)
-    gradients = _gradients(output, call, inputs) if snapshot is not None else {}
+    spoilt: set[str] = set()
+    gradients = _gradients(output, call, inputs, spoilt) if snapshot is not None else {}
     seconds = time.perf_counter() - started
-    changed = tuple(name for name, tensor in inputs.items() if fingerprint(tensor) != before[name])
+    spoilt |= {name for name, tensor in inputs.items() if fingerprint(tensor) != before[name]}
+    changed = tuple(sorted(spoilt))
     if snapshot is None:
         where = output.device.type if isinstance(output, Tensor) else "cpu"
         return _Answer(Reply(kind=kind or "Tensor", device=where, changed=changed, seconds=seconds))
@@ -203,17 +205,23 @@ def _snapshot(output: Tensor) -> Tensor:
     return _plain(output).to("cpu", copy=True).resolve_conj().resolve_neg()
 
 
-def _gradients(output: Tensor, call: Call, inputs: dict[str, Tensor]) -> dict[str, Tensor | None]:
-    """The gradients as they come. All None where none flow or where the output has not the shape to ask for them."""
+def _gradients(output: Tensor, call: Call, inputs: dict[str, Tensor], changed: set[str]) -> dict[str, Tensor | None]:
+    """The gradients as they come. All None where none flow or where the output has not the shape to ask for them.
+
+    An output gradient that the backward pass writes to is added to `changed`.
+    """
     if not call.gradient_of:
         return {}
     assert call.output_gradient is not None
     if not output.requires_grad or output.shape != call.output_gradient.shape:
         return dict.fromkeys(call.gradient_of)
     given = placed(call.output_gradient, str(output.device)).to(output.dtype)
+    before = fingerprint(given)
     found: tuple[Tensor | None, ...] = torch.autograd.grad(
         output, [inputs[name] for name in call.gradient_of], given, allow_unused=True
     )
+    if fingerprint(given) != before:
+        changed.add("output_gradient")
     return {
         name: _snapshot(gradient) if gradient is not None and _kind(gradient) is None else None
         for name, gradient in zip(call.gradient_of, found, strict=True)

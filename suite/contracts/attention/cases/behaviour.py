@@ -80,6 +80,7 @@ def behaviour() -> list[base.Case]:
         Calls("behaviour/without_gradients_causal", "no_grad agrees with grad mode under causal", _modes(replace(small, causal=True))),
         Calls("behaviour/gradients_then_none", "a call that learns changes nothing for one that does not", _each(small, learning, small), equal=((0, 2),)),
         Case("behaviour/one_key_one_query", "the output of one key is a copy of its value, not the value", queries=1, keys=1),
+        Case("behaviour/options_spelled_out", "every option at its default, as callers pass them on", spelled_out=True),
         Case("behaviour/one_key", "a single value handed to every query", keys=1),
         Case("behaviour/masked_inputs_unchanged", "a mask is read, never written", mask=Mask("float", "random")),
     ]  # fmt: skip

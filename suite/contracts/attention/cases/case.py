@@ -30,6 +30,7 @@ ACCEPT_GRADIENT = 1.0
 JUDGED_ELEMENTS = {"float64": 2**14, "float32": 2**17, "float16": 2**17, "bfloat16": 2**17}
 """Beyond this many scores per head set, outputs are judged on sampled query rows."""
 SAMPLED_ROWS = 24
+"""So many rows at least are judged."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Case(base.Case):
     gradient_of: tuple[str, ...] = ()
     draw: str = "peaked"
     layout: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    spelled_out: bool = False
+    """Pass every option, those at their defaults too."""
     dtypes: tuple[str, ...] = DTYPES
 
     @property
@@ -90,9 +93,11 @@ class Case(base.Case):
         )
 
     @property
-    def options(self) -> dict[str, float | bool]:
-        """The arguments beside tensors; those at their defaults are not passed."""
-        options: dict[str, float | bool] = {}
+    def options(self) -> dict[str, float | bool | None]:
+        """The arguments beside tensors; those at their defaults are not passed, unless spelled out."""
+        options: dict[str, float | bool | None] = {}
+        if self.spelled_out:
+            options |= {"dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
         if self.causal:
             options["is_causal"] = True
         if self.scale is not None:
@@ -160,7 +165,7 @@ def as_asked(call: Call, conventions: Conventions, kept: Array | None = None) ->
         bias=bias,
         allowed=allowed,
         kept=kept,
-        dropout_p=float(call.options.get("dropout_p", 0.0)),
+        dropout_p=float(call.options.get("dropout_p") or 0.0),
         empty_row=empty_row_rule(call, conventions),
         output_gradient=upstream,
         gradient_of=call.gradient_of,
@@ -189,13 +194,14 @@ def mask_kind(call: Call) -> str:
 
 
 def sampled_rows(asked: oracle.Asked, dtype: str) -> Array | None:
-    """Rows to judge when all are too many: the first, the last, and evenly between."""
+    """Rows to judge when all are too many: the first, the last, and as many evenly between as there is time for."""
     *lead, queries, _ = asked.query.shape
     per_row = int(np.prod(lead)) * asked.key.shape[-2]
-    if queries * per_row <= JUDGED_ELEMENTS[dtype] or queries <= SAMPLED_ROWS:
+    count = max(SAMPLED_ROWS, JUDGED_ELEMENTS[dtype] // max(per_row, 1))
+    if queries <= count:
         return None
     edges = [0, 1, 2, queries - 3, queries - 2, queries - 1]
-    return np.unique([*edges, *np.linspace(3, queries - 4, SAMPLED_ROWS - len(edges)).astype(int)])
+    return np.unique([*edges, *np.linspace(3, queries - 4, count - len(edges)).astype(int)])
 
 
 def on_rows(asked: oracle.Asked, rows: Array) -> oracle.Asked:

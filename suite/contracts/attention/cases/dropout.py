@@ -18,8 +18,10 @@ from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
 
-FALSE_ALARM = 1e-10
-"""How often one statistical judgement may accuse an honest implementation; no case makes more than four."""
+FALSE_ALARM = 2e-11
+"""How often one statistical judgement may accuse an honest implementation; a case makes 23 at most."""
+LAGS = (1, 2, 3, 4, 8, 16, 32, 64, 128)
+"""Distances at which masks are compared: neighbours, and whole tiles."""
 
 INPUTS = ("query", "key", "value")
 FAST = ("float32", "float16", "bfloat16")
@@ -112,13 +114,16 @@ def columns_vary(calls: tuple[Call, ...], kept: list[Array], p: float) -> str | 
 
 
 def neighbours(calls: tuple[Call, ...], kept: list[Array], p: float) -> str | None:
-    """Neighbours along each axis agree as often as independent draws do: heads, items, queries and keys differ."""
+    """Places some steps apart agree as often as independent draws do, along each axis and for many distances."""
     for axis, name in enumerate(("batch items", "heads", "queries", "keys")):
-        pairs = np.swapaxes(kept[0], 0, axis)
-        even = pairs[0::2][: len(pairs) // 2] == pairs[1::2]
-        low, high = binomial(even.size, p * p + (1 - p) ** 2)
-        if not low <= int(even.sum()) <= high:
-            return f"the masks of neighbouring {name} agree in {int(even.sum())} of {even.size} places, should between {low} and {high}"
+        places = np.moveaxis(kept[0], axis, 0)
+        for lag in (lag for lag in LAGS if 2 * lag <= len(places)):
+            blocks = places[: len(places) // (2 * lag) * (2 * lag)].reshape(-1, 2, lag, *places.shape[1:])
+            even = blocks[:, 0] == blocks[:, 1]  # pairs of places that share none
+            low, high = binomial(even.size, p * p + (1 - p) ** 2)
+            if not low <= int(even.sum()) <= high:
+                agree = f"{int(even.sum())} of {even.size} places, should between {low} and {high}"
+                return f"the masks of {name} {lag} apart agree in {agree}"
     return None
 
 
@@ -173,6 +178,24 @@ def dropout() -> list[base.Case]:
         Kept("dropout/kept", "kept weights are multiplied by 1/(1 − p)", of),
         Kept("dropout/kept_causal", "the same under causal", replace(of, causal=True)),
         Kept("dropout/kept_masked", "the same under a mask", replace(of, mask=Mask())),
+        Kept("dropout/kept_scaled", "the same with a scale", replace(of, scale=0.7)),
+        Kept("dropout/kept_grouped", "the same with grouped heads", replace(of, heads=4, key_heads=2)),
+        Kept("dropout/kept_biased", "the same with a float mask", replace(of, mask=Mask("float"))),
+        Kept("dropout/kept_rank_3", "the same with one leading axis", replace(of, rank=3, batch=1, heads=6)),
+        Kept("dropout/kept_empty_rows", "the same beside empty rows", replace(of, mask=Mask(pattern="empty_rows"))),
+        Kept(
+            "dropout/gradient_causal",
+            "the same mask backwards under causal",
+            replace(of, causal=True, gradient_of=INPUTS),
+        ),
+        Kept(
+            "dropout/gradient_masked",
+            "the same mask backwards under a mask",
+            replace(of, mask=Mask(), gradient_of=INPUTS),
+        ),
+        Case("dropout/one_causal", "p = 1 gives zeros under causal", dropout_p=1.0, causal=True, queries=7),
+        Case("dropout/one_masked", "p = 1 gives zeros under a mask", dropout_p=1.0, mask=Mask()),
+        Case("dropout/one_value_width", "p = 1 gives zeros of the values' width", dropout_p=1.0, value_width=3),
         Kept("dropout/kept_rarely_dropped", "1/(1 − p) far from 1/p", replace(of, dropout_p=0.1)),
         Kept("dropout/kept_mostly_dropped", "1/(1 − p) is 5", replace(of, dropout_p=0.8)),
         Kept("dropout/kept_tiled", "across tiles", tiled),
@@ -185,6 +208,16 @@ def dropout() -> list[base.Case]:
         *(
             _many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p)
             for p in (0.1, 0.5)
+        ),
+        Statistic(
+            "dropout/far_apart",
+            "no mask is used again in another tile",
+            neighbours,
+            p=0.4,
+            batch=2,
+            heads=8,
+            size=256,
+            dtypes=("float32", "float16"),
         ),
         Statistic("dropout/seeds", "torch.manual_seed governs the draw", seeds, seeds=(3, 3, 4)),
         Statistic("dropout/successive_calls", "the generator moves on", successive_calls, seeds=(3, None)),

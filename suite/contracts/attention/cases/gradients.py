@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from suite.contracts.attention.cases.case import Case
 from suite.contracts.attention.cases.masks import Mask
 
@@ -18,6 +20,7 @@ def gradients() -> list[Case]:
         Case("gradients/scaled", "an explicit scale enters twice", gradient_of=INPUTS, scale=0.6),
         Case("gradients/scale_zero", "scale 0: no gradient for query and key", gradient_of=INPUTS, scale=0.0),
         Case("gradients/scale_negative", "the sign of the scale", gradient_of=INPUTS, scale=-0.5),
+        Case("gradients/scaled_grouped", "a scale with grouped heads", gradient_of=INPUTS, scale=0.6, heads=4, key_heads=2),
         Case("gradients/causal", "hidden keys get no gradient", gradient_of=INPUTS, causal=True, queries=7),
         Case("gradients/causal_wide", "keys beyond the last query get exactly none", gradient_of=INPUTS, causal=True, queries=4, keys=9),
         Case("gradients/causal_tall", "more queries than keys", gradient_of=INPUTS, causal=True, queries=9, keys=4),
@@ -44,16 +47,34 @@ def gradients() -> list[Case]:
 
 
 def gradient_sizes() -> list[Case]:
-    """Tails of tiles, which a forward pass may get right and a backward pass wrong."""
-    squares = [
-        Case(f"gradient_sizes/{size}", f"{size} queries and keys", gradient_of=INPUTS, batch=1, heads=1, queries=size, keys=size, width=16, dtypes=_affordable(size))
-        for size in (2, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257)
+    """Tails of tiles, which a forward pass may get right and a backward pass wrong; and what meets there."""
+    squares = (2, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257)
+    met: dict[str, dict[str, Any]] = {
+        "wide": {"queries": 70, "keys": 130},
+        "tall": {"queries": 130, "keys": 70},
+        "causal_wide": {"queries": 70, "keys": 130, "causal": True},
+        "causal_tall": {"queries": 130, "keys": 70, "causal": True},
+        "causal_scaled": {"queries": 70, "keys": 70, "causal": True, "scale": 0.4},
+        "masked": {"queries": 65, "keys": 129, "mask": Mask()},
+        "biased": {"queries": 65, "keys": 129, "mask": Mask("float")},
+        "grouped": {"queries": 65, "keys": 129, "heads": 4, "key_heads": 2},
+        "grouped_causal": {"queries": 129, "keys": 129, "heads": 4, "key_heads": 2, "causal": True},
+        "grouped_masked": {"queries": 20, "keys": 70, "heads": 6, "key_heads": 3, "mask": Mask()},
+        "width_80": {"queries": 66, "keys": 130, "width": 80, "batch": 1},
+        "width_128": {"queries": 66, "keys": 130, "width": 128, "batch": 1},
+        "width_256": {"queries": 34, "keys": 130, "width": 256, "batch": 1},
+    }
+    return [
+        *(_backward(f"gradient_sizes/{size}", f"{size} queries and keys", queries=size, keys=size, dtypes=_affordable(size)) for size in squares),
+        *(_backward(f"gradient_sizes/causal_{size}", f"causal, {size} queries and keys", queries=size, keys=size, causal=True, dtypes=_affordable(size)) for size in (16, 63, 65, 129)),
+        *(_backward(f"gradient_sizes/{name}", f"backward across tiles: {name.replace('_', ' ')}", **unusual) for name, unusual in met.items()),
     ]  # fmt: skip
-    causal = [
-        Case(f"gradient_sizes/causal_{size}", f"causal, {size} queries and keys", gradient_of=INPUTS, causal=True, batch=1, heads=1, queries=size, keys=size, width=16, dtypes=_affordable(size))
-        for size in (16, 63, 65, 129)
-    ]  # fmt: skip
-    return squares + causal
+
+
+def _backward(name: str, why: str, **unusual: Any) -> Case:
+    """Gradients of several items and heads, wide enough for a tile; not in float64 unless it says so, for the time."""
+    usual: dict[str, Any] = {"gradient_of": INPUTS, "width": 16, "dtypes": ("float32", "float16", "bfloat16")}
+    return Case(name, why, **(usual | unusual))
 
 
 def mask_gradient() -> list[Case]:

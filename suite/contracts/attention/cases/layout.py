@@ -41,10 +41,17 @@ def layout() -> list[Case]:
     ]  # fmt: skip
     together = [
         Case(f"layout/all_{layout}", f"all inputs: {STRANGE[layout]}", queries=6, gradient_of=INPUTS, layout=dict.fromkeys(INPUTS, layout))
-        for layout in ("transposed_heads", "sliced", "offset", "column_major")
+        for layout in ("transposed_heads", "sliced", "offset", "column_major", "expanded", "expanded_rows")
     ]  # fmt: skip
     tiled = [
         Case(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140, layout={name: "transposed_heads"})
         for name in INPUTS
     ]  # fmt: skip
+    tiled += [
+        Case(f"layout/long_{kind}_mask_{layout}", f"{kind} mask across tiles: {STRANGE[layout]}", batch=1, queries=70, keys=140, mask=Mask(kind), layout={"attn_mask": layout})
+        for kind, layout in (("bool", "sliced"), ("float", "strided"))
+    ]  # fmt: skip
+    backward.append(
+        Case("layout/output_gradient_of_a_sum", "stride 0 along every axis", queries=6, gradient_of=INPUTS, layout={"output_gradient": "expanded_everywhere"})
+    )  # fmt: skip
     return [*forward, *masks, *backward, *together, *tiled]

@@ -57,6 +57,11 @@ def expanded_rows(tensor: Tensor) -> Tensor:
     return tensor[..., :1, :].expand(tensor.shape)
 
 
+def expanded_everywhere(tensor: Tensor) -> Tensor:
+    """Stride 0 along every axis: one number, as the gradient of a sum sends."""
+    return tensor[(slice(0, 1),) * tensor.dim()].expand(tensor.shape)
+
+
 def padded(tensor: Tensor) -> Tensor:
     """Contiguous within a much larger storage: reading past the end finds junk, not a fault."""
     flat = torch.full((tensor.numel() * 5 + 4096,), _junk(tensor), dtype=tensor.dtype)
@@ -68,7 +73,7 @@ def padded(tensor: Tensor) -> Tensor:
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     function.__name__: function
     for function in (
-        contiguous, transposed_heads, column_major, strided, sliced, offset, expanded, expanded_rows, padded,
+        contiguous, transposed_heads, column_major, strided, sliced, offset, expanded, expanded_rows, expanded_everywhere, padded,
     )
 }  # fmt: skip
 

@@ -78,6 +78,12 @@ def empty_rows(random: Generator, shape: tuple[int, ...]) -> Array:
     return allowed
 
 
+def closed_rows(random: Generator, shape: tuple[int, ...]) -> Array:
+    """Every third query is closed to all keys, the others open to all."""
+    open_row = np.arange(shape[-2]) % 3 != 1
+    return np.broadcast_to(open_row[:, None], shape).copy()
+
+
 def one_empty_row(random: Generator, shape: tuple[int, ...]) -> Array:
     """One query of one head of one batch item may attend to nothing."""
     allowed: Array = PATTERNS["random"](random, shape)
@@ -104,6 +110,6 @@ def single(random: Generator, shape: tuple[int, ...]) -> Array:
 PATTERNS: dict[str, Any] = {
     function.__name__: function
     for function in (
-        everything, nothing, random, padding, causal, window, empty_rows, one_empty_row, late, early, single,
+        everything, nothing, random, padding, causal, window, empty_rows, closed_rows, one_empty_row, late, early, single,
     )
 }  # fmt: skip

@@ -5,9 +5,43 @@ from __future__ import annotations
 from suite.contracts.attention.cases.case import Case
 from suite.contracts.attention.cases.masks import Mask
 
-BOUNDARIES = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 255, 256, 257, 511, 512, 513)
-LONG = (1023, 1024, 1025, 2049, 4097)
-WIDTHS = (1, 2, 3, 4, 8, 16, 20, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256, 320)
+BOUNDARIES = (
+    1,
+    2,
+    3,
+    4,
+    7,
+    8,
+    9,
+    15,
+    16,
+    17,
+    31,
+    32,
+    33,
+    48,
+    63,
+    64,
+    65,
+    80,
+    96,
+    112,
+    127,
+    128,
+    129,
+    192,
+    255,
+    256,
+    257,
+    320,
+    384,
+    511,
+    512,
+    513,
+    640,
+)
+LONG = (1023, 1024, 1025, 2048, 2049, 4096, 4097)
+WIDTHS = (1, 2, 3, 4, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 512)
 SCORES = 2**18
 """l·s stays near this, so that one case takes milliseconds."""
 
@@ -52,6 +86,8 @@ def both() -> list[Case]:
         Case("both/causal_wide", "causal, far more keys than queries", batch=1, heads=1, queries=63, keys=2049, causal=True),
         Case("both/causal_tall", "causal, far more queries than keys", batch=1, heads=1, queries=2049, keys=63, causal=True),
         Case("both/padded_long", "padding ends inside a late tile", batch=2, heads=1, queries=20, keys=1500, mask=Mask(axes="b11s", pattern="padding")),
+        *(Case(f"both/width_{width}", f"width {width} across tiles", batch=1, queries=130, keys=140, width=width) for width in (20, 72, 96, 128, 256)),
+        Case("both/causal_many_heads", "causal across tiles, several items and heads", batch=2, heads=3, queries=257, keys=257, width=8, causal=True),
         Case("both/decode_long", "one query before many keys", heads=4, queries=1, keys=4097, width=16),
         Case("both/decode_batch", "one query each for many items", batch=64, heads=8, queries=1, keys=65, width=16),
     ]  # fmt: skip
@@ -75,6 +111,8 @@ def items() -> list[Case]:
         Case("items/one", "batch · heads is 1", batch=1, heads=1),
         Case("items/many_heads", "96 heads", batch=1, heads=96, queries=3, keys=5),
         Case("items/many", "batch · heads is 1,024", batch=32, heads=32, queries=2, keys=3),
+        Case("items/many_across_tiles", "70 items of ordinary size", batch=70, heads=1, queries=33, keys=33),
+        Case("items/many_heads_across_tiles", "32 heads of ordinary size", batch=1, heads=32, queries=64, keys=64),
         Case("items/prime", "batch · heads has no small divisor", batch=17, heads=19, queries=3, keys=4),
         Case("items/beyond_the_grid", "batch · heads exceeds 65,535, the limit of a grid axis", batch=4100, heads=16, queries=1, keys=2, width=2, dtypes=("float32", "float16")),
     ]  # fmt: skip
