@@ -79,8 +79,8 @@ def empty_rows(random: Generator, shape: tuple[int, ...]) -> Array:
 
 
 def closed_rows(random: Generator, shape: tuple[int, ...]) -> Array:
-    """Every third query is closed to all keys, the others open to all."""
-    open_row = np.arange(shape[-2]) % 3 != 1
+    """Every third query, the first of all, is closed to all keys; the others are open to all."""
+    open_row = np.arange(shape[-2]) % 3 != 0
     return np.broadcast_to(open_row[:, None], shape).copy()
 
 
