@@ -73,7 +73,12 @@ def gradient_sizes() -> list[Case]:
 
 def _backward(name: str, why: str, **unusual: Any) -> Case:
     """Gradients of several items and heads, wide enough for a tile; not in float64 unless it says so, for the time."""
-    usual: dict[str, Any] = {"gradient_of": INPUTS, "width": 16, "dtypes": ("float32", "float16", "bfloat16")}
+    usual: dict[str, Any] = {
+        "gradient_of": INPUTS,
+        "heads": 3,
+        "width": 16,
+        "dtypes": ("float32", "float16", "bfloat16"),
+    }
     return Case(name, why, **(usual | unusual))
 
 
