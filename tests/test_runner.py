@@ -18,7 +18,7 @@ from suite.checking import Request
 from suite.contracts.attention.contract import CONTRACT
 from suite.contracts.base import Call, Reply
 from suite.records import EVERY_CASE, Outcome
-from suite.runner import CORE, Check, Questions, Subject
+from suite.runner import CORE, PATIENCE, Check, Questions, Subject
 
 Function = Callable[..., Any]
 
@@ -569,3 +569,34 @@ def test_each_convention_has_its_own_truth() -> None:
 
     assert usual is not other
     assert (usual.truth.truth.output.value != other.truth.truth.output.value).any()
+
+
+def test_what_always_hangs_is_given_up_and_every_question_still_has_a_row() -> None:
+    asked: list[Sequence[Call]] = []
+
+    def hangs(calls: Sequence[Call]) -> str:
+        asked.append(calls)
+        return "hung: no answer within 60 s"
+
+    outcomes = check(lambda query, key, value: value, "plain", ask=hangs)
+
+    assert len(asked) == PATIENCE < len(outcomes)
+    assert {outcome.status for outcome in outcomes} == {"hung"}
+    assert "not asked" in outcomes[-1].detail
+
+
+def test_a_backward_pass_that_writes_to_the_output_gradient_is_wrong() -> None:
+    class Spoils(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, output: Tensor) -> Tensor:
+            return output.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            kept = gradient.clone()
+            gradient.zero_()
+            return kept
+
+    outcome = only(check(lambda query, key, value: Spoils.apply(sdpa(query, key, value)), "gradients/plain"))
+
+    assert (outcome.status, outcome.detail) == ("wrong", "changed its input output_gradient")
