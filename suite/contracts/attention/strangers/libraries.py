@@ -90,7 +90,8 @@ def _compiled(is_causal: bool) -> Callable[..., Any]:
 
     attention = functools.partial(jax.nn.dot_product_attention, is_causal=is_causal)
     # Every shape is compiled anew and then runs once.
-    return jax.jit(attention, compiler_options={"xla_backend_optimization_level": 0})
+    compiled: Callable[..., Any] = jax.jit(attention, compiler_options={"xla_backend_optimization_level": 0})
+    return compiled
 
 
 def _onnx(asked: Asked) -> Tensor:
@@ -117,7 +118,7 @@ def _onnx(asked: Asked) -> Tensor:
 @functools.cache
 def _session(dtype: torch.dtype) -> Any:
     import onnx
-    import onnxruntime  # type: ignore[import-untyped, unused-ignore]  # without annotations, where it is installed
+    import onnxruntime
     from onnx import TensorProto, helper
 
     number = TensorProto.DOUBLE if dtype == torch.float64 else TensorProto.FLOAT
