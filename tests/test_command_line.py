@@ -222,7 +222,9 @@ def test_the_suite_survives_what_a_submission_does(attnsuite: Run, write: Write)
 def test_ctrl_c_ends_with_130_and_keeps_the_rows(write: Write, tmp_path: Path) -> None:
     write("kernels.py", KERNELS)
     command = [sys.executable, "-m", "suite", "check", "kernels.py:attention", "--json", "rows.json"]
-    child = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
     wait_for_lines(tmp_path / "rows.json", 10, child)
 
     child.send_signal(signal.SIGINT)
@@ -230,6 +232,11 @@ def test_ctrl_c_ends_with_130_and_keeps_the_rows(write: Write, tmp_path: Path) -
 
     assert (child.returncode, said) == (130, "attnsuite: interrupted\n")
     assert len(rows((tmp_path / "rows.json").read_text())) >= 10
+
+
+def heed_interrupts() -> None:
+    """A job in the background of a shell is started with interrupts ignored, and hands that down."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None:
