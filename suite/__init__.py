@@ -1,4 +1,4 @@
-"""A conformance and benchmark suite for attention: the public names, loaded when they are first used."""
+"""A conformance suite for attention: the public names, loaded when they are first used."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from suite.records import UsageError
 
 app = typer.Typer(
     name="attnsuite",
-    help="A conformance and benchmark suite for attention.",
+    help="A conformance suite for attention.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,7 +29,8 @@ Targets = Annotated[
 ]
 ContractName = Annotated[str | None, typer.Option("--contract", metavar="C", help="the contract to check against")]
 CasePatterns = Annotated[
-    list[str] | None, typer.Option("--case", metavar="PATTERN", help="only cases of this name, family or shell pattern")
+    list[str] | None,
+    typer.Option("--case", metavar="PATTERN", help="only cases of this name, family or shell pattern; may be repeated"),
 ]
 Dtypes = Annotated[list[str] | None, typer.Option("--dtype", metavar="D", help="only this dtype; may be repeated")]
 Device = Annotated[str, typer.Option("--device", metavar="D", help="cpu, cuda or cuda:N")]
@@ -78,9 +79,10 @@ def check(
 
 @app.command()
 def audit(
-    results: Folder = Path("results"), jobs: Annotated[int | None, typer.Option(help="processes")] = None
+    results: Folder = Path("results"),
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; one per core by default")] = None,
 ) -> None:
-    """The suite against itself: every deviation caught, every family needed, no correct stranger accused."""
+    """The suite against itself: every deviation caught, every family needed, no stranger accused. Writes results/audit.md."""
     from suite.commands import auditing
 
     raise typer.Exit(auditing.audit(results, jobs))
@@ -88,7 +90,7 @@ def audit(
 
 @app.command()
 def report(results: Folder = Path("results")) -> None:
-    """results/ → tables."""
+    """Write the tables of every machine in results/."""
     from suite.commands import reporting
 
     reporting.report(results)

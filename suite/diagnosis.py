@@ -38,6 +38,9 @@ class Diagnostician:
         """
         if not case.counts(truth):
             return ""
+        if self.conventions and self._by_the_contract(case, calls, replies, truth):
+            declared = ", ".join(f"{point} is {chosen}" for point, chosen in self.conventions.items())
+            return f"answers by the contract's own rule, not by the convention declared ({declared})"
         if self._deviations is None:
             self._deviations = list(self.contract.deviations())
         thorough = self.examined < THOROUGH
@@ -50,6 +53,14 @@ class Diagnostician:
         most = max(self.matches[deviation.name] for deviation in found)
         likeliest = [deviation for deviation in found if self.matches[deviation.name] == most]
         return " or ".join(f'equals "{deviation.name}": {deviation.says}' for deviation in likeliest[:2])
+
+    def _by_the_contract(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> bool:
+        """Whether a computation without any mistake gives this answer: then only the declaration is wrong."""
+        for control in self.contract.controls().values():
+            theirs = ask(control, calls)
+            if all(reply.output is not None for reply in theirs) and case.alike(calls, replies, theirs, truth):
+                return True
+        return False
 
     def _in_time(self, candidates: Iterable[Deviation]) -> Iterator[Deviation]:
         """The candidates, until what is done with them has used the budget up."""

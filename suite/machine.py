@@ -84,7 +84,8 @@ def _name(processor: str, cores: int, accelerators: Iterable[str]) -> str:
 
 
 def _system() -> str:
-    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    release = ".".join(platform.release().split(".")[:2])  # beyond that it names a build, not a system
+    system = f"{platform.system()} {release} {platform.machine()}"
     with suppress(OSError):
         return f"{system}, {platform.freedesktop_os_release()['PRETTY_NAME']}"
     return system

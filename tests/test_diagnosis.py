@@ -15,6 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import suite
 from suite.contracts.attention.contract import CONTRACT
 from suite.diagnosis import THOROUGH, Diagnostician
+from suite.registry import implementation
 from suite.worker import ask
 
 # Wrong kernels, as their authors would write them
@@ -159,3 +160,17 @@ def test_the_time_that_diagnosis_may_take_is_kept() -> None:
     assert short.seconds < whole.seconds / 2
     assert taken < whole.seconds / 2
     assert short.diagnose(*question("plain/small", forgets_the_scale)) == "", "nothing is tried once the time is up"
+
+
+def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> None:
+    def declared(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+
+    implementation(conventions={"causal": "lower_right"})(declared)
+
+    outcome = suite.check(declared, cases="causal/more_keys", dtypes="float32")[0]
+
+    assert outcome.status == "wrong"
+    assert outcome.detail.startswith(
+        "answers by the contract's own rule, not by the convention declared (causal is lower"
+    )

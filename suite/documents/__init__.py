@@ -1,4 +1,14 @@
-"""The numeric examples of the five source documents, as data: `examples.json`, one example a line."""
+"""The numeric examples of the five source documents, as data: `examples.json`, one example a line.
+
+- doc-000: Scaled_dot_product_attention, a course's week 13 (Korean)
+- doc-001: formula-to-code flow of ScaledDotProductAttention and MultiHeadAttention (Korean)
+- doc-002: Attention A-Z (Korean)
+- doc-003: Lec 27, implementing attention, SWCON425, a notebook after Raschka, Build a Large Language Model, chapter 3
+- doc-004: Dive into Deep Learning 1.0.0-beta0, chapter 11 and section 9.7, an annotated copy
+
+Where a deviation names E1, E2 and so on, that is an erratum found in a document, and the deviation says what it is. The
+examples of contracts that do not exist yet are here too; `nadaraya_watson.json` holds the data of section 11.2 of doc-004.
+"""
 
 from __future__ import annotations
 
