@@ -82,7 +82,7 @@ def audit(
     results: Folder = Path("results"),
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; one per core by default")] = None,
 ) -> None:
-    """The suite against itself: every deviation caught, every family needed, no stranger accused. Writes results/audit.md."""
+    """The suite against itself: all deviations caught, no stranger accused? Writes results/audit.md."""
     from suite.commands import auditing
 
     raise typer.Exit(auditing.audit(results, jobs))
