@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from suite import machine
 from suite.commands.checking import single_threaded
+from suite.results.files import one_line
 
 
 def audit(results: Path, jobs: int | None) -> int:
@@ -19,6 +21,8 @@ def audit(results: Path, jobs: int | None) -> int:
     found = run(progress=lambda line: print(line, file=sys.stderr, flush=True), jobs=jobs)
     for line in audit_lines(found):
         print(line)
-    results.mkdir(parents=True, exist_ok=True)
-    print(write_audit(results, found, machine.new_run({}, suite_hash(), "audit")))
+    with one_line(results, "written"):
+        results.mkdir(parents=True, exist_ok=True)
+    finished = machine.new_run({}, suite_hash(), "audit")
+    print(write_audit(results, found, replace(finished, finished=finished.started)))
     return 0 if found.passed else 1
