@@ -13,6 +13,8 @@ from suite.results.files import one_line
 
 def audit(results: Path, jobs: int | None) -> int:
     """Audit every contract, write results/audit.md, and return 1 when anything is amiss."""
+    with one_line(results, "written"):  # before the minutes that an audit takes
+        results.mkdir(parents=True, exist_ok=True)
     single_threaded()
     from suite.audit import audit as run
     from suite.commands.running import suite_hash
@@ -21,8 +23,6 @@ def audit(results: Path, jobs: int | None) -> int:
     found = run(progress=lambda line: print(line, file=sys.stderr, flush=True), jobs=jobs)
     for line in audit_lines(found):
         print(line)
-    with one_line(results, "written"):
-        results.mkdir(parents=True, exist_ok=True)
     finished = machine.new_run({}, suite_hash(), "audit")
     print(write_audit(results, found, replace(finished, finished=finished.started)))
     return 0 if found.passed else 1
