@@ -13,6 +13,12 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 EVERY_CASE = "*"
 """The case of a row that speaks of all cases at once: a missing library, an import that raised."""
 
+MEASURED_STATUSES = ("measured", "out_of_memory", "raised", "died", "hung", "refused", "declined", "missing")
+BENCHMARK_FAILURES = ("raised", "died", "hung", "refused")
+DIRECTIONS = ("forward", "backward", "forward_backward")
+CACHES = ("hot", "cold")
+PROFILES = ("quick", "standard", "full")
+
 
 class UsageError(Exception):
     """A request that cannot be carried out: one line that says what came and what exists. Exit status 2."""
@@ -46,6 +52,68 @@ class Outcome:
     def fails(self) -> bool:
         """Whether this outcome alone makes a check fail: a failure that no finding records."""
         return self.status in FAILURES and not self.known
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one implementation took for one workload: raw samples, never a summary of them.
+
+    Where `status` is not `measured` there is no time, and `detail` says why.
+    """
+
+    implementation: str
+    contract: str
+    workload: str
+    dtype: str
+    device: str
+    threads: int
+    """Threads (and, where the system allows, cores) that a CPU implementation may use; 0 on other devices."""
+    direction: str
+    """`forward`, `backward` alone (its forward untimed, never by subtraction), or both in one: `forward_backward`."""
+    cache: str
+    """`cold`: flushed before each call; `hot`: as the call before left it."""
+    status: str
+    detail: str = ""
+    seconds: tuple[float, ...] = ()
+    """One sample a round, in the order of rounds, which it shares with every other row of its table in this run."""
+    calls: int = 0
+    """How many calls each sample is the mean of."""
+    stopped: str = ""
+    """Why rounds ended: `narrow` (the intervals were), `budget` (the time was spent), `alone` (others failed)."""
+    first_call: float | None = None
+    """Seconds of the very first call: compiling, building a session, loading code."""
+    warm_up: float | None = None
+    """Seconds spent in calls before the first sample, without the first call."""
+    memory: Mapping[str, float | None] = field(default_factory=dict)
+    """Bytes by meter: `output`, `resident`, `retained`, `allocator`, `driver`. Peaks are net of inputs, of one call."""
+    work: Mapping[str, float] = field(default_factory=dict)
+    """`attended` and `convention`: FLOPs by the pairs attended, and as FlashAttention counts. `bytes`: read and written."""
+    ceilings: Mapping[str, float] = field(default_factory=dict)
+    """What this machine reached in the same run: `flops` per second in a matrix product, `bytes` per second copied."""
+    error_ratio: float | None = None
+    """The largest error, in bounds, of the sampled rows of one timed round chosen at random."""
+    kernel: str = ""
+    """The operators or kernels that really ran, the longest first; empty where no profiler sees them."""
+    telemetry: Mapping[str, Any] = field(default_factory=dict)
+    """Clocks in MHz, temperature in °C, power in W, energy in J per call, throttle reasons. A value that is null has its
+    reason in `<name>_absent`."""
+    known: str = ""
+    """The finding for which it is refused, or empty."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What a resumed run looks up to see whether this was measured already."""
+        return (self.implementation, *self.table)
+
+    @property
+    def table(self) -> tuple[str, ...]:
+        """The rows that were measured round by round together, and may be compared, share this (and their run)."""
+        return (self.workload, self.dtype, self.device, str(self.threads), self.direction, self.cache)
+
+    @property
+    def fails(self) -> bool:
+        """Whether this row alone makes a benchmark fail. Memory is a limit of the machine, and no failure."""
+        return self.status in BENCHMARK_FAILURES and not self.known
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from suite.records import DTYPES, Example
@@ -111,6 +112,56 @@ class Case(ABC):
         return False
 
 
+class Workload(ABC):
+    """A shape to be timed, as data. The name is `group/what`; a group is a table and a line in charts.
+
+    `length` is the size that charts have on their axis. `profiles` name the profiles that time it, and
+    `backward_profiles` and `all_cores_profiles` those that also time its backward, and on all cores too. Inputs depend on
+    the name alone, so that every process makes the same; from round to round they change, so that no answer can be
+    replayed.
+    """
+
+    name: str
+    why: str
+    length: int
+    profiles: tuple[str, ...]
+    backward_profiles: tuple[str, ...]
+    all_cores_profiles: tuple[str, ...]
+    dtypes: Mapping[str, tuple[str, ...]]
+    """The dtypes to time by kind of device."""
+
+    @property
+    def group(self) -> str:
+        return self.name.split("/")[0]
+
+    @property
+    @abstractmethod
+    def shape(self) -> str:
+        """The sizes in words, for tables."""
+
+    @abstractmethod
+    def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
+        """The call of round 0; on the device `meta` without numbers. With a gradient for every direction but forward."""
+
+    @abstractmethod
+    def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
+        """The tensors that are different in round `number`, from those of round 0."""
+
+    @abstractmethod
+    def work(self, dtype: str, direction: str) -> Mapping[str, float]:
+        """`attended` and `convention` in FLOPs, `bytes`, all of one call."""
+
+    @abstractmethod
+    def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
+        """Which rows of `output` and of each gradient, flattened to two axes, to hold against the oracle."""
+
+    @abstractmethod
+    def verdict(
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+    ) -> Verdict:
+        """Hold the rows that were found in round `number` against the oracle."""
+
+
 @dataclass(frozen=True)
 class Deviation:
     """An implementation with exactly one named mistake."""
@@ -167,5 +218,7 @@ class Contract:
     """The deviations' own computations without any mistake, by name: they must pass everything."""
     strangers: Callable[[], Sequence[Stranger]]
     """Correct implementations in foreign styles, which must never be accused."""
+    workloads: Callable[[], Sequence[Workload]]
+    """What is timed."""
     examples: Callable[[], Sequence[Example]]
     """The documents' examples among the cases, printed beside what the oracle computes."""

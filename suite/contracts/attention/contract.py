@@ -176,5 +176,6 @@ CONTRACT = Contract(
     core_dtypes={"cpu": "float32", "cuda": "float16"},
     controls=_from("deviations", "controls"),
     strangers=_from("strangers", "strangers"),
+    workloads=_from("workloads", "workloads"),
     examples=_from("cases.documents", "table"),
 )

@@ -1,0 +1,282 @@
+"""What is timed: the documents' shapes, the FlashAttention grid, the memory ladder, a ViT's layer, and decoding."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from random import Random
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from suite import compare
+from suite.contracts import base
+from suite.contracts.attention import oracle
+from suite.contracts.attention.cases.case import ACCEPT_GRADIENT, ACCEPT_OUTPUT, closest
+from suite.contracts.base import Call, Verdict
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+GRADIENTS = ("query", "key", "value")
+BACKWARD_FLOPS = 2.5
+"""A backward computes five matrix products where a forward computes two (FlashAttention's convention)."""
+PAIRS, ROWS = 4, 8
+"""So many pairs of batch item and head are verified, on so many rows each."""
+VERIFIED_SCORES = 2**22
+"""Gradients of keys and values need all scores of a key head: they are verified up to so many."""
+
+CPU, HALF = ("float32",), ("float16", "bfloat16")
+BOTH = MappingProxyType({"cpu": CPU, "cuda": HALF})
+
+
+@dataclass(frozen=True)
+class Workload(base.Workload):
+    """One attention to time. Axes: query b h l e, key b g s e, value b g s e."""
+
+    name: str
+    why: str
+    queries: int
+    keys: int
+    width: int = 64
+    heads: int = 1
+    key_heads: int | None = None
+    batch: int = 1
+    causal: bool = False
+    length: int = field(default=0)
+    profiles: tuple[str, ...] = ("standard", "full")
+    backward_profiles: tuple[str, ...] = ()
+    all_cores_profiles: tuple[str, ...] = ()
+    dtypes: Mapping[str, tuple[str, ...]] = field(default=BOTH)
+
+    def __post_init__(self) -> None:
+        if not self.length:
+            object.__setattr__(self, "length", self.keys)
+
+    @property
+    def groups(self) -> int:
+        """Query heads per key head."""
+        return self.heads // (self.key_heads or self.heads)
+
+    @property
+    def shape(self) -> str:
+        heads = f"{self.heads} heads" if self.groups == 1 else f"{self.heads} heads on {self.key_heads}"
+        lengths = f"{self.keys}" if self.queries == self.keys else f"{self.queries} × {self.keys}"
+        return f"batch {self.batch}, {heads}, length {lengths}, width {self.width}" + ", causal" * self.causal
+
+    def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
+        sizes = {
+            "query": (self.batch, self.heads, self.queries, self.width),
+            "key": (self.batch, self.heads // self.groups, self.keys, self.width),
+            "value": (self.batch, self.heads // self.groups, self.keys, self.width),
+            "output": (self.batch, self.heads, self.queries, self.width),
+        }
+        random = None if device == "meta" else torch.Generator().manual_seed(zlib.crc32(self.name.encode()))
+        backward = direction != "forward"
+        tensors = {
+            name: torch.empty(size, dtype=getattr(torch, dtype), device="meta")
+            if random is None
+            else _drawn(size, random, dtype)
+            for name, size in sizes.items()
+            if name != "output" or backward
+        }
+        upstream = tensors.pop("output", None)
+        options: dict[str, float | bool | None] = {"is_causal": True} if self.causal else {}
+        if self.groups > 1:
+            options["enable_gqa"] = True
+        return Call(tensors, options, gradient_of=GRADIENTS if backward else (), output_gradient=upstream)
+
+    def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
+        return {"query": call.tensors["query"].roll(number, -1)}
+
+    def work(self, dtype: str, direction: str) -> Mapping[str, float]:
+        times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]
+        seen = np.minimum(np.arange(1, self.queries + 1), self.keys).sum() if self.causal else self.queries * self.keys
+        dense = 4.0 * self.batch * self.heads * self.queries * self.keys * self.width
+        width = getattr(torch, dtype).itemsize * self.width * self.batch
+        queries, keys = self.heads * self.queries * width, self.heads // self.groups * self.keys * width
+        once = 2 * queries + 2 * keys  # query, output, key, value
+        return {
+            "attended": times * 4.0 * self.batch * self.heads * float(seen) * self.width,
+            "convention": times * (dense / 2 if self.causal else dense),
+            "bytes": float(once if direction == "forward" else 2 * once),  # and the gradient of each
+        }
+
+    def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
+        pairs = random.sample(range(self.batch * self.heads), min(PAIRS, self.batch * self.heads))
+        rows = [
+            pair * self.queries + row
+            for pair in pairs
+            for row in {*random.sample(range(self.queries), min(ROWS - 1, self.queries)), self.queries - 1}
+        ]
+        if direction == "forward":
+            return {"output": rows}
+        found: dict[str, Sequence[int]] = {"output": rows, "query": rows}
+        if self.groups * self.queries * self.keys <= VERIFIED_SCORES:
+            head = random.randrange(self.batch * self.heads // self.groups)
+            keys = [head * self.keys + row for row in random.sample(range(self.keys), min(ROWS, self.keys))]
+            found |= {"key": keys, "value": keys}
+        return found
+
+    def verdict(
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+    ) -> Verdict:
+        call = self.call(dtype, direction)
+        call = replace(call, tensors={**call.tensors, **self.turned(call, number)})
+        pairs = []
+        for pair in sorted({row // self.queries for row in rows["output"]}):
+            place = [at for at, row in enumerate(rows["output"]) if row // self.queries == pair]
+            inside = [rows["output"][at] % self.queries for at in place]
+            truth = self._truth(call, dtype, pair, inside, ("query",) if direction != "forward" else ())
+            batch, head = divmod(pair, self.heads)
+            where = f"[{batch}, {head}] rows {', '.join(map(str, inside))}"
+            pairs.append((f"output{where}", compare.numbers(found["output"][place]), truth.output, ACCEPT_OUTPUT))
+            if "query" in found:
+                actual = compare.numbers(found["query"][place])
+                pairs.append((f"gradient of query{where}", actual, truth.gradients["query"], ACCEPT_GRADIENT))
+        for name in ("key", "value"):
+            if name in found:
+                head = rows[name][0] // self.keys
+                inside = [row % self.keys for row in rows[name]]
+                of = self._group_truth(call, dtype, head).gradients[name]
+                due = oracle.Bounded(of.value[0, 0, inside], of.bound[0, 0, inside])
+                where = f"[{', '.join(map(str, divmod(head, self.heads // self.groups)))}]"
+                pairs.append((f"gradient of {name}{where}", compare.numbers(found[name]), due, ACCEPT_GRADIENT))
+        return closest(pairs)
+
+    def _truth(
+        self, call: Call, dtype: str, pair: int, rows: Sequence[int], gradient_of: tuple[str, ...]
+    ) -> oracle.Truth:
+        """The oracle on some query rows of one batch item and head."""
+        batch, head = divmod(pair, self.heads)
+        upstream = None if call.output_gradient is None else compare.numbers(call.output_gradient[batch, head, rows])
+        return self._asked(
+            dtype,
+            compare.numbers(call.tensors["query"][batch, head, rows])[None, None],
+            compare.numbers(call.tensors["key"][batch, head // self.groups])[None, None],
+            compare.numbers(call.tensors["value"][batch, head // self.groups])[None, None],
+            rows,
+            None if upstream is None else upstream[None, None],
+            gradient_of,
+        )
+
+    def _group_truth(self, call: Call, dtype: str, key_head: int) -> oracle.Truth:
+        """The oracle on one key head and all queries that read it."""
+        assert call.output_gradient is not None
+        batch, head = divmod(key_head, self.heads // self.groups)
+        heads = slice(head * self.groups, (head + 1) * self.groups)
+        return self._asked(
+            dtype,
+            compare.numbers(call.tensors["query"][batch, heads])[None],
+            compare.numbers(call.tensors["key"][batch, head])[None, None],
+            compare.numbers(call.tensors["value"][batch, head])[None, None],
+            range(self.queries),
+            compare.numbers(call.output_gradient[batch, heads])[None],
+            ("key", "value"),
+        )
+
+    def _asked(
+        self,
+        dtype: str,
+        query: oracle.Array,
+        key: oracle.Array,
+        value: oracle.Array,
+        rows: Sequence[int],
+        upstream: oracle.Array | None,
+        gradient_of: tuple[str, ...],
+    ) -> oracle.Truth:
+        asked = oracle.Asked(
+            query,
+            key,
+            value,
+            scale=1 / math.sqrt(self.width),
+            allowed=np.arange(self.keys) <= np.asarray(rows)[:, None] if self.causal else None,
+            output_gradient=upstream,
+            gradient_of=gradient_of,
+        )
+        return oracle.attention(asked, oracle.PRECISIONS[dtype], oracle.widest(dtype))
+
+
+def workloads() -> list[Workload]:
+    """All of them, in the order of tables."""
+    return [*_documents(), *_vit(), *_decode(), *_ladder(), *_grid()]
+
+
+def _documents() -> list[Workload]:
+    quick = ("quick", "standard", "full")
+    return [
+        Workload("documents/one-sentence", "six words in one head: what a call costs when nothing is computed", 6, 6, 2, profiles=quick, dtypes={"cpu": CPU, "cuda": CPU}),
+        Workload("documents/encoder-block", "the encoder block's test: 8 heads share width 24", 100, 100, 3, 8, batch=2),
+        Workload("documents/translation", "English to French: batch 128, 4 heads share width 256, 10 steps", 10, 10, 64, 4, batch=128),
+        Workload("documents/fashion-vit", "Fashion-MNIST at 96 × 96: 36 patches and a class token, batch 128", 37, 37, 64, 8, batch=128),
+    ]  # fmt: skip
+
+
+def _vit() -> list[Workload]:
+    name, why = "vit/b16", "a layer of ViT-B/16 at 224 × 224: 196 patches and a class token"
+    dtypes = {"cpu": ("float32", "bfloat16"), "cuda": HALF}
+    standard = ("standard", "full")
+    return [
+        Workload(name, why, 197, 197, 64, 12, profiles=("quick", *standard), backward_profiles=standard, all_cores_profiles=standard),
+        Workload(f"{name}-batch8", f"{why}, 8 images", 197, 197, 64, 12, batch=8, dtypes=dtypes, profiles=standard),
+    ]  # fmt: skip
+
+
+def _decode() -> list[Workload]:
+    why = "one new token reads the cache of"
+    return [
+        Workload("decode/1k", f"{why} 1,024", 1, 1024, 64, 16),
+        Workload("decode/8k", f"{why} 8,192", 1, 8192, 64, 16, profiles=("quick", "standard", "full")),
+        Workload("decode/8k-grouped", f"{why} 8,192, 4 query heads to a key head", 1, 8192, 64, 16, key_heads=4),
+        Workload("decode/64k", f"{why} 65,536", 1, 2**16, 64, 16, profiles=("full",)),
+    ]
+
+
+def _ladder() -> list[Workload]:
+    standard = ("standard", "full")
+    rungs = []
+    for thousands in (1, 2, 4, 8, 16, 32, 64):
+        rungs.append(
+            Workload(
+                f"ladder/{thousands}k",
+                "one head of width 64: how time and memory grow with the length",
+                thousands * 1024,
+                thousands * 1024,
+                profiles=("full",) if thousands > 32 else standard if thousands > 2 else ("quick", *standard),
+                backward_profiles=("full",) if thousands > 32 else standard if thousands > 2 else (),
+                all_cores_profiles=("standard",) if thousands == 16 else (),
+            )
+        )
+    return rungs
+
+
+def _grid() -> list[Workload]:
+    """FlashAttention's: batch times length is 16k, heads times width 2,048. On CPUs a quarter and an eighth of it."""
+    found = []
+    cuda_only = {"cpu": (), "cuda": HALF}
+    for (batch, length), width, causal in product(
+        ((32, 512), (16, 1024), (8, 2048), (4, 4096), (2, 8192), (1, 16384)), (64, 128), (False, True)
+    ):
+        name = f"flash/{_thousands(length)}-e{width}" + "-causal" * causal
+        why = "FlashAttention's grid: 16,384 tokens, heads times width 2,048"
+        found.append(Workload(name, why, length, length, width, 2048 // width, batch=batch, causal=causal, profiles=("full",), backward_profiles=("full",), dtypes=cuda_only))  # fmt: skip
+    for (batch, length), width, causal in product(((4, 512), (2, 1024), (1, 2048)), (64, 128), (False, True)):
+        name = f"flash-small/{_thousands(length)}-e{width}" + "-causal" * causal
+        why = "FlashAttention's grid made small for CPUs: 2,048 tokens, heads times width 256"
+        backward = ("standard",) if width == 64 and length == 2048 else ()
+        found.append(Workload(name, why, length, length, width, 256 // width, batch=batch, causal=causal, profiles=("standard",), backward_profiles=backward, dtypes={"cpu": CPU, "cuda": ()}))  # fmt: skip
+    return found
+
+
+def _thousands(length: int) -> str:
+    return f"{length // 1024}k" if length >= 1024 else str(length)
+
+
+def _drawn(size: tuple[int, ...], random: torch.Generator, dtype: str) -> Tensor:
+    """Normal numbers; half a unit above zero along the last axis of none: values whose mean is lost are noticed."""
+    return (torch.randn(size, generator=random) + 0.25).to(getattr(torch, dtype))

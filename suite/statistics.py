@@ -1,0 +1,142 @@
+"""What samples say: medians with their intervals, and which of two implementations is faster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import median
+
+LEVEL = 0.99
+"""Intervals hold the true value with this probability."""
+MARGIN = 0.03
+"""Differences up to this count as none: no claim is made of them."""
+VERDICTS = ("faster", "slower", "same", "unclear")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median and the interval in which the true one lies."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much faster one implementation is than another: speed-up 2 is half the time.
+
+    `speedup` is the median of the ratios within rounds, `low` and `high` its interval, corrected for all comparisons
+    made together; `pairs` counts the rounds.
+    """
+
+    speedup: float
+    low: float
+    high: float
+    pairs: int
+    verdict: str
+
+
+def interval(samples: Sequence[float], level: float = LEVEL) -> Interval:
+    """The median and its interval between two order statistics, exact for any distribution of independent samples.
+
+    Where the samples are too few for the level the interval is unbounded. Raises ValueError where there is none.
+
+    Source: David and Nagaraja, Order Statistics (2003), section 7.1. Unlike a bootstrap, which it replaces, it draws
+    nothing and does not claim too much with few samples.
+    """
+    if not samples:
+        raise ValueError("no samples, so no median")
+    ordered = sorted(samples)
+    rank = _rank(len(ordered), level)
+    if rank == 0:
+        return Interval(median(ordered), -math.inf, math.inf)
+    return Interval(median(ordered), ordered[rank - 1], ordered[-rank])
+
+
+def compare(
+    baseline: Sequence[float], others: Mapping[str, Sequence[float]], level: float = LEVEL
+) -> dict[str, Comparison]:
+    """Each of the others against the baseline, by samples of the same rounds: sample i of both is of round i.
+
+    `faster` or `slower` where the interval excludes no difference and the median lies beyond ±3 %; `same` where the
+    interval lies inside ±3 %; else `unclear`. Levels are corrected for the number of comparisons after Holm, so that
+    the chance of any false claim among them stays below 1 − level.
+    """
+    logs = {
+        name: [math.log(mine / theirs) for mine, theirs in zip(baseline, samples, strict=False)]
+        for name, samples in others.items()
+        if samples and baseline
+    }
+    found = {}
+    doubt = 1 - level
+    by_surprise = sorted(logs, key=lambda name: _sign_test(logs[name]))
+    for position, name in enumerate(by_surprise):
+        of = interval(logs[name], 1 - doubt / (len(logs) - position))
+        found[name] = _judged(of, len(logs[name]))
+        if found[name].verdict not in ("faster", "slower"):  # Holm: nothing after this is claimed at a milder level
+            rest = by_surprise[position + 1 :]
+            strict = 1 - doubt / (len(logs) - position)
+            return found | {other: _judged(interval(logs[other], strict), len(logs[other])) for other in rest}
+    return found
+
+
+def rounds_needed(comparisons: int, level: float = LEVEL) -> int:
+    """The fewest rounds with which any of so many comparisons can lead to a claim."""
+    doubt = (1 - level) / max(comparisons, 1)
+    return math.ceil(1 - math.log2(doubt))
+
+
+def exponent(sizes: Sequence[float], values: Sequence[float], constant: float = 0.0) -> float | None:
+    """The power of the size by which values grow, by least squares on logarithms, after taking a constant off.
+
+    None where fewer than two sizes have a value above the constant.
+    """
+    points = [
+        (math.log(size), math.log(value - constant))
+        for size, value in zip(sizes, values, strict=True)
+        if value > constant
+    ]
+    if len({x for x, _ in points}) < 2:
+        return None
+    centre_x, centre_y = (sum(axis) / len(points) for axis in zip(*points, strict=True))
+    across = sum((x - centre_x) ** 2 for x, _ in points)
+    return sum((x - centre_x) * (y - centre_y) for x, y in points) / across
+
+
+def _judged(of: Interval, pairs: int) -> Comparison:
+    margin = math.log1p(MARGIN)
+    if of.low > 0 and of.median > margin:
+        verdict = "faster"
+    elif of.high < 0 and of.median < -margin:
+        verdict = "slower"
+    elif of.low > -margin and of.high < margin:
+        verdict = "same"
+    else:
+        verdict = "unclear"
+    return Comparison(math.exp(of.median), _exp(of.low), _exp(of.high), pairs, verdict)
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < math.inf else math.inf
+
+
+def _sign_test(logs: Sequence[float]) -> float:
+    """How surprising so many of one sign would be without a difference: the two-sided probability."""
+    above, below = sum(value > 0 for value in logs), sum(value < 0 for value in logs)
+    fewer, count = min(above, below), above + below
+    return min(1.0, 2 * sum(math.comb(count, k) for k in range(fewer + 1)) / 2**count) if count else 1.0
+
+
+@lru_cache(maxsize=4096)
+def _rank(count: int, level: float) -> int:
+    """The largest rank r so that order statistics r and count + 1 − r enclose the median at this level; 0 for none."""
+    doubt, tail, rank = (1 - level) / 2, 0.0, 0
+    while rank < count // 2:
+        tail += math.comb(count, rank) / 2**count
+        if tail > doubt * (1 + 1e-9):
+            break
+        rank += 1
+    return rank
