@@ -85,7 +85,9 @@ class Measurement:
     warm_up: float | None = None
     """Seconds spent in calls before the first sample, without the first call."""
     memory: Mapping[str, float | None] = field(default_factory=dict)
-    """Bytes by meter: `output`, `resident`, `retained`, `allocator`, `driver`. Peaks are net of inputs, of one call."""
+    """Bytes by meter, all net of inputs: `output`; `resident`, the peak of the process over one settled call; `retained`,
+    what the process had kept since before the first call; `constant`, what the resident meter says of a call that
+    allocates nothing; `allocator`, the peak of PyTorch's CUDA allocator; `driver`, the device's used memory by NVML."""
     work: Mapping[str, float] = field(default_factory=dict)
     """`attended` and `convention`: FLOPs by the pairs attended, and as FlashAttention counts. `bytes`: read and written."""
     ceilings: Mapping[str, float] = field(default_factory=dict)
@@ -104,6 +106,15 @@ class Measurement:
     def key(self) -> tuple[str, ...]:
         """What a resumed run looks up to see whether this was measured already."""
         return (self.implementation, *self.table)
+
+    @property
+    def peak(self) -> float | None:
+        """Peak memory of one call net of inputs, its output included: by the allocator on CUDA, else resident and
+        retained together, because a library that keeps its workspace from call to call takes it all the same."""
+        if self.memory.get("allocator") is not None:
+            return self.memory["allocator"]
+        resident, retained = self.memory.get("resident"), self.memory.get("retained")
+        return None if resident is None else resident + (retained or 0.0)
 
     @property
     def table(self) -> tuple[str, ...]:
