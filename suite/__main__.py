@@ -13,7 +13,7 @@ from suite.records import UsageError
 
 app = typer.Typer(
     name="attnsuite",
-    help="A conformance suite for attention.",
+    help="A conformance and benchmark suite for attention.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -43,6 +43,25 @@ TimeLimit = Annotated[
 ]
 Except = Annotated[
     list[str] | None, typer.Option("--except", metavar="TARGET", help="leave these out; may be repeated")
+]
+WorkloadPatterns = Annotated[
+    list[str] | None,
+    typer.Option("--workload", metavar="PATTERN", help="only workloads of this name or group; may be repeated"),
+]
+Profile = Annotated[
+    str | None, typer.Option("--profile", metavar="P", help="quick (the default), standard, or full (for GPUs)")
+]
+Threads = Annotated[
+    list[int] | None, typer.Option("--threads", metavar="N", help="threads and cores on a CPU; may be repeated")
+]
+Cache = Annotated[
+    str | None, typer.Option("--cache", metavar="C", help="hot (default on CPU) or cold (default on CUDA)")
+]
+Budget = Annotated[
+    float | None, typer.Option("--budget", metavar="SECONDS", help="of timed calls for each in each table")
+]
+BenchJson = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="write a JSON row per measurement; - is standard output")
 ]
 Folder = Annotated[Path, typer.Option("--results", metavar="DIR", help="the folder of results")]
 
@@ -78,6 +97,29 @@ def check(
 
 
 @app.command()
+def bench(
+    targets: Targets = None,
+    contract: ContractName = None,
+    workload: WorkloadPatterns = None,
+    profile: Profile = None,
+    device: Device = "cpu",
+    backward: Annotated[bool, typer.Option("--backward", help="time backward, and both together, too")] = False,
+    threads: Threads = None,
+    cache: Cache = None,
+    budget: Budget = None,
+    json: BenchJson = None,
+    time_limit: TimeLimit = 60.0,
+    except_: Except = None,
+    results: Folder = Path("results"),
+) -> None:
+    """How fast, how frugal? Rounds in random order beside the baseline `matmul`; rows are added to results/."""
+    from suite.commands import benching
+
+    options = benching.Options(workload or (), profile, device, backward, cache, threads or (), time_limit, budget)
+    raise typer.Exit(benching.bench(targets or [], contract, options, json, results, except_ or []))
+
+
+@app.command()
 def audit(
     results: Folder = Path("results"),
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; one per core by default")] = None,
@@ -104,7 +146,7 @@ def run(
     isolate: Isolate = False,
     except_: Except = None,
 ) -> None:
-    """The main job: check everything, write and resume results/, make the tables."""
+    """The main job: check everything, time the quick profile, write and resume results/, make the tables."""
     from suite.commands import running
 
     raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or []))

@@ -18,6 +18,8 @@ BENCHMARK_FAILURES = ("raised", "died", "hung", "refused")
 DIRECTIONS = ("forward", "backward", "forward_backward")
 CACHES = ("hot", "cold")
 PROFILES = ("quick", "standard", "full")
+BASELINE = "matmul"
+"""The implementation that others are compared with."""
 
 
 class UsageError(Exception):
@@ -79,17 +81,23 @@ class Measurement:
     calls: int = 0
     """How many calls each sample is the mean of."""
     stopped: str = ""
-    """Why rounds ended: `narrow` (the intervals were), `budget` (the time was spent), `alone` (others failed)."""
+    """Why rounds ended: `narrow` (the intervals were), `budget` (the time was spent)."""
     first_call: float | None = None
     """Seconds of the very first call: compiling, building a session, loading code."""
     warm_up: float | None = None
     """Seconds spent in calls before the first sample, without the first call."""
     memory: Mapping[str, float | None] = field(default_factory=dict)
-    """Bytes by meter, all net of inputs: `output`; `resident`, the peak of the process over one settled call; `retained`,
-    what the process had kept since before the first call; `constant`, what the resident meter says of a call that
-    allocates nothing; `allocator`, the peak of PyTorch's CUDA allocator; `driver`, the device's used memory by NVML."""
+    """Bytes by meter, all net of inputs.
+
+    - `output`, what the call returns
+    - `resident`, the peak of the process over one settled call
+    - `retained`, what the process has kept since before the first call
+    - `constant` and `calibration`, what the resident meter says of a call that allocates nothing, and of each byte of
+      known allocations
+    - `allocator`, the peak of PyTorch's CUDA allocator; `driver`, what NVML says that the process came to hold
+    """
     work: Mapping[str, float] = field(default_factory=dict)
-    """`attended` and `convention`: FLOPs by the pairs attended, and as FlashAttention counts. `bytes`: read and written."""
+    """`attended` and `convention`: FLOPs by the pairs attended, and as FlashAttention counts; `bytes`, moved once."""
     ceilings: Mapping[str, float] = field(default_factory=dict)
     """What this machine reached in the same run: `flops` per second in a matrix product, `bytes` per second copied."""
     error_ratio: float | None = None
@@ -97,7 +105,7 @@ class Measurement:
     kernel: str = ""
     """The operators or kernels that really ran, the longest first; empty where no profiler sees them."""
     telemetry: Mapping[str, Any] = field(default_factory=dict)
-    """Clocks in MHz, temperature in °C, power in W, energy in J per call, throttle reasons. A value that is null has its
+    """On GPUs: clocks in MHz, temperature in °C, power in W, J per call, throttle reasons. A value that is null has its
     reason in `<name>_absent`."""
     known: str = ""
     """The finding for which it is refused, or empty."""
@@ -109,8 +117,11 @@ class Measurement:
 
     @property
     def peak(self) -> float | None:
-        """Peak memory of one call net of inputs, its output included: by the allocator on CUDA, else resident and
-        retained together, because a library that keeps its workspace from call to call takes it all the same."""
+        """Peak memory of one call net of inputs, its output included.
+
+        By the allocator on CUDA; else resident and retained together, because a library that keeps its workspace from
+        call to call takes it all the same.
+        """
         if self.memory.get("allocator") is not None:
             return self.memory["allocator"]
         resident, retained = self.memory.get("resident"), self.memory.get("retained")
@@ -138,6 +149,11 @@ class Machine:
     memory_bytes: int
     system: str
     accelerators: tuple[str, ...] = ()
+    caches: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of one instance by level: `L1d`, `L1i`, `L2`, `L3`. What the system does not tell is left out."""
+    accelerator_facts: Mapping[str, Any] = field(default_factory=dict)
+    """`driver` and the version of CUDA that it offers (`cuda`), and in the order of `accelerators` `memory_bytes` and
+    the set `power_limit` in W. A value that is null has its reason in `<name>_absent`; empty without accelerators."""
 
 
 @dataclass(frozen=True, slots=True)

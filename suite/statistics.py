@@ -103,7 +103,8 @@ def exponent(sizes: Sequence[float], values: Sequence[float], constant: float = 
         return None
     centre_x, centre_y = (sum(axis) / len(points) for axis in zip(*points, strict=True))
     across = sum((x - centre_x) ** 2 for x, _ in points)
-    return sum((x - centre_x) * (y - centre_y) for x, y in points) / across
+    slope: float = sum((x - centre_x) * (y - centre_y) for x, y in points) / across
+    return slope
 
 
 def _judged(of: Interval, pairs: int) -> Comparison:

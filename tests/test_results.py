@@ -290,11 +290,9 @@ def test_an_implementation_asked_whole_loses_the_cases_that_are_no_more(tmp_path
     assert Results(tmp_path).read(MACHINE.name).outcomes == [outcome("a"), outcome("gone", device="cuda"), other]
 
 
-def test_runs_without_rows_go_and_those_of_measurements_stay(tmp_path):
+def test_runs_without_rows_go(tmp_path):
     for name in ("r1", "r2", "r3"):
-        record(tmp_path, replace(RUN, id=name, suite=name), outcome("a"))
-        if name == "r1":
-            (folder(tmp_path) / "benchmark.jsonl").write_text('{"run": "r1"}\n')
+        record(tmp_path, replace(RUN, id=name, suite=name), outcome("b" if name == "r1" else "a"))
 
     assert list(Results(tmp_path).read(MACHINE.name).runs) == ["r1", "r3"]
 
@@ -459,7 +457,7 @@ def test_a_full_disk_leaves_the_earlier_rows(tmp_path):
     writer = Results(tmp_path).open_run(RUN)
     writer.write(outcome("a"))
     full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, writer._file)
+    os.dup2(full, writer._files["conformance.jsonl"])
     os.close(full)
 
     with pytest.raises(UsageError, match=r"conformance\.jsonl cannot be written: No space left on device"):
@@ -587,5 +585,5 @@ def test_load_of_an_empty_folder_has_the_columns(tmp_path):
 
 
 def test_load_without_a_folder_says_what_writes_it(tmp_path):
-    with pytest.raises(UsageError, match="attnsuite check"):
+    with pytest.raises(UsageError, match="attnsuite run"):
         load(tmp_path / "nowhere")

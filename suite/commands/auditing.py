@@ -17,12 +17,11 @@ def audit(results: Path, jobs: int | None) -> int:
         results.mkdir(parents=True, exist_ok=True)
     single_threaded()
     from suite.audit import audit as run
-    from suite.commands.running import suite_hash
     from suite.report.audit import audit_lines, write_audit
 
     found = run(progress=lambda line: print(line, file=sys.stderr, flush=True), jobs=jobs)
     for line in audit_lines(found):
         print(line)
-    finished = machine.new_run({}, suite_hash(), "audit")
+    finished = machine.new_run({}, machine.suite_hash(), "audit")
     print(write_audit(results, found, replace(finished, finished=finished.started)))
     return 0 if found.passed else 1

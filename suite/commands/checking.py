@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
@@ -50,7 +50,7 @@ def check(
             steps.heading(declaration.full_name)
             found = []
             for outcome in session.run(declaration):
-                rows.write(outcome)
+                rows.write(row(outcome))
                 found.append(outcome)
                 steps.step()
             for line in summary_lines(found, {declaration.full_name: target(declaration)}):
@@ -126,11 +126,11 @@ class JsonRows:
                 raise UsageError(f"{self.target} cannot be written: {error.strerror}") from None
         return self
 
-    def write(self, outcome: Outcome) -> None:
+    def write(self, row: Mapping[str, object]) -> None:
         if self._file is None:
             return
         try:
-            self._file.write(json.dumps(row(outcome), ensure_ascii=False) + "\n")
+            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
             self._file.flush()
         except OSError as error:
             raise UsageError(f"{self.target} cannot be written: {error.strerror}; the rows before stay") from None

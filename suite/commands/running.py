@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -10,8 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import suite
 from suite import machine, registry
+from suite.commands import benching
 from suite.commands.checking import chosen, single_threaded, status
 from suite.commands.progress import Steps
 from suite.commands.reporting import report
@@ -22,39 +21,54 @@ from suite.results import Results, RunWriter
 
 
 def run(targets: Sequence[str], device: str, results: Path, isolate: bool, leave_out: Sequence[str] = ()) -> int:
-    """Check the targets (all by default), resuming an interrupted run, write the tables, return the exit status."""
+    """Check the targets (all by default), time them in the quick profile, write the tables; an interrupted run goes on.
+
+    Returns the exit status of both together.
+    """
     declarations = chosen(targets, leave_out)
     single_threaded()
     from suite.checking import Request
 
     request = Request(device=device, isolate=isolate)
-    sources = {declaration.full_name: registry.source_hash(declaration) for declaration in declarations}
-    new = replace(
-        machine.new_run(sources, suite_hash(), f"run on {device}"), notes={"facts": facts(declarations, device)}
-    )
+    quick = benching.Options(profile="quick", device=device).request()
+    benchmarks = benching.benchmarks_of(benching.with_baseline(declarations, leave_out), quick)
+    sources = {each.full_name: registry.source_hash(each) for each in benching.with_baseline(declarations, leave_out)}
+    told = facts(declarations, device) | benching.facts(benchmarks)
+    new = replace(machine.new_run(sources, machine.suite_hash(), f"run on {device}"), notes={"facts": told})
     with Results(results).open_run(new) as writer:
-        for note in writer.notes:
-            print(note, file=sys.stderr)
-        if writer.resumed:
-            print(f"resuming the run of {writer.run.started}: {len(writer.recorded)} outcomes are there already")
+        benching.say_how_it_starts(writer)
         outcomes = _checked(declarations, request, writer)
-        writer.finish(whole=list(sources))
+        for benchmark in benchmarks:
+            benchmark.earlier = by_implementation(outcomes)
+        measurements = benching.measured(benchmarks, writer, sys.stdout)
+        writer.finish(
+            whole=[declaration.full_name for declaration in declarations],
+            workloads=told["workloads"],
+            notes=benching.spent(benchmarks, quick),
+        )
     report(results)
-    return status(outcomes, alone=bool(targets) and len(declarations) == 1)
+    alone = bool(targets) and len(declarations) == 1
+    return max(status(outcomes, alone), benching.status(measurements))
+
+
+def by_implementation(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """The outcomes of each implementation."""
+    found: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        found[outcome.implementation].append(outcome)
+    return found
 
 
 def _checked(declarations: Sequence[Declaration], request: Any, writer: RunWriter) -> list[Outcome]:
     from suite.checking import Session
 
-    earlier: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in writer.recorded:
-        earlier[outcome.implementation].append(outcome)
+    earlier = by_implementation(writer.recorded)
     session = Session(request, several=len(declarations) > 1)
     outcomes = list(writer.recorded)
     with Steps(sum(map(session.count, declarations)), sys.stdout) as steps:
         for declaration in declarations:
             steps.heading(declaration.full_name)
-            found = list(earlier[declaration.full_name])
+            found = list(earlier.get(declaration.full_name, ()))
             steps.step(len(found))
             for outcome in session.run(declaration, found):
                 if outcome.key not in writer.done:
@@ -65,17 +79,6 @@ def _checked(declarations: Sequence[Declaration], request: Any, writer: RunWrite
             for line in summary_lines(found):
                 steps.line(line)
     return outcomes
-
-
-def suite_hash() -> str:
-    """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data."""
-    folder = Path(suite.__file__).parent
-    hashed = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if file.suffix in (".py", ".json", ".toml"):
-            hashed.update(str(file.relative_to(folder)).encode())
-            hashed.update(file.read_bytes())
-    return hashed.hexdigest()[:12]
 
 
 def facts(declarations: Sequence[Declaration], device: str) -> dict[str, Any]:

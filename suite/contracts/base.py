@@ -115,10 +115,9 @@ class Case(ABC):
 class Workload(ABC):
     """A shape to be timed, as data. The name is `group/what`; a group is a table and a line in charts.
 
-    `length` is the size that charts have on their axis. `profiles` name the profiles that time it, and
-    `backward_profiles` and `all_cores_profiles` those that also time its backward, and on all cores too. Inputs depend on
-    the name alone, so that every process makes the same; from round to round they change, so that no answer can be
-    replayed.
+    `length` is the size that charts have on their axis. `profiles` name the profiles that time it, `backward_profiles`
+    and `all_cores_profiles` those that also time its backward, and on all cores too. Inputs depend on the name alone, so
+    that every process makes the same; from round to round they change, so that no answer can be replayed.
     """
 
     name: str
@@ -141,7 +140,7 @@ class Workload(ABC):
 
     @abstractmethod
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
-        """The call of round 0; on the device `meta` without numbers. With a gradient for every direction but forward."""
+        """The call of round 0, with gradients for every direction but forward; on the device `meta` without numbers."""
 
     @abstractmethod
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from suite.records import STATUSES, Machine, Outcome, Run, UsageError
+from suite.records import (
+    CACHES,
+    DIRECTIONS,
+    EVERY_CASE,
+    MEASURED_STATUSES,
+    STATUSES,
+    Machine,
+    Measurement,
+    Outcome,
+    Run,
+    UsageError,
+)
 from suite.results.files import Row, read_rows
 
 FORMAT = 1
@@ -23,26 +35,33 @@ class UnknownRun(UsageError):
     """A row names a run that runs.jsonl does not hold."""
 
 
-def lean(record: Outcome) -> dict[str, Any]:
-    """The record without what is at its default, floats at four digits."""
+def lean(record: Outcome | Measurement) -> dict[str, Any]:
+    """The record without what is at its default, floats at four digits (of measurements at six), texts cut."""
+    digits = 4 if isinstance(record, Outcome) else 6
     row: dict[str, Any] = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if field.default is MISSING or value != field.default:
-            row[field.name] = _short(value)
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if default is MISSING or value != default:
+            row[field.name] = _short(value, digits)
     return row
 
 
 def outcome(row: Row) -> tuple[str, Outcome]:
     """The run's id and the outcome that a row holds. Raises ValueError for what is no such row."""
-    row = dict(row)
-    run = _text("run", row.pop("run", None))
-    for field in fields(Outcome):
-        if field.name in row:
-            row[field.name] = (_number if field.type == "float | None" else _text)(field.name, row[field.name])
-    found = _made(Outcome, row)
-    if found.status not in STATUSES:
-        raise ValueError(f"status is {found.status!r}, not one of {', '.join(STATUSES)}")
+    run, found = _answer(Outcome, row)
+    _one_of("status", found.status, STATUSES)
+    return run, found
+
+
+def measurement(row: Row) -> tuple[str, Measurement]:
+    """The run's id and the measurement that a row holds. Raises ValueError for what is no such row."""
+    run, found = _answer(Measurement, row)
+    _one_of("status", found.status, MEASURED_STATUSES)
+    _one_of("direction", found.direction, (*DIRECTIONS, EVERY_CASE))
+    _one_of("cache", found.cache, (*CACHES, EVERY_CASE))
+    if found.status == "measured" and not found.seconds:
+        raise ValueError("status is measured, yet there are no seconds")
     return run, found
 
 
@@ -72,18 +91,28 @@ def run(row: Row) -> Run:
     return _made(Run, {**row, "machine": _made(Machine, machine)})
 
 
-def read(folder: Path) -> tuple[dict[str, Run], list[tuple[str, Outcome]]]:
-    """All runs, the one whose row was written last at the end, and all outcomes with their run's id, in file order."""
-    numbered = _parsed(folder / CONFORMANCE, outcome)  # before the runs: a writer writes its run's row first
+def read(folder: Path) -> tuple[dict[str, Run], list[tuple[str, Outcome]], list[tuple[str, Measurement]]]:
+    """All runs, the one whose row was written last at the end, and all records with their run's id, in file order."""
+    outcomes = _parsed(folder / CONFORMANCE, outcome)  # before the runs: a writer writes its run's row first
+    measurements = _parsed(folder / BENCHMARK, measurement)
     runs: dict[str, Run] = {}
     for _, each in _parsed(folder / RUNS, run):
         runs.pop(each.id, None)
         runs[each.id] = each
+    return (
+        runs,
+        _without_numbers(folder / CONFORMANCE, outcomes, runs),
+        _without_numbers(folder / BENCHMARK, measurements, runs),
+    )
+
+
+def _without_numbers(
+    path: Path, numbered: Sequence[tuple[int, tuple[str, Record]]], runs: Collection[str]
+) -> list[tuple[str, Record]]:
     for number, (identity, _) in numbered:
         if identity not in runs:
-            place = f"{folder / CONFORMANCE}, line {number}"
-            raise UnknownRun(f"{place}: {RUNS} has no run {identity!r:.80}; restore both files")
-    return runs, [row for _, row in numbered]
+            raise UnknownRun(f"{path}, line {number}: {RUNS} has no run {identity!r:.80}; restore both files")
+    return [row for _, row in numbered]
 
 
 def _parsed(path: Path, parse: Callable[[Row], Record]) -> list[tuple[int, Record]]:
@@ -103,13 +132,32 @@ def _made(kind: Callable[..., Record], row: Mapping[str, Any]) -> Record:
         raise ValueError(str(error).replace(".__init__()", "")) from None
 
 
-def _short(value: Any) -> Any:
+def _answer(kind: Callable[..., Record], row: Row) -> tuple[str, Record]:
+    """The run's id, and the rest of the row as a record whose fields are of the right types."""
+    row = dict(row)
+    run = _text("run", row.pop("run", None))
+    for field in fields(kind):  # type: ignore[arg-type]  # a dataclass, which no type says
+        if field.name in row:
+            row[field.name] = _OF_TYPE[field.type](field.name, row[field.name])
+    return run, _made(kind, row)
+
+
+def _short(value: Any, digits: int) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.4g}") if math.isfinite(value) else str(value)  # JSON has no inf and no nan
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else str(value)  # JSON has no inf and no nan
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         end = f" … ({len(value)} characters)"
         return value[: LONGEST_TEXT - len(end)] + end
+    if isinstance(value, Mapping):
+        return {name: _short(each, digits) for name, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_short(each, digits) for each in value]
     return value
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} is {value!r:.80}, not one of {', '.join(known)}")
 
 
 def _text(name: str, value: Any) -> str:
@@ -118,12 +166,46 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} should be a whole number, not {value!r:.80}")
+    return value
+
+
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, (int, float)) or value in ("inf", "-inf", "nan"):
-        return float(value)
+    if (isinstance(value, (int, float)) and not isinstance(value, bool)) or value in ("inf", "-inf", "nan"):
+        with suppress(OverflowError):  # JSON has whole numbers without end
+            return float(value)
     raise ValueError(f"{name} should be a number, not {value!r:.80}")
 
 
-def _object(name: str, value: Any) -> None:
+def _samples(name: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} should be a list, not {value!r:.80}")
+    samples = tuple(_number(name, each) for each in value)
+    if not all(0 < each < math.inf for each in samples):
+        raise ValueError(f"{name} should be positive and finite, not {value!r:.80}")
+    return samples
+
+
+def _numbers(name: str, value: Any) -> dict[str, float | None]:
+    items = _object(name, value).items()
+    return {key: None if each is None else _number(f"{name}.{key:.40}", each) for key, each in items}
+
+
+def _object(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{name} should be an object, not {value!r:.80}")
+    return value
+
+
+_OF_TYPE: Mapping[Any, Callable[[str, Any], Any]] = {
+    "str": _text,
+    "int": _whole,
+    "float | None": _number,
+    "tuple[float, ...]": _samples,
+    "Mapping[str, float]": _numbers,
+    "Mapping[str, float | None]": _numbers,
+    "Mapping[str, Any]": _object,
+}
+"""How a field is read, by its annotation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,7 +62,8 @@ class Worker:
 
     `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole question, crossing
     included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
-    could not be started is not tried again. Use it as a context manager, from one thread at a time.
+    could not be started is not tried again. Use it as a context manager, from one thread at a time. The process is
+    bound to these `cores`, where the system allows; `measures` says that time and memory will be asked for.
     """
 
     def __init__(
@@ -73,12 +74,15 @@ class Worker:
         start_limit: float = 60.0,
         *,
         environment: Mapping[str, str] | None = None,
+        cores: Collection[int] = (),
+        measures: bool = False,
     ) -> None:
         self.declaration = _one(target) if isinstance(target, str) else target
         self.device = device
         self.time_limit = time_limit
         self.start_limit = start_limit
         self._environment = dict(environment or {})
+        self._cores, self._measures = frozenset(cores), measures
         self._process: Process | None = None
         self._state: Ready | Failure | None = None
         self._deadline = 0.0
@@ -108,10 +112,11 @@ class Worker:
         if self._state is not None:
             return
         self._deadline = time.monotonic() + self.start_limit
-        self._process = Process(self._environment)
+        self._process = Process(self._environment, self._cores)
         self._questions = 0
         path = [str(Path(entry or ".").resolve()) for entry in sys.path]
-        hello = {"declaration": as_data(self.declaration), "device": self.device, "path": path}
+        hello: dict[str, Any] = {"declaration": as_data(self.declaration), "device": self.device, "path": path}
+        hello["measures"] = self._measures
         with suppress(EOFError, TimeoutError):  # `ready` finds the same and says it
             self._process.send(hello, self._deadline)
 

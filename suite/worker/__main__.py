@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import select
+import signal
 import socket
 import sys
 import threading
@@ -19,7 +21,8 @@ from suite.registry import Declaration, Loaded, Missing, load
 from suite.registry.loading import in_one_line
 from suite.worker.wire import pack, unpack
 
-VERBS = {"ask": "suite.worker.asking:serve"}
+_MEASURING = ("settle", "prepare", "sample", "rows", "release", "memory", "energy", "ceilings")
+VERBS = {"ask": "suite.worker.asking:serve", **{verb: f"suite.measure.serving:{verb}" for verb in _MEASURING}}
 """What can be asked, and the function that answers: (function, device, arguments) → data and tensors."""
 
 
@@ -38,6 +41,9 @@ def main(descriptor: int) -> None:
 def serve(channel: socket.socket) -> None:
     """Import the implementation that the first message names, and answer the others."""
     hello = _receive(channel)
+    if hello["measures"]:  # the stopwatch is bound before a submission can replace the clock
+        import_module("suite.measure.serving")
+        _die_with_the_parent()
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
     declaration = Declaration(**hello["declaration"])
     function, greeting = _imported(declaration)
@@ -89,6 +95,12 @@ def _receive(channel: socket.socket) -> Any:
 def _send(channel: socket.socket, message: Any) -> None:
     for part in pack(message):
         channel.sendall(part)
+
+
+def _die_with_the_parent() -> None:
+    """Be killed when the thread that started us ends: suspended, we could not notice by ourselves (Linux)."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _leave_with_the_parent(descriptor: int) -> None:

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +23,27 @@ PIECE = 1 << 20
 
 
 class Process:
-    """A fresh interpreter that runs `suite.worker`, in a session of its own, so that all it starts dies with it.
+    """A fresh interpreter that runs `suite.worker`, in a session of its own, so that all it starts dies with it,
+    on these `cores` where any are given.
 
     `send` and `receive` raise EOFError where the process is gone and TimeoutError at the deadline, which is a time of
     `time.monotonic`.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], cores: Collection[int] = ()) -> None:
         channel, theirs = socket.socketpair()
         output, their_output = os.pipe()
         try:
-            self._popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", "suite.worker", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=their_output,
-                stderr=their_output,
-                pass_fds=[theirs.fileno()],
-                env=_environment(environment),
-                start_new_session=True,
-            )
+            with _bound(cores):
+                self._popen = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "suite.worker", str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=their_output,
+                    stderr=their_output,
+                    pass_fds=[theirs.fileno()],
+                    env=_environment(environment),
+                    start_new_session=True,
+                )
         except BaseException:
             channel.close()
             os.close(output)
@@ -167,6 +169,20 @@ class Process:
     def _signal(self, number: int) -> None:
         if self._finish.alive:
             _signal_group(self._popen, number)
+
+
+@contextmanager
+def _bound(cores: Collection[int]) -> Iterator[None]:
+    """Bind this thread to the cores meanwhile: what it starts inherits that, before its first library counts cores."""
+    if not cores or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:

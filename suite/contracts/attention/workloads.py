@@ -116,7 +116,9 @@ class Workload(base.Workload):
         ]
         if direction == "forward":
             return {"output": rows}
-        found: dict[str, Sequence[int]] = {"output": rows, "query": rows}
+        found: dict[str, Sequence[int]] = (
+            {"query": rows} if direction == "backward" else {"output": rows, "query": rows}
+        )
         if self.groups * self.queries * self.keys <= VERIFIED_SCORES:
             head = random.randrange(self.batch * self.heads // self.groups)
             keys = [head * self.keys + row for row in random.sample(range(self.keys), min(ROWS, self.keys))]
@@ -126,21 +128,24 @@ class Workload(base.Workload):
     def verdict(
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
     ) -> Verdict:
+        if absent := set(rows) - set(found):
+            return Verdict("wrong", f"no {' and no '.join(sorted(absent))} came back", np.inf)
         call = self.call(dtype, direction)
         call = replace(call, tensors={**call.tensors, **self.turned(call, number)})
         pairs = []
-        for pair in sorted({row // self.queries for row in rows["output"]}):
-            place = [at for at, row in enumerate(rows["output"]) if row // self.queries == pair]
-            inside = [rows["output"][at] % self.queries for at in place]
-            truth = self._truth(call, dtype, pair, inside, ("query",) if direction != "forward" else ())
-            batch, head = divmod(pair, self.heads)
-            where = f"[{batch}, {head}] rows {', '.join(map(str, inside))}"
-            pairs.append((f"output{where}", compare.numbers(found["output"][place]), truth.output, ACCEPT_OUTPUT))
-            if "query" in found:
+        drawn = rows.get("output", rows.get("query", ()))
+        for pair in sorted({row // self.queries for row in drawn}):
+            place = [at for at, row in enumerate(drawn) if row // self.queries == pair]
+            inside = [drawn[at] % self.queries for at in place]
+            truth = self._truth(call, dtype, pair, inside, ("query",) if "query" in rows else ())
+            where = f"[{', '.join(map(str, divmod(pair, self.heads)))}], rows {', '.join(map(str, inside))}"
+            if "output" in rows:
+                pairs.append((f"output{where}", compare.numbers(found["output"][place]), truth.output, ACCEPT_OUTPUT))
+            if "query" in rows:
                 actual = compare.numbers(found["query"][place])
                 pairs.append((f"gradient of query{where}", actual, truth.gradients["query"], ACCEPT_GRADIENT))
         for name in ("key", "value"):
-            if name in found:
+            if name in rows:
                 head = rows[name][0] // self.keys
                 inside = [row % self.keys for row in rows[name]]
                 of = self._group_truth(call, dtype, head).gradients[name]

@@ -1,0 +1,296 @@
+"""Implementations × workloads → measurements."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from suite import registry
+from suite.benchmark import rounds
+from suite.benchmark.gate import Gate
+from suite.benchmark.member import Answer, Member, member
+from suite.benchmark.request import Request, Table, cores, memory_limit
+from suite.benchmark.rounds import Course
+from suite.contracts import contract as contract_named
+from suite.contracts.base import Contract
+from suite.machine import nvidia
+from suite.measure.memory import device_uuid
+from suite.records import BASELINE, EVERY_CASE, Measurement, Outcome, UsageError
+from suite.registry import Declaration, Loaded
+
+__all__ = ["Benchmark", "Request", "Table", "bench"]
+
+Implementation = Declaration | Loaded
+EVERYTHING = EVERY_CASE
+"""The workload of a row that speaks of all of them: a missing library, an import that raised."""
+
+
+@dataclass
+class Benchmark:
+    """The benchmark of several implementations of one contract.
+
+    `earlier` are outcomes that still hold, by implementation; `seconds` says where the time went, by activity.
+    """
+
+    contract: Contract
+    implementations: Sequence[Implementation]
+    request: Request
+    earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    random: Random = field(default_factory=Random)
+    _ceilings: dict[tuple[str, int], Answer] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(len(cores())), repr=False)
+
+    def tables(self) -> list[Table]:
+        """What will be measured, in order. UsageError where that is nothing."""
+        return self.request.tables(self.contract)
+
+    def run(self, done: Collection[tuple[str, ...]] = ()) -> Iterator[tuple[Table | None, list[Measurement]]]:
+        """Yield the rows of each table, and first those about all workloads. Tables that are `done` are left out.
+
+        A table is measured again as a whole when one of its rows is not among the keys that are `done`.
+        """
+        todo = [table for table in self.tables() if not self._is_done(table, done)]
+        gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier)
+        with self._spending("conformance"):
+            uses = {(table.dtype, self._features(table)) for table in todo}
+            gate.ask([each for each in self.implementations if not self._is_absent(each)], uses)
+        about_all: set[str] = set()
+        for threads, tables in groupby(todo, key=lambda table: table.threads):
+            with ExitStack() as stack:
+                members, unready = self._members(threads, stack)
+                news = [row for row in unready if row.implementation not in about_all]
+                about_all |= {row.implementation for row in unready}
+                if news:
+                    yield None, [row for row in news if row.key not in done]
+                for table in tables:
+                    yield table, self._table(table, members, gate)
+
+    def _is_done(self, table: Table, done: Collection[tuple[str, ...]]) -> bool:
+        rows = (self._row(name, table, "measured").key for name in self._names)
+        about_all = {key[0] for key in done if key[1] == EVERYTHING}
+        return all(key in done or key[0] in about_all for key in rows)
+
+    @property
+    def _names(self) -> list[str]:
+        return [_declaration(each).full_name for each in self.implementations]
+
+    def _is_absent(self, implementation: Implementation) -> bool:
+        declaration = _declaration(implementation)
+        return bool(declaration.broken) or registry.absent(declaration) is not None
+
+    def _members(self, threads: int, stack: ExitStack) -> tuple[list[Member], list[Measurement]]:
+        """Everybody who can take part, and rows that say why the others cannot."""
+        ready, unready = [], []
+        with self._spending("starts"):
+            members = [
+                member(each, self.request.device, threads, memory_limit(), self.request.time_limit)
+                for each in self.implementations
+            ]
+            for each in members:
+                stack.callback(each.close)
+                each.start()
+            for each in members:
+                answer = each.ready()
+                if "status" in answer:
+                    unready.append(self._about_all(each.name, **answer))
+                else:
+                    ready.append(each)
+        return ready, unready
+
+    def _table(self, table: Table, members: Sequence[Member], gate: Gate) -> list[Measurement]:
+        found: dict[str, Measurement] = {}
+        courses: list[Course] = []
+        for each in members:
+            answer = self._prepared(each, table, gate)
+            if "status" in answer:
+                found[each.name] = self._row(each.name, table, **answer)
+            else:
+                courses.append(Course(each, answer))
+        if courses:
+            with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
+                self._race(table, courses)
+            weighed = self._weighed(table, courses)
+            for course, memory in zip(courses, weighed, strict=True):
+                found[course.member.name] = self._measured(course, table, memory, meter.telemetry)
+        return [found[each.name] for each in members]
+
+    def _prepared(self, each: Member, table: Table, gate: Gate) -> Answer:
+        """The member's task, warmed up; or a status that says why it takes no part."""
+        if reason := self._declines(each.declaration, table):
+            return {"status": "declined", "detail": reason}
+        refusal, known = gate.refusal(each.name, table.dtype, self._features(table))
+        if refusal:
+            return {"status": "refused", "detail": refusal, "known": known}
+        with self._spending("preparing"):
+            answer = each.request("prepare", self._arguments(table))
+        if "status" in answer:
+            return answer
+        self._move("preparing", "warm_up", answer["first_call"] + answer["warm_up"])
+        if answer["expected"] > self.request.slowest:
+            each.request("release", {})
+            reason = (
+                f"too slow to time here: a call takes {answer['expected']:.3g} s, more than {self.request.slowest:g} s"
+            )
+            return {"status": "declined", "detail": reason}
+        return {**self._arguments(table), **answer}
+
+    def _race(self, table: Table, courses: Sequence[Course]) -> None:
+        rows = table.workload.rows(table.direction, self.random)
+        with self._spending("between rounds"):
+            rounds.run(courses, f"{self.contract.name}/{BASELINE}", rows, self.request.seconds, self.random)
+        for course in courses:
+            self._move("between rounds", "rounds", course.spent)
+            with self._spending("verification"):
+                self._verify(table, course, rows)
+            course.member.request("release", {})
+
+    def _verify(self, table: Table, course: Course, rows: Mapping[str, Sequence[int]]) -> None:
+        """Hold the rows of the round that was kept against the oracle, and the claimed times against our own."""
+        if course.failed:
+            return
+        verdict = table.workload.verdict(table.dtype, table.direction, course.round, rows, course.rows)
+        if verdict.status != "passed":
+            detail = f"while it was timed its answer was wrong, in round {course.round}: {verdict.detail}"
+            course.failed = {"status": "refused", "detail": detail, "error_ratio": verdict.error_ratio}
+        elif disbelief := course.disbelieved():
+            course.failed = {"status": "refused", "detail": disbelief}
+        else:
+            course.prepared = {**course.prepared, "error_ratio": verdict.error_ratio}
+
+    def _weighed(self, table: Table, courses: Sequence[Course]) -> list[Answer]:
+        """What a call of each takes of memory: in processes of their own, which may work side by side."""
+
+        def weigh(course: Course) -> Answer:
+            assert isinstance(course.member, Member)
+            return {} if course.failed else course.member.weigh(self._arguments(table))
+
+        with self._spending("memory"):
+            return list(self._pool.map(weigh, courses))
+
+    def _measured(self, course: Course, table: Table, weighed: Answer, seen: Mapping[str, Any]) -> Measurement:
+        each = course.member
+        assert isinstance(each, Member)
+        if course.failed:
+            return self._row(each.name, table, **course.failed)
+        memory, note = weighed.get("memory", {}), ""
+        if "status" in weighed:
+            note = f"no memory: {weighed['status']}: {weighed['detail']}"
+        elif not memory:
+            note = "timed in this process, for no other can import it; its memory is not told from the suite's"
+        row = self._row(each.name, table, "measured", note)
+        return replace(
+            row,
+            seconds=tuple(course.seconds),
+            calls=int(course.prepared["calls"]),
+            stopped=course.stopped,
+            first_call=course.prepared["first_call"],
+            warm_up=course.prepared["warm_up"],
+            memory=memory,
+            work=dict(table.workload.work(table.dtype, table.direction)),
+            ceilings=self._ceiling(table, each),
+            error_ratio=course.prepared["error_ratio"],
+            kernel=weighed.get("kernel", ""),
+            telemetry=self._telemetry(table, each, seen) if self.request.kind == "cuda" else {},
+        )
+
+    def _telemetry(self, table: Table, each: Member, seen: Mapping[str, Any]) -> Answer:
+        """What the device does during calls in a row, joules of one call included, and what it did in all rounds."""
+        rounds_too = {f"{name}_in_rounds": seen.get(name) for name in ("sm_clock", "throttle")}
+        with self._spending("energy"):
+            prepared = each.request("prepare", self._arguments(table))
+            answer = (
+                prepared if "status" in prepared else each.request("energy", {**self._arguments(table), **prepared})
+            )
+            each.request("release", {})
+        if "status" in answer:
+            return {"joules": None, "joules_absent": f"{answer['status']}: {answer['detail']}", **rounds_too}
+        return {**answer["telemetry"], **rounds_too}
+
+    def _ceiling(self, table: Table, each: Member) -> Mapping[str, float]:
+        """What the machine reaches, measured once for each dtype and number of threads."""
+        key = table.dtype, table.threads
+        if key not in self._ceilings:
+            with self._spending("ceilings"):
+                self._ceilings[key] = each.request("ceilings", {"dtype": table.dtype})
+        found: Mapping[str, float] = self._ceilings[key].get("ceilings", {})
+        return found
+
+    def _declines(self, declaration: Declaration, table: Table) -> str:
+        """Why an implementation is not asked, by its signature or declaration; empty where it is."""
+        call = table.workload.call(table.dtype, table.direction, device="meta")
+        if declaration.parameters is not None:
+            untaken = sorted(call.arguments - frozenset(declaration.parameters))
+            if untaken:
+                return f"takes no {' and no '.join(untaken)}"
+        needs = self._features(table) | {table.dtype, self.request.kind}
+        return next((f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs), "")
+
+    def _features(self, table: Table) -> frozenset[str]:
+        return self.contract.needs((table.workload.call(table.dtype, table.direction, device="meta"),))
+
+    def _arguments(self, table: Table) -> Answer:
+        named = {"contract": self.contract.name, "workload": table.workload.name}
+        return {**named, "dtype": table.dtype, "direction": table.direction, "cache": table.cache}
+
+    def _row(self, name: str, table: Table, status: str, detail: str = "", **more: Any) -> Measurement:
+        return Measurement(
+            name, self.contract.name, table.workload.name, table.dtype, self.request.device, table.threads,
+            table.direction, table.cache, status, detail, **more,
+        )  # fmt: skip
+
+    def _about_all(self, name: str, status: str, detail: str = "") -> Measurement:
+        """A row that speaks of every workload."""
+        every = EVERYTHING
+        return Measurement(name, self.contract.name, every, every, self.request.device, 0, every, every, status, detail)
+
+    @contextmanager
+    def _spending(self, activity: str) -> Iterator[None]:
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[activity] += perf_counter() - started
+
+    def _move(self, activity: str, other: str, seconds: float) -> None:
+        self.seconds[activity] -= seconds
+        self.seconds[other] += seconds
+
+
+def _declaration(implementation: Implementation) -> Declaration:
+    return implementation.declaration if isinstance(implementation, Loaded) else implementation
+
+
+def bench(
+    function: Callable[..., Any] | Iterable[Callable[..., Any]],
+    contract: str = "attention",
+    workloads: str | Iterable[str] | None = None,
+    device: str | torch.device = "cpu",
+    *,
+    profile: str | None = None,
+    backward: bool = False,
+) -> list[Measurement]:
+    """Time a function, or several against each other, on a contract's workloads and return a Measurement for each.
+
+    `workloads` are names, groups or patterns (`"ladder"`), by default those of the profile `quick`. Each function
+    is timed in a process of its own; one that no other process can import (a lambda, a closure) is timed in this one,
+    and its rows say so. A function that fails the contract there is `refused`. Raises UsageError for an unknown
+    contract, workload, profile or device.
+    """
+    functions = [function] if callable(function) else list(function)
+    if not functions or not all(map(callable, functions)):
+        raise UsageError(f"suite.bench takes a function or several, not {type(function).__name__}")
+    patterns = (workloads,) if isinstance(workloads, str) else tuple(workloads or ())
+    request = Request(patterns, profile, str(device), backward)
+    implementations = [registry.from_function(each, contract) for each in functions]
+    benchmark = Benchmark(contract_named(contract), implementations, request)
+    return [row for _, rows in benchmark.run() for row in rows]

@@ -1,0 +1,136 @@
+"""One implementation that takes part: its two processes, one for time and one for memory, idle ones suspended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from suite.benchmark.request import cores
+from suite.measure import serving
+from suite.measure.memory import ENVIRONMENT
+from suite.registry import Broken, Declaration, Loaded, Missing
+from suite.worker import Died, Hung, Ready, Worker
+
+START_LIMIT = 120.0
+"""Seconds for an import: twelve processes may import at once."""
+KEPT = 2**22
+"""A process that keeps more bytes than this is replaced: what it kept would hide what the next call takes."""
+
+Answer = dict[str, Any]
+
+
+@dataclass
+class Member:
+    """An implementation and how to ask it. `request` answers a verb of `suite.measure.serving`, failures included."""
+
+    declaration: Declaration
+    device: str
+    threads: int
+    memory_limit: int
+    time_limit: float
+    function: Callable[..., Any] | None = None
+    """What is timed in this very process, because no other could import it."""
+    _timed: Worker | None = field(default=None, repr=False)
+    _weighed: Worker | None = field(default=None, repr=False)
+    _settled: dict[str, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.declaration.full_name
+
+    def start(self) -> None:
+        """Begin to import, in the background."""
+        if self.function is None:
+            self._timed = self._timed or self._worker({})
+            self._timed.start()
+
+    def ready(self) -> Answer:
+        """Wait until it is imported. The answer has a status where it cannot be."""
+        if self._timed is None:
+            return {}
+        state = self._timed.ready()
+        if not isinstance(state, Ready):
+            return lost(state)
+        self.declaration = state.declaration
+        self._timed.suspend()
+        return {}
+
+    def request(self, verb: str, arguments: Mapping[str, Any], time_limit: float | None = None) -> Answer:
+        """Ask the process that is timed; it is awake meanwhile and no longer."""
+        if self.function is not None:
+            verbs: Mapping[str, Callable[..., Answer]] = vars(serving)
+            return verbs[verb](self.function, self.device, self._with(arguments))
+        assert self._timed is not None
+        return self._asked(self._timed, verb, arguments, time_limit)
+
+    def weigh(self, arguments: Mapping[str, Any]) -> Answer:
+        """Ask a second process for the memory of one call. One that keeps memory afterwards is not asked again."""
+        if self.function is not None:
+            return {"memory": {}, "kernel": ""}
+        self._weighed = self._weighed or self._worker(ENVIRONMENT)
+        answer = self._asked(self._weighed, "memory", arguments, None)
+        if "status" in answer or (answer["memory"].get("retained") or 0) > KEPT:
+            self._weighed.close()
+            self._weighed = None
+        return answer
+
+    def close(self) -> None:
+        for worker in (self._timed, self._weighed):
+            if worker is not None:
+                worker.close()
+        self._timed = self._weighed = None
+
+    def _worker(self, environment: Mapping[str, str]) -> Worker:
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(self.threads))
+        return Worker(
+            self.declaration,
+            self.device,
+            self.time_limit,
+            START_LIMIT,
+            environment={**environment, **(threads if self.threads else {})},
+            cores=cores()[-self.threads :] if self.threads else (),
+            measures=True,
+        )
+
+    def _asked(self, worker: Worker, verb: str, arguments: Mapping[str, Any], time_limit: float | None) -> Answer:
+        worker.resume()
+        try:
+            worker.ready()
+            settled = f"{id(worker)}"
+            if self._settled.get(settled) != worker.pid:  # a fresh process, or one that followed a death
+                self._settled[settled] = worker.pid or 0
+                given = worker.request("settle", self._with({}))
+                if not isinstance(given, dict):
+                    return lost(given)
+            given = worker.request(verb, self._with(arguments), time_limit)
+            return given if isinstance(given, dict) else lost(given)
+        finally:
+            worker.suspend()
+
+    def _with(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {**arguments, "threads": self.threads, "memory_limit": 0 if self.function else self.memory_limit}
+
+
+def member(
+    implementation: Declaration | Loaded, device: str, threads: int, memory_limit: int, time_limit: float
+) -> Member:
+    """The implementation as a member: in processes of its own where they can import it, else in this one."""
+    if isinstance(implementation, Declaration):
+        return Member(implementation, device, threads, memory_limit, time_limit)
+    of = implementation.declaration
+    here = None if of.module or of.file else implementation.function
+    return Member(of, device, threads, memory_limit, time_limit, here)
+
+
+def lost(given: object) -> Answer:
+    """The status of a process that did not answer."""
+    if isinstance(given, Missing | Broken):
+        return {"status": "missing" if isinstance(given, Missing) else "raised", "detail": given.reason}
+    if isinstance(given, Hung):
+        return {"status": "hung", "detail": str(given)}
+    if isinstance(given, Died):
+        short = any(words in given.printed.lower() for words in serving.OUT_OF_MEMORY)
+        killed = "; the system may have been out of memory" if given.how == "SIGKILL" else ""
+        return {"status": "out_of_memory" if short else "died", "detail": f"{given}{killed}"}
+    return {"status": "died", "detail": f"answered garbage: {given!r:.80}"}

@@ -1,0 +1,146 @@
+"""What to time: a request in words, made into the tables that it asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+import torch
+
+from suite.checking import check_device, matches
+from suite.contracts.base import Contract, Workload
+from suite.records import CACHES, DIRECTIONS, PROFILES, UsageError
+
+BUDGETS = {"quick": 0.4, "standard": 2.0, "full": 2.0}
+"""Seconds of timed calls for each implementation in each table, by profile; every table gets the rounds that a verdict
+needs all the same."""
+SLOWEST = {"quick": 1.0, "standard": 20.0, "full": 20.0}
+"""Seconds that a call may take: a slower implementation is not timed on that workload, and its row says so."""
+MEMORY_SHARE = 0.25
+"""The part of the machine's memory that one process may take."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is measured together, round by round: one workload in one dtype and direction, on so many threads."""
+
+    workload: Workload
+    dtype: str
+    direction: str
+    threads: int
+    cache: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to time, on which device. Raises UsageError for what does not exist.
+
+    `workloads` are names, groups or shell patterns; `threads` are thread counts for a CPU, by default one, and all
+    cores where the workload's profile says so. `backward` times backward and both for every workload. `budget` in seconds
+    overrules the profile's.
+    """
+
+    workloads: tuple[str, ...] = ()
+    profile: str | None = None
+    device: str = "cpu"
+    backward: bool = False
+    cache: str | None = None
+    threads: tuple[int, ...] = ()
+    time_limit: float = 60.0
+    budget: float | None = None
+
+    def __post_init__(self) -> None:
+        check_device(self.device)
+        if self.profile not in (None, *PROFILES):
+            raise UsageError(f"unknown profile {self.profile!r}; there are: {', '.join(PROFILES)}")
+        if self.cache not in (None, *CACHES):
+            raise UsageError(f"the cache is {' or '.join(CACHES)}, not {self.cache!r}")
+        for what, number in (("time limit", self.time_limit), ("budget", 1.0 if self.budget is None else self.budget)):
+            if not 0 < number < float("inf"):
+                raise UsageError(f"the {what} is a number of seconds above 0, not {number:g}")
+        for threads in self.threads:
+            if not 1 <= threads <= len(cores()):
+                raise UsageError(
+                    f"{threads} threads were asked for; this machine has 1 to {len(cores())} cores to give"
+                )
+
+    @property
+    def kind(self) -> str:
+        """The device's kind: cpu or cuda."""
+        return torch.device(self.device).type
+
+    @property
+    def seconds(self) -> float:
+        """The budget of an implementation in a table."""
+        return BUDGETS[self.profile or "standard"] if self.budget is None else self.budget
+
+    @property
+    def slowest(self) -> float:
+        return SLOWEST[self.profile or "standard"]
+
+    @property
+    def words(self) -> str:
+        """The request as text: a run is resumed only by the same."""
+        said = [f"bench on {self.device}", f"profile {self.profile}", *self.workloads]
+        said += [f"threads {' '.join(map(str, self.threads))}"] if self.threads else []
+        said += [f"budget {self.budget:g} s"] if self.budget is not None else []
+        said += [self.cache] if self.cache else []
+        return ", ".join([*said, *(["backward"] if self.backward else [])])
+
+    def tables(self, contract: Contract) -> list[Table]:
+        """The tables asked for, in the order of measuring: those of one thread count together. UsageError for none."""
+        chosen = self._chosen(contract)
+        found = [
+            Table(workload, dtype, direction, threads, self.cache or ("cold" if self.kind == "cuda" else "hot"))
+            for workload in chosen
+            for dtype in workload.dtypes.get(self.kind, ())
+            for threads in self._threads(workload)
+            for direction in self._directions(workload)
+        ]
+        if not found:
+            names = ", ".join(workload.name for workload in chosen)
+            raise UsageError(f"{names}: not timed on {self.device}")
+        return sorted(found, key=lambda table: table.threads)
+
+    def _chosen(self, contract: Contract) -> list[Workload]:
+        everything = list(contract.workloads())
+        for pattern in self.workloads:
+            if not any(matches(workload.name, pattern) for workload in everything):
+                groups = list(dict.fromkeys(workload.group for workload in everything))
+                close = get_close_matches(pattern, [*groups, *(workload.name for workload in everything)], n=1)
+                hint = f"did you mean {close[0]}? " if close else ""
+                raise UsageError(
+                    f"no workload of {contract.name} matches {pattern!r}; {hint}groups are: {', '.join(groups)}"
+                )
+        named = [w for w in everything if not self.workloads or any(matches(w.name, p) for p in self.workloads)]
+        profile = self.profile or (None if self.workloads else "quick")
+        chosen = [workload for workload in named if profile is None or profile in workload.profiles]
+        if not chosen:
+            where = sorted({each for workload in named for each in workload.profiles}, key=PROFILES.index)
+            raise UsageError(f"{', '.join(self.workloads)}: not in the profile {profile}, but in {', '.join(where)}")
+        return chosen
+
+    def _threads(self, workload: Workload) -> Sequence[int]:
+        if self.kind != "cpu":
+            return (0,)
+        every = len(cores())
+        return self.threads or ((1, every) if self.profile in workload.all_cores_profiles and every > 1 else (1,))
+
+    def _directions(self, workload: Workload) -> Sequence[str]:
+        return DIRECTIONS if self.backward or self.profile in workload.backward_profiles else DIRECTIONS[:1]
+
+
+def cores() -> list[int]:
+    """The cores that this process may use, one of each physical core's threads, as the system numbers them."""
+    if not hasattr(os, "sched_getaffinity"):
+        return list(range(psutil.cpu_count(logical=False) or psutil.cpu_count() or 1))
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[: psutil.cpu_count(logical=False) or len(allowed)]
+
+
+def memory_limit() -> int:
+    """Bytes that one process may take."""
+    return int(psutil.virtual_memory().total * MEMORY_SHARE)

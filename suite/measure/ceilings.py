@@ -1,0 +1,33 @@
+"""What this machine can reach: the rate of a matrix product in a dtype, and of a copy through memory."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from suite.measure import measure
+
+SIDES = {"cpu": 1536, "cuda": 8192}
+"""Rows and columns of the matrices that are multiplied."""
+COPIED = {"cpu": 2**29, "cuda": 2**30}
+"""Bytes that are copied: more than caches hold that one program has to itself."""
+BUDGET = 0.5
+"""Seconds for each."""
+
+
+def ceilings(dtype: str, device: str) -> dict[str, float]:
+    """FLOPs per second of a matrix product, and bytes per second read and written by a copy: the best of all samples.
+
+    The best, because a ceiling is what could be reached. It holds for the threads that PyTorch has now.
+    """
+    kind = torch.device(device).type
+    side, size = SIDES[kind], COPIED[kind]
+    random = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(side, side, generator=random).to(device, getattr(torch, dtype)) for _ in range(2))
+    product = torch.empty_like(left)
+    source = torch.zeros(size // 4, device=device)
+    target = torch.empty_like(source)
+    multiplied = measure(partial(torch.mm, left, right, out=product), device=device, budget=BUDGET, fewest=4)
+    copied = measure(partial(target.copy_, source), device=device, budget=BUDGET, fewest=4)
+    return {"flops": 2.0 * side**3 / min(multiplied.seconds), "bytes": 2.0 * size / min(copied.seconds)}

@@ -1,0 +1,118 @@
+"""How long calls take: perf_counter on a CPU, events on a CUDA device."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter  # bound before any submission is imported, which may replace what it finds
+from typing import Any, Protocol
+
+import torch
+
+LARGEST_FLUSH = 2**27
+"""Bytes written at most to flush a CPU's cache: a server's last level may be larger, but it is not one core's alone."""
+LATE = 1e-4
+"""Seconds that a device may still be busy after the end of a call was reached: what it takes to ask."""
+
+Before = Callable[[], Any]
+Call = Callable[[Any], Any]
+
+
+class Escaped(Exception):
+    """Work went on after the call's end, on a stream that its events do not see. The message says how long."""
+
+
+class Clock(Protocol):
+    """Times calls. `before` makes what a call needs and is not timed; `call` takes what it made."""
+
+    def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        """Seconds per call, and what the last call returned."""
+
+
+class CpuClock:
+    """Wall time on this thread. A cold call begins with the last-level cache full of other numbers."""
+
+    def __init__(self, cache: str) -> None:
+        self._other = torch.zeros(flush_bytes() // 8, dtype=torch.int64) if cache == "cold" else None
+
+    def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        with _no_collection():
+            if before is None and self._other is None:
+                started = perf_counter()
+                for _ in range(calls - 1):
+                    call(None)
+                result = call(None)
+                return (perf_counter() - started) / calls, result
+            total, result = 0.0, None
+            for _ in range(calls):
+                made = before() if before else None
+                if self._other is not None:
+                    self._other.add_(1)
+                started = perf_counter()
+                result = call(made)
+                total += perf_counter() - started
+            return total / calls, result
+
+
+class CudaClock:
+    """Time between events on the current stream. A cold call begins with the L2 cache full of zeros.
+
+    Raises `Escaped` where the device is still busy after the last event: work on another stream.
+    """
+
+    def __init__(self, device: str, cache: str) -> None:
+        self._device = torch.device(device)
+        size = torch.cuda.get_device_properties(self._device).L2_cache_size
+        self._other = torch.empty(2 * size, dtype=torch.int8, device=device) if cache == "cold" else None
+
+    def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        together = before is None and self._other is None
+        events, result = [], None
+        with torch.cuda.device(self._device), _no_collection():
+            torch.cuda.synchronize()
+            for _ in range(1 if together else calls):
+                made = before() if before else None
+                if self._other is not None:
+                    self._other.zero_()
+                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                start.record()
+                for _ in range(calls if together else 1):
+                    result = call(made)
+                end.record()
+                events.append((start, end))
+            events[-1][1].synchronize()
+            reached = perf_counter()
+            torch.cuda.synchronize()
+            late = perf_counter() - reached
+        total = sum(start.elapsed_time(end) for start, end in events) / 1000
+        if late > max(LATE, 0.05 * total):
+            raise Escaped(f"the device worked for {late * 1e6:.0f} µs after the call's end, on another stream")
+        return total / calls, result
+
+
+def clock(device: str, cache: str) -> Clock:
+    """The clock of a device. `cache` is `hot` or `cold`."""
+    return CudaClock(device, cache) if torch.device(device).type == "cuda" else CpuClock(cache)
+
+
+def flush_bytes() -> int:
+    """What has to be written so that nothing of before is left in a core's caches: twice the largest of them."""
+    sizes = []
+    for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = file.read_text().strip()
+        sizes.append(int(text.rstrip("KMG")) * {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1], 1))
+    return min(LARGEST_FLUSH, 2 * max(sizes, default=2**25))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Garbage is collected between samples and not in one of them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,42 @@
+"""Which operators or kernels a call really runs, as PyTorch's profiler sees them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+LONGEST = 3
+"""So many are named."""
+LEAST = 0.05
+"""Those that take less than this share of the whole are left out."""
+SEEN = 0.3
+"""Where a CPU's operators make up less than this share of the call, another library did the work, unseen."""
+
+
+def kernels(call: Callable[[], Any], device: str) -> str:
+    """The longest by their own time, the longest first, with their shares; empty where the profiler sees nothing."""
+    on_cuda = torch.device(device).type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_cuda else [])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with profile(activities=activities, acc_events=True) as seen:
+            started = perf_counter()
+            call()
+            if on_cuda:
+                torch.cuda.synchronize(device)
+            wall = perf_counter() - started
+    times: dict[str, float] = {}
+    for event in seen.key_averages():
+        own = event.self_device_time_total if on_cuda else event.self_cpu_time_total
+        if own > 0:
+            times[event.key] = times.get(event.key, 0.0) + own
+    total = sum(times.values())
+    if not on_cuda and total < SEEN * wall * 1e6:
+        return ""
+    longest = sorted(times, key=lambda name: -times[name])[:LONGEST]
+    return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= LEAST * total)

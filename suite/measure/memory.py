@@ -1,0 +1,108 @@
+"""What one call takes of memory, by each meter that the machine has."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from suite.machine import nvidia
+
+ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+"""A process whose memory is measured runs with these: glibc then gives back what is freed, and takes it anew."""
+CALIBRATION = (2**20, 2**22, 2**24, 2**26)
+"""Bytes of the known allocations that check the resident meter."""
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+
+
+def resident_peak(call: Callable[[], Any]) -> int:
+    """By how many bytes the process's resident memory rose at most during a call (Linux).
+
+    Raises OSError where the system does not tell.
+    """
+    gc.collect()
+    _CLEAR.write_text("5")  # resets the high-water mark to what is resident now
+    before = _resident("VmRSS")
+    call()
+    return max(0, _resident("VmHWM") - before)
+
+
+def resident() -> int:
+    """Bytes of the process that are resident now (Linux). Raises OSError where the system does not tell."""
+    gc.collect()
+    return _resident("VmRSS")
+
+
+@cache
+def calibrated() -> tuple[float, float]:
+    """What the resident meter says of a call that allocates nothing, and of each byte that is allocated and written.
+
+    Asked once in a process.
+    """
+    constant = median(resident_peak(lambda: None) for _ in range(5))
+    return constant, median((resident_peak(_allocates(size)) - constant) / size for size in CALIBRATION)
+
+
+def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> dict[str, float | None]:
+    """Bytes of one call by each meter, as in `Measurement.memory`, without the output. Inputs exist already.
+
+    `warm` is a small call of the same kind, which loads what every call needs; it is made first. Then the call is made
+    twice: what stays after the first is `retained`, what the second takes is its peak.
+    """
+    warm()
+    on_cuda = torch.device(device).type == "cuda"
+    found: dict[str, float | None] = dict.fromkeys(
+        ("resident", "retained", "constant", "calibration", "allocator", "driver")
+    )
+    if on_cuda:
+        return found | _of_cuda(call, device)
+    try:
+        constant, of_each = calibrated()
+        before = resident()
+        call()
+        settled = resident()
+        found |= {"retained": float(max(0, settled - before)), "constant": constant, "calibration": of_each}
+        found["resident"] = float(resident_peak(call))
+    except OSError:  # no /proc: not Linux
+        call()
+    return found
+
+
+def _of_cuda(call: Callable[[], Any], device: str) -> dict[str, float | None]:
+    torch.cuda.empty_cache()
+    used = nvidia.used_memory(device_uuid(device))
+    call()
+    torch.cuda.synchronize(device)
+    used_after = nvidia.used_memory(device_uuid(device))
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    call()
+    torch.cuda.synchronize(device)
+    taken = None if used is None or used_after is None else float(max(0, used_after - used))
+    return {"allocator": float(torch.cuda.max_memory_allocated(device) - before), "driver": taken}
+
+
+def device_uuid(device: str) -> str:
+    """The name by which NVML knows a CUDA device; empty for others."""
+    if torch.device(device).type != "cuda":
+        return ""
+    return str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
+
+
+def _allocates(size: int) -> Callable[[], Any]:
+    return lambda: torch.empty(size, dtype=torch.uint8).fill_(1)
+
+
+def _resident(field: str) -> int:
+    found = re.search(rf"^{field}:\s*(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+    if found is None:
+        raise OSError(f"{_STATUS} has no {field}")
+    return int(found[1]) * 1024

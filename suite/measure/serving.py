@@ -1,0 +1,172 @@
+"""What a worker answers about time and memory: each verb takes (function, device, arguments) and returns plain data.
+
+One task is prepared at a time. What the function does to itself (an exception, a memory error, NotImplementedError) is
+an answer `{"status": …, "detail": …}`; where nothing went wrong there is no status in it.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from suite.contracts import contract
+from suite.contracts.base import Workload
+from suite.machine import nvidia
+from suite.measure import WARM, Escaped, calls_per_sample
+from suite.measure import ceilings as ceilings_of
+from suite.measure import kernels as kernels_of
+from suite.measure import memory as memory_of
+from suite.measure.task import Task
+from suite.registry.loading import in_one_line
+
+SOAK = 1.0
+"""Seconds of calls over which energy is measured."""
+
+Function = Callable[..., Any]
+Arguments = Mapping[str, Any]
+
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation",
+                 "resource_exhausted", "unable to allocate")  # fmt: skip
+"""How libraries say it."""
+
+
+class _State:
+    task: Task | None = None
+
+
+def settle(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Give this process its thread count and its share of memory, and let the system take it first if memory ends."""
+    _set_threads(arguments["threads"])
+    limit = arguments["memory_limit"]
+    if limit:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        held = Path("/proc/self/oom_score_adj")
+        if held.exists():
+            held.write_text("1000")
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    return {}
+
+
+def prepare(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Make a task, time its first call and warm it up."""
+    _State.task = None
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        task = Task(function, *_asked(arguments), device, arguments["cache"])
+        answer["first_call"] = task.stopwatch.first_call()
+        answer["warm_up"], answer["expected"] = task.stopwatch.warm_up()
+        answer["calls"] = calls_per_sample(answer["expected"])
+        _State.task = task
+    return answer
+
+
+def sample(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """One sample, on the inputs of that round."""
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        assert _State.task is not None, "prepare comes first"
+        _State.task.turn(arguments["number"])
+        answer["seconds"] = _State.task.stopwatch.sample(arguments["calls"], arguments["expected"])
+    return answer
+
+
+def rows(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Rows of what the last timed call returned."""
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        assert _State.task is not None, "prepare comes first"
+        answer["rows"] = _State.task.found(arguments["rows"])
+    return answer
+
+
+def release(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Let go of the task and its tensors."""
+    _State.task = None
+    if torch.device(device).type == "cuda":
+        torch.cuda.empty_cache()
+    return {}
+
+
+def memory(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Bytes by meter of one call, and the kernels that it ran."""
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        workload, dtype, direction = _asked(arguments)
+        small = contract(arguments["contract"]).workloads()[0]
+        warm = Task(function, small, dtype, direction, device, "hot")
+        task = Task(function, workload, dtype, direction, device, "hot")
+        found = memory_of.of_call(task.once, device, warm.once)
+        answer["memory"] = found | {"output": float(task.output_bytes)}
+        answer["kernel"] = kernels_of.kernels(task.once, device)
+    return answer
+
+
+def energy(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """What the device does during calls in a row, for long enough that its energy counter tells; joules of one call."""
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        assert _State.task is not None, "prepare comes first"
+        calls, watch = 0, _State.task.stopwatch
+        with nvidia.meter(memory_of.device_uuid(device) or device) as meter:
+            until = perf_counter() + SOAK
+            while perf_counter() < until:
+                watch.sample(arguments["calls"], WARM)
+                calls += arguments["calls"]
+        joules = meter.telemetry.get("joules")
+        answer["telemetry"] = {**meter.telemetry, "joules": None if joules is None else joules / calls}
+    return answer
+
+
+def ceilings(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """What the machine reaches in a dtype with the threads that this process has; the function is not called."""
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        answer["ceilings"] = ceilings_of.ceilings(arguments["dtype"], device)
+    return answer
+
+
+def failure(error: BaseException) -> dict[str, str]:
+    """What became of a call that raised."""
+    said = in_one_line(error)
+    if isinstance(error, NotImplementedError):
+        return {"status": "declined", "detail": said.partition(": ")[2] or "NotImplementedError without a reason"}
+    if isinstance(error, Escaped):
+        return {"status": "refused", "detail": str(error)}
+    short = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    if short or any(words in said.lower() for words in OUT_OF_MEMORY):
+        return {"status": "out_of_memory", "detail": said}
+    return {"status": "raised", "detail": said}
+
+
+def _asked(arguments: Arguments) -> tuple[Workload, str, str]:
+    named = {workload.name: workload for workload in contract(arguments["contract"]).workloads()}
+    return named[arguments["workload"]], arguments["dtype"], arguments["direction"]
+
+
+@contextmanager
+def _answered(answer: dict[str, Any], threads: int) -> Iterator[None]:
+    """Turn what the function raises, or does to the process, into the answer."""
+    default = torch.get_default_dtype()
+    try:
+        yield
+    except BaseException as error:  # whatever a submission raises is its answer
+        answer.clear()
+        answer.update(failure(error))
+    if threads and torch.get_num_threads() != threads:
+        answer["status"] = "refused"
+        answer["detail"] = f"it changed the number of threads from {threads} to {torch.get_num_threads()}"
+        _set_threads(threads)
+    if torch.get_default_dtype() != default:
+        answer["status"], answer["detail"] = "refused", f"it changed the default dtype to {torch.get_default_dtype()}"
+        torch.set_default_dtype(default)
+
+
+def _set_threads(threads: int) -> None:
+    if threads:
+        torch.set_num_threads(threads)

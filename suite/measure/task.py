@@ -1,0 +1,92 @@
+"""A workload and a function, made into something to time: inputs on the device, and a call in one direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.contracts.base import Workload
+from suite.measure import Stopwatch
+
+
+class Task:
+    """One function on one workload, dtype and direction.
+
+    Inputs keep their place in memory, and some of their numbers change from round to round (`turn`), so that an answer
+    remembered by pointer is a wrong one.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], workload: Workload, dtype: str, direction: str, device: str, cache: str
+    ) -> None:
+        call = workload.call(dtype, direction)
+        turned = frozenset(workload.turned(call, 0))
+        self._workload, self._direction = workload, direction
+        base = {name: tensor.to(device) for name, tensor in call.tensors.items()}
+        self._base = call.__class__(base, call.options)
+        self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
+        self._wanted = [self.inputs[name] for name in call.gradient_of]
+        self._names = call.gradient_of
+        for tensor in self._wanted:
+            tensor.requires_grad_(True)
+        self._upstream = None if call.output_gradient is None else call.output_gradient.to(device)
+        positional = [self.inputs[name] for name in call.positional]
+        by_name = {name: tensor for name, tensor in self.inputs.items() if name not in call.positional}
+        self.forward = partial(function, *positional, **by_name, **call.options)
+        self.stopwatch = Stopwatch(
+            {"forward": self._forward, "backward": self._backward, "forward_backward": self._both}[direction],
+            before=self.forward if direction == "backward" else None,
+            device=device,
+            cache=cache,
+        )
+        self._function, self._device = function, device
+
+    def turn(self, number: int) -> None:
+        """Give the inputs the numbers of that round."""
+        with torch.no_grad():
+            for name, tensor in self._workload.turned(self._base, number).items():
+                self.inputs[name].copy_(tensor)
+
+    def once(self) -> Any:
+        """One whole call, untimed parts included."""
+        return self._forward(None) if self._direction == "forward" else self._both(None)
+
+    def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+        """Rows of what the last timed call returned, flattened to two axes. Raises TypeError for what is no tensor."""
+        result = self.stopwatch.result
+        tensors = {"output": result} if self._direction == "forward" else self._of_gradients(result)
+        return {name: _rows(name, tensor, rows[name]) for name, tensor in tensors.items() if name in rows}
+
+    @property
+    def output_bytes(self) -> int:
+        """What a call returns takes so many bytes: its output, and gradients where they are asked for."""
+        result = self.once()
+        tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors if isinstance(tensor, Tensor))
+
+    def _of_gradients(self, result: Any) -> dict[str, Any]:
+        output, gradients = result
+        named = dict(zip(self._names, gradients, strict=True))
+        return {**named} if output is None else {"output": output.detach(), **named}
+
+    def _forward(self, _: Any) -> Any:
+        with torch.no_grad():
+            return self.forward()
+
+    def _backward(self, output: Any) -> tuple[None, Any]:
+        return None, torch.autograd.grad(output, self._wanted, self._upstream)
+
+    def _both(self, _: Any) -> tuple[Any, Any]:
+        output = self.forward()
+        return output, torch.autograd.grad(output, self._wanted, self._upstream)
+
+
+def _rows(name: str, tensor: Any, rows: Sequence[int]) -> Tensor:
+    if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
+        raise TypeError(f"{name} is a {type(tensor).__name__}, should be a Tensor")
+    found: Tensor = tensor.detach().flatten(0, -2)[list(rows)].cpu()
+    return found

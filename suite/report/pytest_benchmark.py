@@ -1,0 +1,145 @@
+"""Measurements → benchmark.json, in the format that pytest-benchmark compares and draws."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+from suite.records import Measurement, Run
+from suite.report.text import plain
+from suite.results import Recorded, replace_file
+from suite.results.files import one_line
+from suite.results.rows import lean
+
+FORMAT_OF = "5.3.1"
+"""The version of pytest-benchmark that reads what is written here, and in whose name it is written."""
+
+AXES = ("workload", "dtype", "device", "threads", "direction", "cache")
+"""What the rows of one group have in common, beside their run."""
+
+
+def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
+    """Write benchmark.json into `folder`, or remove it where nothing was measured; its path, if there is one.
+
+    One benchmark is one measured row: its group is what was asked, its name the implementation. Rows without times are
+    left out, because one row without statistics makes pytest-benchmark drop the whole file.
+
+    Raises UsageError when the folder cannot be written.
+    """
+    path = Path(folder) / "benchmark.json"
+    timed = [row for row in recorded.measured if row[1].status == "measured" and row[1].seconds]
+    if not timed or recorded.measured_run is None:
+        with one_line(path, "removed"):
+            path.unlink(missing_ok=True)
+        return None
+    newest = _newest_of_tables(recorded.runs, timed)
+    content = {
+        "machine_info": _machine_info(recorded.measured_run),
+        "commit_info": _commit_info(recorded.measured_run.commit),
+        "benchmarks": [_benchmark(recorded.runs[run], of, run != newest[of.table]) for run, of in timed],
+        "datetime": recorded.measured_run.finished or recorded.measured_run.started,
+        "version": FORMAT_OF,
+    }
+    replace_file(path, json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+    return path
+
+
+def statistics(seconds: Sequence[float]) -> dict[str, Any]:
+    """The samples as pytest-benchmark sums them up. At least one sample."""
+    ordered, mean = sorted(seconds), fmean(seconds)
+    spread = stdev(seconds) if len(seconds) > 1 else 0.0
+    first, third = _quartiles(ordered)
+    low, high = first - 1.5 * (third - first), third + 1.5 * (third - first)
+    beyond, far_beyond = _outside(mean - spread, mean + spread, ordered), _outside(low, high, ordered)
+    return {
+        "min": ordered[0],
+        "max": ordered[-1],
+        "mean": mean,
+        "stddev": spread,
+        "rounds": len(ordered),
+        "median": median(ordered),
+        "iqr": third - first,
+        "q1": first,
+        "q3": third,
+        "iqr_outliers": far_beyond,
+        "stddev_outliers": beyond,
+        "outliers": f"{beyond};{far_beyond}",
+        "ld15iqr": ordered[bisect_left(ordered, low)],
+        "hd15iqr": ordered[bisect_right(ordered, high) - 1],
+        "ops": len(ordered) / sum(ordered),
+        "total": sum(ordered),
+        "data": list(seconds),
+    }
+
+
+def _quartiles(ordered: Sequence[float]) -> tuple[float, float]:
+    """Between the medians of each half with and without the middle sample, as pytest-benchmark has them."""
+    sizes = (len(ordered) // 2 or 1, (len(ordered) + 1) // 2)
+    return fmean(median(ordered[:size]) for size in sizes), fmean(median(ordered[-size:]) for size in sizes)
+
+
+def _outside(low: float, high: float, samples: Iterable[float]) -> int:
+    return sum(not low <= sample <= high for sample in samples)
+
+
+def _newest_of_tables(runs: Mapping[str, Run], timed: Sequence[tuple[str, Measurement]]) -> dict[tuple[str, ...], str]:
+    """The newest run of each table: rows of another one were not measured beside these."""
+    order = list(runs)
+    return {of.table: run for run, of in sorted(timed, key=lambda row: order.index(row[0]))}
+
+
+def _benchmark(run: Run, of: Measurement, earlier: bool) -> dict[str, Any]:
+    values = {name: plain(getattr(of, name)) for name in AXES}
+    threads = {0: "", 1: "1 thread"}.get(of.threads, f"{of.threads} threads")
+    group = " ".join(filter(None, (values | {"threads": threads}).values()))
+    parameters, name = "-".join(values.values()), plain(of.implementation)
+    return {
+        "group": f"{group} run {plain(run.id)}" if earlier else group,
+        "name": name,
+        "fullname": f"{name}[{parameters}]",
+        "params": values,
+        "param": parameters,
+        "extra_info": _more(run, of),
+        "options": {"warmup": bool(of.warm_up)},
+        "stats": {**statistics(of.seconds), "iterations": max(of.calls, 1)},
+    }
+
+
+def _more(run: Run, of: Measurement) -> dict[str, Any]:
+    """What is known beside the samples."""
+    said = {*AXES, "implementation", "status", "seconds", "calls"}
+    row = {name: value for name, value in lean(of).items() if name not in said}
+    origin = {"run": run.id, "started": run.started, "commit": run.commit, "torch": run.versions.get("torch", "")}
+    peak = of.peak if of.peak is not None and isfinite(of.peak) else None  # JSON has no inf and no nan
+    return {**row, "peak": peak, **origin}
+
+
+def _machine_info(run: Run) -> dict[str, Any]:
+    """The machine by its name in results/: no host stands there."""
+    machine = run.machine
+    return {
+        "node": machine.name,
+        "processor": machine.processor,
+        "system": machine.system,
+        "python_version": run.versions.get("python", ""),
+        "cpu": {"brand_raw": machine.processor, "count": machine.threads, "cores": machine.cores},
+        "memory_bytes": machine.memory_bytes,
+        "accelerators": list(machine.accelerators),
+        "versions": dict(run.versions),
+    }
+
+
+def _commit_info(commit: str) -> dict[str, Any]:
+    return {
+        "id": commit.removesuffix("-dirty") or "unversioned",
+        "time": None,
+        "author_time": None,
+        "dirty": commit.endswith("-dirty"),
+        "project": "attnsuite",
+        "branch": "(unknown)",
+    }
