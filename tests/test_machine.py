@@ -1,36 +1,19 @@
 """What a machine is called, and what is said of it where things are absent."""
 
 import getpass
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from suite import machine
-
-
-class NVMLError(Exception):
-    pass
-
-
-def nvml(*names, starts=True):
-    def start():
-        if not starts:
-            raise NVMLError
-
-    return SimpleNamespace(
-        NVMLError=NVMLError,
-        nvmlInit=start,
-        nvmlShutdown=lambda: None,
-        nvmlDeviceGetCount=lambda: len(names),
-        nvmlDeviceGetHandleByIndex=lambda index: index,
-        nvmlDeviceGetName=lambda index: names[index],
-    )
+from suite.records import Machine
+from suite.results import rows
 
 
 def test_here_describes_this_machine():
@@ -41,10 +24,11 @@ def test_here_describes_this_machine():
     assert found.memory_bytes > 2**28
     assert found.processor
     assert found.system
+    assert machine.here() == found  # or no run would ever be resumed
 
 
 def test_name_holds_no_host_and_no_user(monkeypatch):
-    monkeypatch.setattr(machine, "_processor", lambda: "AMD EPYC")
+    monkeypatch.setattr(machine.system, "processor", lambda: "AMD EPYC")
 
     name = machine.here().name
 
@@ -68,22 +52,53 @@ def test_name_is_a_readable_folder(processor, cores, accelerators, name):
     assert machine._name(processor, cores, accelerators) == name
 
 
-def test_without_nvml_there_is_no_accelerator(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-
-    assert machine.here().accelerators == ()
-
-
-def test_without_a_driver_there_is_no_accelerator(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", nvml("NVIDIA H200", starts=False))
-
-    assert machine.here().accelerators == ()
+def cache(folder, index, **says):
+    (folder / index).mkdir()
+    for name, text in says.items():
+        (folder / index / name).write_text(f"{text}\n")
 
 
-def test_nvml_names_the_accelerators_whether_bytes_or_text(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", nvml("NVIDIA H200", b"NVIDIA L4"))
+def test_caches_are_in_bytes_by_level_and_kind(tmp_path):
+    cache(tmp_path, "index0", level=1, type="Data", size="48K")
+    cache(tmp_path, "index1", level=1, type="Instruction", size="64K")
+    cache(tmp_path, "index2", level=2, type="Unified", size="2048K")
+    cache(tmp_path, "index3", level=3, type="Unified", size="36M")
 
-    assert machine.here().accelerators == ("NVIDIA H200", "NVIDIA L4")
+    found = machine.system.caches(tmp_path)
+
+    assert found == {"L1d": 48 * 2**10, "L1i": 2**16, "L2": 2**21, "L3": 36 * 2**20}
+
+
+def test_a_cache_that_does_not_tell_is_left_out(tmp_path):
+    cache(tmp_path, "index0", level=1, type="Data")
+    cache(tmp_path, "index1", level=1, type="Trace", size="12K")
+    cache(tmp_path, "index2", level=2, type="Unified", size="")
+    cache(tmp_path, "index3", level=3, type="Unified", size="480K")
+
+    assert machine.system.caches(tmp_path) == {"L3": 480 * 2**10}
+    assert machine.system.caches(tmp_path / "nowhere") == {}
+
+
+def test_a_machine_comes_back_from_its_row_as_it_was(monkeypatch):
+    monkeypatch.setattr(machine.system, "caches", lambda: {"L1d": 49152, "L2": 2097152})
+    monkeypatch.setattr(machine.nvidia, "devices", lambda: ("NVIDIA H200",))
+    monkeypatch.setattr(machine.nvidia, "facts", lambda: {"driver": "570.86.15", "memory_bytes": [150754820096]})
+    run = machine.new_run({}, "suite-hash")
+
+    read = rows.run(json.loads(json.dumps(rows.run_row(run))))
+
+    assert read.machine == run.machine
+    assert read.machine.caches == {"L1d": 49152, "L2": 2097152}
+    assert read.machine.accelerator_facts == {"driver": "570.86.15", "memory_bytes": [150754820096]}
+
+
+def test_a_machine_that_was_written_before_caches_were_is_read():
+    row = rows.run_row(machine.new_run({}, "suite-hash"))
+    machine_row = {"name": "a", "processor": "A", "cores": 1, "threads": 1, "memory_bytes": 1, "system": "Linux"}
+
+    read = rows.run({**row, "machine": {**machine_row, "accelerators": []}})
+
+    assert read.machine == Machine("a", "A", 1, 1, 1, "Linux")
 
 
 def test_versions_leave_out_what_is_absent_and_import_nothing():
