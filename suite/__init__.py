@@ -1,21 +1,25 @@
-"""A conformance suite for attention: the public names, loaded when they are first used."""
+"""A conformance and benchmark suite for attention: the public names, loaded when they are first used."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from suite.benchmark import bench as bench
     from suite.checking import check as check
+    from suite.records import Measurement as Measurement
     from suite.records import Outcome as Outcome
     from suite.records import UsageError as UsageError
     from suite.registry import implementation as implementation
     from suite.results import load as load_results
 
-__all__ = ["Outcome", "UsageError", "check", "implementation", "load_results"]
+__all__ = ["Measurement", "Outcome", "UsageError", "bench", "check", "implementation", "load_results"]
 
 _HOMES = {
+    "Measurement": ("suite.records", "Measurement"),
     "Outcome": ("suite.records", "Outcome"),
     "UsageError": ("suite.records", "UsageError"),
+    "bench": ("suite.benchmark", "bench"),
     "check": ("suite.checking", "check"),
     "implementation": ("suite.registry", "implementation"),
     "load_results": ("suite.results", "load"),

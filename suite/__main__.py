@@ -123,11 +123,15 @@ def bench(
 def audit(
     results: Folder = Path("results"),
     jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; one per core by default")] = None,
+    benchmark: Annotated[
+        bool,
+        typer.Option("--benchmark", help="of the stopwatch: false claims, slowdowns found, other stopwatches"),
+    ] = False,
 ) -> None:
     """The suite against itself: all deviations caught, no stranger accused? Writes results/audit.md."""
     from suite.commands import auditing
 
-    raise typer.Exit(auditing.audit(results, jobs))
+    raise typer.Exit(auditing.audit_stopwatch(results, jobs) if benchmark else auditing.audit(results, jobs))
 
 
 @app.command()

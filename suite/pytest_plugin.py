@@ -1,9 +1,12 @@
-"""`pytest --attention module:function`: a test per case and dtype; `conformance(function)`: one's own test of them."""
+"""`pytest --attention module:function`: a test per case and dtype, or per workload; and the same in one's own tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from suite.records import Outcome, UsageError
 
 if TYPE_CHECKING:
+    from suite.benchmark.fixture import Plan
     from suite.checking import Session
     from suite.contracts.base import Case
     from suite.registry import Declaration
@@ -18,6 +22,12 @@ if TYPE_CHECKING:
 
 _processes = ExitStack()
 """The processes that answer bad input; they end with the test run."""
+_run: list[pytest.Config] = []
+"""The configuration of the test run, where this module is one of its plugins."""
+
+NO_BENCHMARKS = (
+    "nothing is timed without pytest-benchmark: python -m pip install pytest-benchmark (and no -p no:benchmark)"
+)
 
 
 def conformance(
@@ -54,6 +64,44 @@ def conformance(
     return test_conformance
 
 
+def benchmarks(
+    function: Callable[..., Any] | Declaration | Iterable[Callable[..., Any] | Declaration],
+    *,
+    contract: str = "attention",
+    workloads: str | Iterable[str] = (),
+    profile: str | None = None,
+    device: str = "cpu",
+    directions: str | Iterable[str] = ("forward",),
+    dtypes: str | Iterable[str] | None = None,
+) -> Callable[..., None]:
+    """A test with one parameter set per workload, dtype and direction, timed by pytest-benchmark's fixture.
+
+        from suite.pytest_plugin import benchmarks
+        from my_package import attention
+        test_speed = benchmarks(attention)
+
+    `workloads` are names, groups or patterns, by default those of the profile `quick`; `directions` are `forward`,
+    `backward` and `forward_backward`; `dtypes` default to those of each workload. Several functions stand side by side
+    in pytest-benchmark's tables. Calls are made in this process, on a CPU with one of PyTorch's threads.
+
+    A function that fails the contract's cases on what a workload uses, or whose answer is wrong after it was timed,
+    fails the test and leaves no time; what it declines is skipped with the reason. Raises UsageError for an unknown
+    contract, workload, profile, device, direction or dtype.
+    """
+    from suite import registry
+    from suite.benchmark.fixture import Plan, speed_test
+    from suite.registry import Declaration
+
+    words = [(each,) if isinstance(each, str) else tuple(each) for each in (workloads, directions, dtypes or ())]
+    plan = Plan(words[0], profile, str(device), words[1], words[2])
+    plan.tables(contract)  # what does not exist is an error with and without pytest-benchmark
+    if not _can_time():
+        return _untimed
+    given = [function] if callable(function) or isinstance(function, Declaration) else list(function)
+    found = [each if isinstance(each, Declaration) else registry.from_function(each, contract) for each in given]
+    return speed_test(found, plan, contract)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer the options; they stand in `pytest --help` in a group of their own."""
     group = parser.getgroup("attnsuite", "conformance of attention implementations")
@@ -62,10 +110,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attention-case", action="append", default=[], metavar="PATTERN", help="only these cases")
     add("--attention-dtype", action="append", default=[], metavar="D", help="only this dtype")
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
+    only = "with --benchmark-only, which times instead of checking:"
+    add("--attention-workload", action="append", default=[], metavar="PATTERN", help=f"{only} only these workloads")
+    add("--attention-profile", metavar="P", help=f"{only} quick, standard or full")
+    ways = "forward (unless said), backward or forward_backward"
+    add("--attention-direction", action="append", default=[], metavar="D", help=f"{only} {ways}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse in one line what cannot be asked, before anything is collected: with xdist only its workers collect."""
+    _run[:] = [config]
     if not config.getoption("--attention"):
         return
     from suite import registry
@@ -75,25 +129,26 @@ def pytest_configure(config: pytest.Config) -> None:
         for declaration in declarations:
             if missing := registry.absent(declaration):
                 raise UsageError(f"{declaration.full_name} is missing: {missing.reason}")
-        session = _session(config)
-        for declaration in declarations:
-            session.count(declaration)
+        if _is_timing(config):
+            for contract in {declaration.contract for declaration in declarations}:
+                _plan(config).tables(contract)
+        else:
+            session = _session(config)
+            for declaration in declarations:
+                session.count(declaration)
     except UsageError as error:
         raise pytest.UsageError(f"attnsuite: {error}") from None
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add the questions to what was collected from files."""
+    """Add the questions, or with --benchmark-only what is to be timed, to what was collected from files."""
     if not config.getoption("--attention"):
         return
     from suite import registry
 
-    asking = _session(config)
-    for declaration in registry.find(config.getoption("--attention")):
-        name = declaration.full_name
-        collector = Implementation.from_parent(
-            session, name=name, nodeid=name, declaration=declaration, check=asking.check(declaration, _processes)
-        )
+    declarations = registry.find(config.getoption("--attention"))
+    collectors = _timed(session, declarations) if _is_timing(config) else _asked(session, declarations)
+    for collector in collectors:
         report = config.hook.pytest_make_collect_report(collector=collector)
         config.hook.pytest_collectreport(report=report)  # so that they are counted where collected items are
         items.extend(report.result)
@@ -102,6 +157,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the processes."""
     _processes.close()
+    _run.clear()
 
 
 class Implementation(pytest.Collector):
@@ -138,6 +194,58 @@ class Question(pytest.Item):
     def reportinfo(self) -> tuple[str, None, str]:
         assert self.parent is not None
         return self.parent.name, None, f"{self.name}: {self.why}" if self.why else self.name
+
+
+def _asked(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
+    asking = _session(session.config)
+    for declaration in declarations:
+        name, check = declaration.full_name, asking.check(declaration, _processes)
+        yield Implementation.from_parent(session, name=name, nodeid=name, declaration=declaration, check=check)
+
+
+def _timed(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
+    """For each implementation a module that stands in no file, with one test that is called as it is."""
+    from suite.benchmark.fixture import speed_test
+
+    plan = _plan(session.config)
+    for declaration in declarations:
+        name = declaration.full_name
+        test = speed_test([declaration], plan, declaration.contract)
+        test.__test__ = True  # type: ignore[attr-defined]  # whatever the setting python_functions says
+        collector = pytest.Module.from_parent(session, path=Path(__file__), name=name, nodeid=name)
+        collector.obj = ModuleType(name)
+        setattr(collector.obj, declaration.name, test)
+        yield collector
+
+
+def _can_time() -> bool:
+    """Whether pytest-benchmark is a plugin of this run, or could be one."""
+    if _run:
+        return _run[0].getoption("benchmark_only", None) is not None
+    return find_spec("pytest_benchmark") is not None
+
+
+def _untimed() -> None:
+    """Stand in for all benchmarks of a function."""
+    pytest.fail(NO_BENCHMARKS, pytrace=False)
+
+
+def _is_timing(config: pytest.Config) -> bool:
+    """Whether times are asked for. Raises UsageError where only the options are there that say what to time."""
+    if config.getoption("benchmark_only", False):
+        return True
+    for option in ("workload", "profile", "direction"):
+        if config.getoption(f"--attention-{option}"):
+            raise UsageError(f"--attention-{option} says what to time: add --benchmark-only (of pytest-benchmark)")
+    return False
+
+
+def _plan(config: pytest.Config) -> Plan:
+    from suite.benchmark.fixture import Plan
+
+    options = ("workload", "profile", "device", "direction", "dtype")
+    workloads, profile, device, directions, dtypes = (config.getoption(f"--attention-{option}") for option in options)
+    return Plan(tuple(workloads), profile, device, tuple(directions) or ("forward",), tuple(dtypes))
 
 
 def _session(config: pytest.Config) -> Session:

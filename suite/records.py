@@ -133,6 +133,12 @@ class Measurement:
         return (self.workload, self.dtype, self.device, str(self.threads), self.direction, self.cache)
 
     @property
+    def group(self) -> str:
+        """The table in words, as pytest-benchmark shows it: `ladder/1k float32 cpu 1 thread forward hot`."""
+        threads = {0: "", 1: "1 thread"}.get(self.threads, f"{self.threads} threads")
+        return " ".join(filter(None, (self.workload, self.dtype, self.device, threads, self.direction, self.cache)))
+
+    @property
     def fails(self) -> bool:
         """Whether this row alone makes a benchmark fail. Memory is a limit of the machine, and no failure."""
         return self.status in BENCHMARK_FAILURES and not self.known

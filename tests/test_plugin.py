@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from torch.nn.functional import scaled_dot_product_attention
 
-import suite
 from suite.pytest_plugin import conformance
 from suite.records import UsageError
 
 Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
-
-HOME = str(Path(suite.__file__).parent.parent)
+Reported = Callable[[], dict[str, tuple[str, str]]]
 
 KERNELS = """
 import warnings
@@ -96,35 +90,13 @@ def package(write: Write, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(package: Path) -> Pytest:
-    """Runs pytest in the package, in a process of its own. The plugin is named where attnsuite is not installed."""
-    named = () if metadata.entry_points(group="pytest11", name="attnsuite") else ("-p", "suite.pytest_plugin")
-    surroundings = {**os.environ, "PYTHONPATH": HOME}
-    surroundings.pop("PYTEST_ADDOPTS", None)
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", *named, "--junitxml=report.xml", *arguments]
-        return subprocess.run(
-            command, cwd=package, env=surroundings, capture_output=True, text=True, timeout=240, check=False
-        )
-
-    return run
-
-
-def reported(package: Path) -> dict[str, tuple[str, str]]:
-    """What the JUnit file says of each test: its status and its message."""
-    results: dict[str, tuple[str, str]] = {}
-    for case in ElementTree.parse(package / "report.xml").iter("testcase"):
-        name = f"{case.get('classname')} {case.get('name')}"
-        assert name not in results, "every test has a name of its own"
-        inner = next(iter(case), None)
-        kind = "passed" if inner is None else inner.get("type") or inner.tag
-        results[name] = kind.removeprefix("pytest."), "" if inner is None else inner.get("message", "")
-    return results
+def run(package: Path, run_pytest: Pytest) -> Pytest:
+    """Runs pytest in the package."""
+    return run_pytest
 
 
 def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report(
-    package: Path, write: Write, run: Pytest
+    reported: Reported, write: Write, run: Pytest
 ) -> None:
     write("tests/findings.toml", FINDINGS)
     write("tests/conftest.py", WITH_FINDINGS)
@@ -137,7 +109,7 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
         "--attention-dtype", "float32",
     )  # fmt: skip
 
-    found = reported(package)
+    found = reported()
     said = {name: message for name, (_, message) in found.items()}
     assert done.returncode == 1, done.stdout
     assert {name: status for name, (status, _) in found.items()} == {
@@ -214,13 +186,15 @@ def test_questions_are_selected_as_other_tests_are(run: Pytest) -> None:
     assert "2/33 tests collected (31 deselected)" in done.stdout
 
 
-def test_without_the_option_a_run_is_as_before_and_imports_no_torch(run: Pytest, package: Path, write: Write) -> None:
+def test_without_the_option_a_run_is_as_before_and_imports_no_torch(
+    run: Pytest, reported: Reported, write: Write
+) -> None:
     write("plain/test_plain.py", "import sys\ndef test_plain():\n    assert 'torch' not in sys.modules\n")
 
     done = run("plain")
 
     assert done.returncode == 0
-    assert reported(package) == {"plain.test_plain test_plain": ("passed", "")}
+    assert reported() == {"plain.test_plain test_plain": ("passed", "")}
 
 
 # The function, here

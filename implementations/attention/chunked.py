@@ -8,9 +8,10 @@ storing it.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
+from functools import cache
 from itertools import product, starmap
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +20,9 @@ from torch.autograd.function import once_differentiable
 
 from suite import implementation
 
-LOG2_E = math.log2(math.e)  # powers are taken of 2: measured on CPU, torch.exp2 is three times as fast as torch.exp
+# Powers are taken of 2, because on a CPU torch.exp2 is several times as fast as torch.exp: scores are made in units of
+# ln 2. And sums are bmm and add, because baddbmm takes up to twice as long as both.
+LOG2_E = math.log2(math.e)
 
 
 @implementation
@@ -84,19 +87,20 @@ class _Attention(torch.autograd.Function):
         buffer, keep_buffer = tiles.buffer(), tiles.buffer() if settings.dropout_p > 0 else None
 
         for block in tiles.query_blocks():
-            queries = tiles.rows_of(block, tiles.query) * settings.scale  # p n e
+            queries = tiles.rows_of(block, tiles.query) * (settings.scale * LOG2_E)  # p n e
             # Not −inf: where nothing has been seen yet, −inf − −inf would be NaN.
             largest = queries.new_full((*queries.shape[:2], 1), torch.finfo(tiles.wide).min)  # p n 1
             total = torch.zeros_like(largest)
             mixture = queries.new_zeros((*queries.shape[:2], value.shape[-1]))  # p n v
+            keys, values = tiles.heads_of(block, tiles.key), tiles.heads_of(block, tiles.value)  # p s e|v
             for columns in tiles.key_blocks(block):
-                scores = tiles.scores(block, columns, queries, buffer)  # p n k
+                scores = tiles.scores(block, columns, queries, keys, buffer)  # p n k
                 before, largest = largest, torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
                 powers, shrink = _powers(scores, largest), _powers(before, largest)
                 total = total * shrink + powers.sum(dim=-1, keepdim=True)
                 if keep_buffer is not None:
                     powers *= tiles.kept(powers.shape, keep_buffer)
-                mixture.mul_(shrink).baddbmm_(powers, tiles.part(tiles.value, block, columns))
+                mixture.mul_(shrink).add_(powers @ tiles.part(values, columns, queries))
             mixture *= _reciprocal(total * (1 - settings.dropout_p))
             for whole, part in ((grouped_output, mixture), (all_largest, largest), (all_totals, total)):
                 target = whole[block.batches, block.heads, :, block.rows]
@@ -120,39 +124,41 @@ class _Attention(torch.autograd.Function):
         buffer, d_buffer, keep_buffer = tiles.buffer(), tiles.buffer(), tiles.buffer() if dropout_p > 0 else None
 
         for block in tiles.query_blocks():
-            queries = tiles.rows_of(block, tiles.query) * settings.scale  # p n e
+            queries = tiles.rows_of(block, tiles.query) * (settings.scale * LOG2_E)  # p n e
             largest, total = tiles.rows_of(block, all_largest), tiles.rows_of(block, all_totals)  # p n 1
             # The weights stay unnormalised; the upstream gradient is divided by their sum instead: rows, not tiles.
             upstream = tiles.rows_of(block, _grouped(output_gradient, key)) * _reciprocal(total)  # p n v
             mean = (upstream * tiles.rows_of(block, _grouped(output, key))).sum(dim=-1, keepdim=True)  # p n 1
             upstream *= _reciprocal(torch.tensor(1 - dropout_p, dtype=tiles.wide))
             d_queries = torch.zeros_like(queries)
+            keys, values = tiles.heads_of(block, tiles.key), tiles.heads_of(block, tiles.value)  # p s e|v
+            d_keys, d_values = tiles.heads_of(block, d_key), tiles.heads_of(block, d_value)  # p s e|v
             for columns in tiles.key_blocks(block):
-                powers = _powers(tiles.scores(block, columns, queries, buffer), largest)  # p n k
+                powers = _powers(tiles.scores(block, columns, queries, keys, buffer), largest)  # p n k
                 keep = None if keep_buffer is None else tiles.kept(powers.shape, keep_buffer)
                 if needs_query or needs_key or needs_mask:
                     d_scores = d_buffer[: powers.numel()].view(powers.shape)
-                    torch.bmm(upstream, tiles.part(tiles.value, block, columns).mT, out=d_scores)
+                    torch.bmm(upstream, tiles.part(values, columns, queries).mT, out=d_scores)
                     if keep is not None:
                         d_scores *= keep
                     d_scores.sub_(mean).mul_(powers)
                     if needs_query:
-                        d_queries.baddbmm_(d_scores, tiles.part(tiles.key, block, columns))
+                        d_queries += d_scores @ tiles.part(keys, columns, queries)
                     if needs_key:
-                        tiles.part(d_key, block, columns).baddbmm_(d_scores.mT, queries)
+                        tiles.gather(d_keys, columns, d_scores.mT @ queries)
                     if d_mask is not None:
                         part = tiles.mask_part(d_mask, block, columns)
                         part += tiles.five_axes(d_scores, block).sum_to_size(part.shape)
                 if needs_value:
                     if keep is not None:
                         powers *= keep
-                    tiles.part(d_value, block, columns).baddbmm_(powers.mT, upstream)
+                    tiles.gather(d_values, columns, powers.mT @ upstream)
             target = _grouped(d_query, key)[block.batches, block.heads, :, block.rows]
             target.copy_(d_queries.mul_(settings.scale).view(target.shape))
 
         return (
             d_query if needs_query else None,
-            d_key.view(key.shape).to(key.dtype) if needs_key else None,
+            d_key.div_(LOG2_E).view(key.shape).to(key.dtype) if needs_key else None,
             d_value.view(value.shape).to(value.dtype) if needs_value else None,
             d_mask.view(attn_mask.shape).to(attn_mask.dtype) if d_mask is not None else None,
             None,
@@ -163,7 +169,9 @@ class _Tiles:
     """The score matrix cut into tiles, each of them computed when it is asked for, and the same at every asking.
 
     Axes: b batch, g key heads, r query heads per key head, l queries, s keys, e width, v value width; within a tile
-    p pairs of batch item and key head, n rows (query heads times queries), k keys.
+    p pairs of batch item and key head, n rows (query heads times queries), k keys. Where a tile has one pair only, its
+    rows are dealt out among the threads as if they were pairs: a batch of products uses several cores better than one
+    product does.
     """
 
     def __init__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, settings: _Settings) -> None:
@@ -172,6 +180,7 @@ class _Tiles:
         self.mask = None  # b g r l s, of size 1 along the axes where it broadcasts
         if mask is not None:
             self.mask = _grouped(mask, key) if _four_axes(mask).shape[1] > 1 else _four_axes(mask).unsqueeze(2)
+        self.lanes = torch.get_num_threads() if query.device.type == "cpu" else 1
         self.random = torch.Generator(query.device).manual_seed(settings.seed) if settings.dropout_p > 0 else None
 
     def query_blocks(self) -> Iterable[_Block]:
@@ -183,21 +192,21 @@ class _Tiles:
         length = self.key.shape[2]
         return _slices(min(length, block.rows.stop) if self.settings.is_causal else length, self.settings.chunks.keys)
 
-    def scores(self, block: _Block, columns: slice, queries: Tensor, buffer: Tensor) -> Tensor:
-        """The masked scores of one tile, written into the buffer."""
-        keys = self.part(self.key, block, columns)  # p k e
-        shape = (*queries.shape[:2], keys.shape[1])
-        scores = torch.bmm(queries, keys.mT, out=buffer[: math.prod(shape)].view(shape))  # p n k
-        by_head = self.five_axes(scores, block)
+    def scores(self, block: _Block, columns: slice, queries: Tensor, keys: Tensor, buffer: Tensor) -> Tensor:
+        """The masked scores of one tile in units of ln 2, written into the buffer."""
+        part = self.part(keys, columns, queries)  # p k e
+        shape = (*queries.shape[:2], part.shape[1])
+        scores = torch.bmm(queries, part.mT, out=buffer[: math.prod(shape)].view(shape))  # p n k
         if self.settings.is_causal and columns.stop > block.rows.start + 1:
+            by_head = self.five_axes(scores, block)
             future = torch.ones(by_head.shape[-2:], dtype=torch.bool, device=scores.device)
             by_head.masked_fill_(future.triu_(block.rows.start - columns.start + 1), -math.inf)
         if self.mask is not None:
             mask = self.mask_part(self.mask, block, columns)
             if mask.dtype == torch.bool:
-                by_head.masked_fill_(~mask, -math.inf)
+                self.five_axes(scores, block).masked_fill_(~mask, -math.inf)
             else:
-                by_head.add_(mask)
+                self.five_axes(scores, block).add_(mask, alpha=LOG2_E)
         return scores
 
     def kept(self, shape: torch.Size, buffer: Tensor) -> Tensor:
@@ -211,11 +220,21 @@ class _Tiles:
 
     def rows_of(self, block: _Block, tensor: Tensor) -> Tensor:
         """The block's rows of a tensor b g r l x, as p n x."""
-        return tensor[block.batches, block.heads, :, block.rows].to(self.wide).flatten(2, 3).flatten(0, 1)
+        rows = tensor[block.batches, block.heads, :, block.rows].to(self.wide).flatten(2, 3).flatten(0, 1)
+        lanes = self.lanes if rows.shape[0] == 1 and rows.shape[1] % self.lanes == 0 else 1
+        return rows.unflatten(1, (lanes, -1)).flatten(0, 1)
 
-    def part(self, tensor: Tensor, block: _Block, columns: slice) -> Tensor:
-        """The block's heads and the keys named of a tensor b g s x, as p k x; a view if it is wide and contiguous."""
-        return tensor[block.batches, block.heads, columns].to(self.wide).flatten(0, 1)
+    def heads_of(self, block: _Block, tensor: Tensor) -> Tensor:
+        """The block's heads of a tensor b g s x, as p s x; a view if there is one pair or the tensor is contiguous."""
+        return tensor[block.batches, block.heads].flatten(0, 1)
+
+    def part(self, heads: Tensor, columns: slice, rows: Tensor) -> Tensor:
+        """The keys named of a tensor p s x, as p k x; as often as there are pairs in `rows`, p n x."""
+        return heads[:, columns].to(self.wide).expand(rows.shape[0], -1, -1)
+
+    def gather(self, heads: Tensor, columns: slice, part: Tensor) -> None:
+        """Add p k x to the keys named of a tensor p s x; where that has one pair, the sum of all."""
+        heads[:, columns] += part if heads.shape[0] == part.shape[0] else part.sum(0, keepdim=True)
 
     def mask_part(self, mask: Tensor, block: _Block, columns: slice) -> Tensor:
         """What of the mask falls on a tile, b g r l s, without expanding the axes along which it broadcasts."""
@@ -229,21 +248,22 @@ class _Tiles:
 
 
 def _chunks(query: Tensor, key: Tensor, value: Tensor) -> _Chunks:
-    """Choose chunks so that a tile, with the keys and values it reads, takes 1.5 times the cache of the cores at work.
+    """Choose chunks so that a tile, with the keys and values it reads, takes three quarters of the working cores' cache.
 
-    Measured: smaller tiles pay for their many small steps, and larger ones gain little more and cost memory. A tile is
+    Measured: much smaller tiles pay for their many small steps, and larger ones are slower or cost memory for nothing. A tile is
     about square; where there are few queries it takes more keys, and where there are few of both, several heads and
     batch items.
     """
     batch, key_heads, group, length, width = _grouped(query, key).shape
-    cells = _cache_bytes(query.device) * 3 // 2 // _wide(query.dtype).itemsize
-    operands = width + value.shape[-1]
+    cells = _cache_bytes(query.device) * 3 // 4 // _wide(query.dtype).itemsize
+    operands, threads = width + value.shape[-1], torch.get_num_threads()
     rows = max(1, min(group * length, math.isqrt(cells)))
     keys = max(1, min(key.shape[-2], cells // (rows + operands)))
     if 64 < keys < key.shape[-2]:
         keys -= keys % 64
         keys -= 64 if keys % 512 == 0 else 0  # rows of 2ⁿ bytes would compete for the same few lines of the cache
     rows = max(group, min(group * length, cells // (keys + operands)))
+    rows -= rows % threads if rows > threads else 0
     pairs = max(1, cells // (rows * keys + (rows + keys) * operands))
     heads = max(1, min(key_heads, pairs))
     return _Chunks(
@@ -255,16 +275,21 @@ def _cache_bytes(device: torch.device) -> int:
     """The level-2 cache of every core that PyTorch uses (1 MiB where the system does not tell), or of a CUDA device."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).L2_cache_size)
+    return _core_cache_bytes() * torch.get_num_threads()
+
+
+@cache
+def _core_cache_bytes() -> int:
     try:
-        core = os.sysconf("SC_LEVEL2_CACHE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        core = 0
-    return (core if core > 0 else 2**20) * torch.get_num_threads()
+        size = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()  # such as 2048K
+        return int(size[:-1]) * {"K": 2**10, "M": 2**20}[size[-1]]
+    except (OSError, ValueError, LookupError):
+        return 2**20
 
 
 def _powers(scores: Tensor, largest: Tensor) -> Tensor:
-    """exp(scores − largest), in place."""
-    return scores.sub_(largest).mul_(LOG2_E).exp2_()
+    """2 to the power of scores − largest, in place."""
+    return scores.sub_(largest).exp2_()
 
 
 def _reciprocal(total: Tensor) -> Tensor:

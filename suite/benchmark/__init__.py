@@ -62,7 +62,7 @@ class Benchmark:
         todo = [table for table in self.tables() if not self._is_done(table, done)]
         gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier)
         with self._spending("conformance"):
-            uses = {(table.dtype, self._features(table)) for table in todo}
+            uses = {(table.dtype, table.features(self.contract)) for table in todo}
             gate.ask([each for each in self.implementations if not self._is_absent(each)], uses)
         about_all: set[str] = set()
         for threads, tables in groupby(todo, key=lambda table: table.threads):
@@ -126,9 +126,9 @@ class Benchmark:
 
     def _prepared(self, each: Member, table: Table, gate: Gate) -> Answer:
         """The member's task, warmed up; or a status that says why it takes no part."""
-        if reason := self._declines(each.declaration, table):
+        if reason := table.declined(each.declaration, self.contract, self.request.kind):
             return {"status": "declined", "detail": reason}
-        refusal, known = gate.refusal(each.name, table.dtype, self._features(table))
+        refusal, known = gate.refusal(each.name, table.dtype, table.features(self.contract))
         if refusal:
             return {"status": "refused", "detail": refusal, "known": known}
         with self._spending("preparing"):
@@ -225,19 +225,6 @@ class Benchmark:
         found: Mapping[str, float] = self._ceilings[key].get("ceilings", {})
         return found
 
-    def _declines(self, declaration: Declaration, table: Table) -> str:
-        """Why an implementation is not asked, by its signature or declaration; empty where it is."""
-        call = table.workload.call(table.dtype, table.direction, device="meta")
-        if declaration.parameters is not None:
-            untaken = sorted(call.arguments - frozenset(declaration.parameters))
-            if untaken:
-                return f"takes no {' and no '.join(untaken)}"
-        needs = self._features(table) | {table.dtype, self.request.kind}
-        return next((f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs), "")
-
-    def _features(self, table: Table) -> frozenset[str]:
-        return self.contract.needs((table.workload.call(table.dtype, table.direction, device="meta"),))
-
     def _arguments(self, table: Table) -> Answer:
         named = {"contract": self.contract.name, "workload": table.workload.name}
         return {**named, "dtype": table.dtype, "direction": table.direction, "cache": table.cache}
@@ -283,14 +270,26 @@ def bench(
 
     `workloads` are names, groups or patterns (`"ladder"`), by default those of the profile `quick`. Each function
     is timed in a process of its own; one that no other process can import (a lambda, a closure) is timed in this one,
-    and its rows say so. A function that fails the contract there is `refused`. Raises UsageError for an unknown
-    contract, workload, profile or device.
+    and its rows say so. A function that fails the contract there is `refused`. Functions of one name get numbers:
+    `attention`, `attention-2`. Raises UsageError for an unknown contract, workload, profile or device.
     """
     functions = [function] if callable(function) else list(function)
     if not functions or not all(map(callable, functions)):
         raise UsageError(f"suite.bench takes a function or several, not {type(function).__name__}")
     patterns = (workloads,) if isinstance(workloads, str) else tuple(workloads or ())
     request = Request(patterns, profile, str(device), backward)
-    implementations = [registry.from_function(each, contract) for each in functions]
+    implementations = _told_apart([registry.from_function(each, contract) for each in functions])
     benchmark = Benchmark(contract_named(contract), implementations, request)
     return [row for _, rows in benchmark.run() for row in rows]
+
+
+def _told_apart(implementations: Iterable[Loaded]) -> list[Loaded]:
+    """The implementations under names that are all different."""
+    seen: dict[str, int] = defaultdict(int)
+    found = []
+    for each in implementations:
+        of = each.declaration
+        seen[of.name] += 1
+        name = of.name if seen[of.name] == 1 else f"{of.name}-{seen[of.name]}"
+        found.append(replace(each, declaration=replace(of, name=name)))
+    return found

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from suite.benchmark.request import cores
 from suite.checking import Request, Session, alone
@@ -33,13 +32,15 @@ class Gate:
     time_limit: float
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
     _known: dict[str, dict[Key, Outcome]] = field(default_factory=dict)
+    _cases: dict[str, dict[Key, tuple[Case, frozenset[str]]]] = field(default_factory=dict, repr=False)
 
     def ask(
         self, implementations: Sequence[Declaration | Loaded], uses: Collection[tuple[str, frozenset[str]]]
     ) -> None:
         """Ask all implementations about all that is used, several at a time: (dtype, features) pairs."""
         session = Session(Request(device=self.device, isolate=True, time_limit=self.time_limit))
-        wanted = [key for key in self._cases if any(self._is_used(key, *use) for use in uses)]
+        dtypes = sorted({dtype for dtype, _ in uses})
+        wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
         with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:
             list(pool.map(lambda implementation: self._ask(session, implementation, wanted), implementations))
 
@@ -57,25 +58,27 @@ class Gate:
         others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
         return f"it fails {worst.case} ({worst.dtype}){others}: {worst.status}: {worst.detail}", worst.known
 
-    @cached_property
-    def _cases(self) -> dict[Key, tuple[Case, frozenset[str]]]:
-        """Every question of the contract with what it needs."""
-        return {
-            (case.name, dtype): (case, self.contract.needs(case.calls(dtype)))
-            for case in self.contract.cases()
-            for dtype in case.dtypes
-            if not case.in_worker
-        }
+    def _of(self, dtype: str) -> dict[Key, tuple[Case, frozenset[str]]]:
+        """Every question of the contract in a dtype with what it needs."""
+        if dtype not in self._cases:
+            self._cases[dtype] = {
+                (case.name, dtype): (case, self.contract.needs(case.calls(dtype)))
+                for case in self.contract.cases()
+                if dtype in case.dtypes and not case.in_worker
+            }
+        return self._cases[dtype]
 
     def _is_used(self, key: Key, dtype: str, features: frozenset[str]) -> bool:
-        return key in self._cases and key[1] == dtype and self._cases[key][1] - WITHOUT_CASES <= features | {dtype}
+        cases = self._of(dtype)
+        return key in cases and cases[key][1] - WITHOUT_CASES <= features | {dtype}
 
     def _ask(self, session: Session, implementation: Declaration | Loaded, wanted: Sequence[Key]) -> None:
         declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
         earlier = {(o.case, o.dtype): o for o in self.earlier.get(declaration.full_name, ())}
-        known = self._known[declaration.full_name] = {key: earlier[key] for key in wanted if key in earlier}
-        missing = [key for key in wanted if key not in earlier]
-        if not missing:
+        known = self._known.setdefault(declaration.full_name, {})
+        known |= {key: earlier[key] for key in wanted if key in earlier}
+        missing = [key for key in wanted if key not in known]
+        if not missing or (EVERY_CASE, EVERY_CASE) in known:
             return
         with ExitStack() as stack:
             check = session.check(implementation, stack)
@@ -83,4 +86,4 @@ class Gate:
                 known[check.case, check.dtype] = check
                 return
             for key in missing:
-                known[key] = check.outcome(self._cases[key][0], key[1])
+                known[key] = check.outcome(self._of(key[1])[key][0], key[1])

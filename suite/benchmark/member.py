@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from suite.benchmark.request import cores
 from suite.measure import serving
 from suite.measure.memory import ENVIRONMENT
@@ -59,8 +61,7 @@ class Member:
     def request(self, verb: str, arguments: Mapping[str, Any], time_limit: float | None = None) -> Answer:
         """Ask the process that is timed; it is awake meanwhile and no longer."""
         if self.function is not None:
-            verbs: Mapping[str, Callable[..., Answer]] = vars(serving)
-            return verbs[verb](self.function, self.device, self._with(arguments))
+            return self._here(self.function, verb, arguments)
         assert self._timed is not None
         return self._asked(self._timed, verb, arguments, time_limit)
 
@@ -92,6 +93,16 @@ class Member:
             cores=cores()[-self.threads :] if self.threads else (),
             measures=True,
         )
+
+    def _here(self, function: Callable[..., Any], verb: str, arguments: Mapping[str, Any]) -> Answer:
+        """Ask this very process, which has as many threads meanwhile as another would."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.threads or before)
+        try:
+            verbs: Mapping[str, Callable[..., Answer]] = vars(serving)
+            return verbs[verb](function, self.device, self._with(arguments))
+        finally:
+            torch.set_num_threads(before)
 
     def _asked(self, worker: Worker, verb: str, arguments: Mapping[str, Any], time_limit: float | None) -> Answer:
         worker.resume()

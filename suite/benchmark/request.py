@@ -11,13 +11,14 @@ import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a pack
 import torch
 
 from suite.checking import check_device, matches
-from suite.contracts.base import Contract, Workload
+from suite.contracts.base import ALL, Contract, Workload
 from suite.records import CACHES, DIRECTIONS, PROFILES, UsageError
+from suite.registry import Declaration
 
 BUDGETS = {"quick": 0.4, "standard": 2.0, "full": 2.0}
 """Seconds of timed calls for each implementation in each table, by profile; every table gets the rounds that a verdict
 needs all the same."""
-SLOWEST = {"quick": 1.0, "standard": 20.0, "full": 20.0}
+SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
 """Seconds that a call may take: a slower implementation is not timed on that workload, and its row says so."""
 MEMORY_SHARE = 0.25
 """The part of the machine's memory that one process may take."""
@@ -33,14 +34,28 @@ class Table:
     threads: int
     cache: str
 
+    def features(self, contract: Contract) -> frozenset[str]:
+        """What a call needs of an implementation."""
+        return contract.needs((self.workload.call(self.dtype, self.direction, device="meta"),))
+
+    def declined(self, declaration: Declaration, contract: Contract, kind: str) -> str:
+        """Why an implementation is not asked on that kind of device, by signature or declaration; empty where it is."""
+        call = self.workload.call(self.dtype, self.direction, device="meta")
+        if declaration.parameters is not None:
+            untaken = sorted(call.arguments - frozenset(declaration.parameters))
+            if untaken:
+                return f"takes no {' and no '.join(untaken)}"
+        needs = self.features(contract) | {self.dtype, kind}
+        return next((f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs), "")
+
 
 @dataclass(frozen=True)
 class Request:
     """What to time, on which device. Raises UsageError for what does not exist.
 
     `workloads` are names, groups or shell patterns; `threads` are thread counts for a CPU, by default one, and all
-    cores where the workload's profile says so. `backward` times backward and both for every workload. `budget` in seconds
-    overrules the profile's.
+    cores where the workload's profile says so. `backward` times backward and both for every workload. `budget` in
+    seconds overrules the profile's.
     """
 
     workloads: tuple[str, ...] = ()
@@ -73,18 +88,23 @@ class Request:
         return torch.device(self.device).type
 
     @property
+    def timed_as(self) -> str | None:
+        """The profile, which is `quick` where nothing is named, and none where workloads are."""
+        return self.profile or (None if self.workloads else "quick")
+
+    @property
     def seconds(self) -> float:
         """The budget of an implementation in a table."""
-        return BUDGETS[self.profile or "standard"] if self.budget is None else self.budget
+        return BUDGETS[self.timed_as or "standard"] if self.budget is None else self.budget
 
     @property
     def slowest(self) -> float:
-        return SLOWEST[self.profile or "standard"]
+        return SLOWEST[self.timed_as or "standard"]
 
     @property
     def words(self) -> str:
         """The request as text: a run is resumed only by the same."""
-        said = [f"bench on {self.device}", f"profile {self.profile}", *self.workloads]
+        said = [f"bench on {self.device}", f"profile {self.timed_as}", *self.workloads]
         said += [f"threads {' '.join(map(str, self.threads))}"] if self.threads else []
         said += [f"budget {self.budget:g} s"] if self.budget is not None else []
         said += [self.cache] if self.cache else []
@@ -116,7 +136,7 @@ class Request:
                     f"no workload of {contract.name} matches {pattern!r}; {hint}groups are: {', '.join(groups)}"
                 )
         named = [w for w in everything if not self.workloads or any(matches(w.name, p) for p in self.workloads)]
-        profile = self.profile or (None if self.workloads else "quick")
+        profile = self.timed_as
         chosen = [workload for workload in named if profile is None or profile in workload.profiles]
         if not chosen:
             where = sorted({each for workload in named for each in workload.profiles}, key=PROFILES.index)
@@ -126,11 +146,11 @@ class Request:
     def _threads(self, workload: Workload) -> Sequence[int]:
         if self.kind != "cpu":
             return (0,)
-        every = len(cores())
-        return self.threads or ((1, every) if self.profile in workload.all_cores_profiles and every > 1 else (1,))
+        asked = self.threads or workload.cores.get(self.timed_as or "", (1,))
+        return list(dict.fromkeys(len(cores()) if threads == ALL else threads for threads in asked))
 
     def _directions(self, workload: Workload) -> Sequence[str]:
-        return DIRECTIONS if self.backward or self.profile in workload.backward_profiles else DIRECTIONS[:1]
+        return DIRECTIONS if self.backward else workload.profiles.get(self.timed_as or "", DIRECTIONS[:1])
 
 
 def cores() -> list[int]:

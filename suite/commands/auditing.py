@@ -1,14 +1,19 @@
-"""`attnsuite audit`: the suite against its own deviations and correct strangers."""
+"""`attnsuite audit`: the suite against its own deviations and correct strangers, and its stopwatch against itself."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from suite import machine
 from suite.commands.checking import single_threaded
+from suite.records import UsageError
 from suite.results.files import one_line
+
+if TYPE_CHECKING:
+    from suite.stopwatch.audit import Plan
 
 
 def audit(results: Path, jobs: int | None) -> int:
@@ -19,9 +24,37 @@ def audit(results: Path, jobs: int | None) -> int:
     from suite.audit import audit as run
     from suite.report.audit import audit_lines, write_audit
 
-    found = run(progress=lambda line: print(line, file=sys.stderr, flush=True), jobs=jobs)
+    found = run(progress=_progress, jobs=jobs)
     for line in audit_lines(found):
         print(line)
     finished = machine.new_run({}, machine.suite_hash(), "audit")
     print(write_audit(results, found, replace(finished, finished=finished.started)))
     return 0 if found.passed else 1
+
+
+def audit_stopwatch(results: Path, jobs: int | None, plan: Plan | None = None) -> int:
+    """Audit the stopwatch, write stopwatch.md for this machine, and return 1 when it is worse than it may be.
+
+    Raises UsageError for a number of jobs: beside a measurement nothing else may run.
+    """
+    if jobs is not None:
+        raise UsageError("--jobs does not go with --benchmark: what is timed has the machine to itself")
+    started = machine.new_run({}, machine.suite_hash(), "audit --benchmark")
+    folder = results / started.machine.name
+    with one_line(folder, "written"):  # before the minutes that an audit takes
+        folder.mkdir(parents=True, exist_ok=True)
+    single_threaded()
+    from suite.report.stopwatch import stopwatch_lines, write_stopwatch
+    from suite.stopwatch.audit import Plan, audit
+
+    found = audit(plan or Plan(), _progress)
+    for line in stopwatch_lines(found, started.machine):
+        print(line)
+    finished = replace(started, finished=machine.new_run({}, "").started)
+    for path in write_stopwatch(folder, found, finished):
+        print(path)
+    return 0 if found.passed else 1
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

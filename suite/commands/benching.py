@@ -175,7 +175,7 @@ def spent(benchmarks: Sequence[Benchmark], request: Request) -> dict[str, Any]:
     for benchmark in benchmarks:
         for activity, seconds in benchmark.seconds.items():
             total[activity] += round(seconds, 3)
-    return {"seconds": dict(total), "profile": request.profile or ""}
+    return {"seconds": dict(total), "profile": request.timed_as or ""}
 
 
 def status(found: Sequence[Measurement], named: Sequence[str] = ()) -> int:

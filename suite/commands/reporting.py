@@ -1,18 +1,20 @@
-"""`attnsuite report`: results/ → tables, from files alone and without torch."""
+"""`attnsuite report`: results/ → tables and charts, from files alone and without torch."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.records import FAILURES, Example, Outcome, UsageError
-from suite.report import ContractFacts, write_conformance, write_index
+from suite.records import FAILURES, Example, Outcome, Run, UsageError
+from suite.report import ContractFacts, write_benchmark, write_charts, write_conformance, write_index
+from suite.report.pytest_benchmark import write_benchmark_json
 from suite.results import Recorded, read_outcomes
 
 
 def report(results: Path) -> None:
-    """Write the tables of every machine in `results`, and the index. UsageError where there are none."""
+    """Write the tables and charts of every machine in `results`, and the index. UsageError where there are none."""
     machines = read_outcomes(results)
     if not machines:
         raise UsageError(f"{results} holds no results; `attnsuite run` makes them")
@@ -23,7 +25,19 @@ def report(results: Path) -> None:
 
 
 def _write(folder: Path, recorded: Recorded) -> list[Path]:
-    facts = recorded.run.notes.get("facts", {})
+    written = []
+    if recorded.checked_run or not recorded.measured_run:
+        written += _conformance(folder, recorded, recorded.checked_run or recorded.run)
+    charts = write_charts(folder, recorded)
+    if charts.note:
+        print(f"{folder}: {charts.note}", file=sys.stderr)
+    written += [*write_benchmark(folder, recorded, charts), *charts.paths]
+    exported = write_benchmark_json(folder, recorded)
+    return [*written, *([exported] if exported else [])]
+
+
+def _conformance(folder: Path, recorded: Recorded, run: Run) -> list[Path]:
+    facts = run.notes.get("facts", {})
     contracts = {
         name: ContractFacts(of["features"], {case: frozenset(needs) for case, needs in of["cases"].items()})
         for name, of in facts.get("contracts", {}).items()
@@ -31,7 +45,7 @@ def _write(folder: Path, recorded: Recorded) -> list[Path]:
     return write_conformance(
         folder,
         recorded.outcomes,
-        recorded.run,
+        run,
         contracts=contracts,
         gaps=facts.get("gaps"),
         conventions=facts.get("conventions"),

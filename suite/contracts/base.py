@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Conventions = Mapping[str, Any]
 
+ALL = 0
+"""As a number of threads: as many as there are cores."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -115,17 +118,16 @@ class Case(ABC):
 class Workload(ABC):
     """A shape to be timed, as data. The name is `group/what`; a group is a table and a line in charts.
 
-    `length` is the size that charts have on their axis. `profiles` name the profiles that time it, `backward_profiles`
-    and `all_cores_profiles` those that also time its backward, and on all cores too. Inputs depend on the name alone, so
+    `length` is the size that charts have on their axis. `profiles` maps each profile that times it to the directions
+    that it times, and `cores` to the numbers of threads, where that is not one alone. Inputs depend on the name alone, so
     that every process makes the same; from round to round they change, so that no answer can be replayed.
     """
 
     name: str
     why: str
     length: int
-    profiles: tuple[str, ...]
-    backward_profiles: tuple[str, ...]
-    all_cores_profiles: tuple[str, ...]
+    profiles: Mapping[str, tuple[str, ...]]
+    cores: Mapping[str, tuple[int, ...]]
     dtypes: Mapping[str, tuple[str, ...]]
     """The dtypes to time by kind of device."""
 

@@ -15,6 +15,7 @@ import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a pack
 
 from suite.machine import nvidia as nvidia
 from suite.machine import system as system
+from suite.machine.sources import suite_hash as suite_hash
 from suite.records import Machine, Run
 
 DISTRIBUTIONS = (

@@ -77,10 +77,10 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
 
 def _of_cuda(call: Callable[[], Any], device: str) -> dict[str, float | None]:
     torch.cuda.empty_cache()
-    used = nvidia.used_memory(device_uuid(device))
+    used = nvidia.used_memory(device_uuid(device) or device)
     call()
     torch.cuda.synchronize(device)
-    used_after = nvidia.used_memory(device_uuid(device))
+    used_after = nvidia.used_memory(device_uuid(device) or device)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)

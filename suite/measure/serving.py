@@ -1,14 +1,14 @@
 """What a worker answers about time and memory: each verb takes (function, device, arguments) and returns plain data.
 
-One task is prepared at a time. What the function does to itself (an exception, a memory error, NotImplementedError) is
-an answer `{"status": …, "detail": …}`; where nothing went wrong there is no status in it.
+One task of a function is prepared at a time. What the function does to itself (an exception, a memory error,
+NotImplementedError) is an answer `{"status": …, "detail": …}`; where nothing went wrong there is no status in it.
 """
 
 from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -25,7 +25,7 @@ from suite.measure import memory as memory_of
 from suite.measure.task import Task
 from suite.registry.loading import in_one_line
 
-SOAK = 1.0
+SOAK = 2.0
 """Seconds of calls over which energy is measured."""
 
 Function = Callable[..., Any]
@@ -36,33 +36,38 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", 
 """How libraries say it."""
 
 
-class _State:
-    task: Task | None = None
+_tasks: dict[int, Task] = {}
+"""The task that is prepared, by the function's id: several functions may share a process, the suite's own."""
+
+
+class _Process:
+    alone = False
+    """Whether it is an implementation's own: nobody interrupts it then, but the implementation itself."""
 
 
 def settle(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
     """Give this process its thread count and its share of memory, and let the system take it first if memory ends."""
+    _Process.alone = True
     _set_threads(arguments["threads"])
-    limit = arguments["memory_limit"]
-    if limit:
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        held = Path("/proc/self/oom_score_adj")
-        if held.exists():
+    limit, held = arguments["memory_limit"], Path("/proc/self/oom_score_adj")
+    if limit and held.exists():
+        with suppress(OSError):  # a container may have /proc to read only
             held.write_text("1000")
-            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit if hard < 0 else min(limit, hard), hard))
     return {}
 
 
 def prepare(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
     """Make a task, time its first call and warm it up."""
-    _State.task = None
+    _tasks.pop(id(function), None)
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
         task = Task(function, *_asked(arguments), device, arguments["cache"])
         answer["first_call"] = task.stopwatch.first_call()
         answer["warm_up"], answer["expected"] = task.stopwatch.warm_up()
         answer["calls"] = calls_per_sample(answer["expected"])
-        _State.task = task
+        _tasks[id(function)] = task
     return answer
 
 
@@ -70,9 +75,9 @@ def sample(function: Function, device: str, arguments: Arguments) -> dict[str, A
     """One sample, on the inputs of that round."""
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
-        assert _State.task is not None, "prepare comes first"
-        _State.task.turn(arguments["number"])
-        answer["seconds"] = _State.task.stopwatch.sample(arguments["calls"], arguments["expected"])
+        task = _tasks[id(function)]
+        task.turn(arguments["number"])
+        answer["seconds"] = task.stopwatch.sample(arguments["calls"], arguments["expected"])
     return answer
 
 
@@ -80,14 +85,13 @@ def rows(function: Function, device: str, arguments: Arguments) -> dict[str, Any
     """Rows of what the last timed call returned."""
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
-        assert _State.task is not None, "prepare comes first"
-        answer["rows"] = _State.task.found(arguments["rows"])
+        answer["rows"] = _tasks[id(function)].found(arguments["rows"])
     return answer
 
 
 def release(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
     """Let go of the task and its tensors."""
-    _State.task = None
+    _tasks.pop(id(function), None)
     if torch.device(device).type == "cuda":
         torch.cuda.empty_cache()
     return {}
@@ -111,8 +115,7 @@ def energy(function: Function, device: str, arguments: Arguments) -> dict[str, A
     """What the device does during calls in a row, for long enough that its energy counter tells; joules of one call."""
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
-        assert _State.task is not None, "prepare comes first"
-        calls, watch = 0, _State.task.stopwatch
+        calls, watch = 0, _tasks[id(function)].stopwatch
         with nvidia.meter(memory_of.device_uuid(device) or device) as meter:
             until = perf_counter() + SOAK
             while perf_counter() < until:
@@ -153,18 +156,23 @@ def _asked(arguments: Arguments) -> tuple[Workload, str, str]:
 def _answered(answer: dict[str, Any], threads: int) -> Iterator[None]:
     """Turn what the function raises, or does to the process, into the answer."""
     default = torch.get_default_dtype()
+    failed: dict[str, str] = {}
     try:
         yield
     except BaseException as error:  # whatever a submission raises is its answer
-        answer.clear()
-        answer.update(failure(error))
+        if isinstance(error, KeyboardInterrupt) and not _Process.alone:
+            raise
+        failed = failure(error)
     if threads and torch.get_num_threads() != threads:
-        answer["status"] = "refused"
-        answer["detail"] = f"it changed the number of threads from {threads} to {torch.get_num_threads()}"
+        detail = f"it changed the number of threads from {threads} to {torch.get_num_threads()}"
+        failed = {"status": "refused", "detail": detail}
         _set_threads(threads)
     if torch.get_default_dtype() != default:
-        answer["status"], answer["detail"] = "refused", f"it changed the default dtype to {torch.get_default_dtype()}"
+        failed = {"status": "refused", "detail": f"it changed the default dtype to {torch.get_default_dtype()}"}
         torch.set_default_dtype(default)
+    if failed:
+        answer.clear()
+        answer.update(failed)
 
 
 def _set_threads(threads: int) -> None:

@@ -11,13 +11,15 @@ from torch import Tensor
 
 from suite.contracts.base import Workload
 from suite.measure import Stopwatch
+from suite.measure.clock import Before, Call
 
 
 class Task:
     """One function on one workload, dtype and direction.
 
     Inputs keep their place in memory, and some of their numbers change from round to round (`turn`), so that an answer
-    remembered by pointer is a wrong one.
+    remembered by pointer is a wrong one. `call` is what is timed; it takes what `before`, untimed, makes where there is
+    one, and else None.
     """
 
     def __init__(
@@ -37,13 +39,11 @@ class Task:
         positional = [self.inputs[name] for name in call.positional]
         by_name = {name: tensor for name, tensor in self.inputs.items() if name not in call.positional}
         self.forward = partial(function, *positional, **by_name, **call.options)
-        self.stopwatch = Stopwatch(
-            {"forward": self._forward, "backward": self._backward, "forward_backward": self._both}[direction],
-            before=self.forward if direction == "backward" else None,
-            device=device,
-            cache=cache,
-        )
-        self._function, self._device = function, device
+        calls = {"forward": self._forward, "backward": self._backward, "forward_backward": self._both}
+        self.call: Call = calls[direction]
+        self.before: Before | None = self.forward if direction == "backward" else None
+        self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache)
+        self.output_bytes = 0
 
     def turn(self, number: int) -> None:
         """Give the inputs the numbers of that round."""
@@ -51,22 +51,17 @@ class Task:
             for name, tensor in self._workload.turned(self._base, number).items():
                 self.inputs[name].copy_(tensor)
 
-    def once(self) -> Any:
-        """One whole call, untimed parts included."""
-        return self._forward(None) if self._direction == "forward" else self._both(None)
+    def once(self) -> None:
+        """One whole call, untimed parts included; `output_bytes` says how large is what it returns, gradients included."""
+        result = self._forward(None) if self._direction == "forward" else self._both(None)
+        tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
+        self.output_bytes = sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
 
     def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         """Rows of what the last timed call returned, flattened to two axes. Raises TypeError for what is no tensor."""
         result = self.stopwatch.result
         tensors = {"output": result} if self._direction == "forward" else self._of_gradients(result)
         return {name: _rows(name, tensor, rows[name]) for name, tensor in tensors.items() if name in rows}
-
-    @property
-    def output_bytes(self) -> int:
-        """What a call returns takes so many bytes: its output, and gradients where they are asked for."""
-        result = self.once()
-        tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors if isinstance(tensor, Tensor))
 
     def _of_gradients(self, result: Any) -> dict[str, Any]:
         output, gradients = result

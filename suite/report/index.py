@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+from suite.records import Measurement, Outcome, Run
+from suite.report import pivots
 from suite.report.conformance import headline, provenance
+from suite.report.speed import tables
 from suite.report.tally import count
-from suite.report.text import escaped, table
+from suite.report.text import code, escaped, section, table
+from suite.report.views import shapes, views
 from suite.results import Recorded, replace_file
 
 PAGES = ("conformance.md", "benchmark.md")
+CHARTS = {
+    "time.svg": "time over sequence length",
+    "memory.svg": "peak memory over sequence length",
+    "tradeoff.svg": "memory against time",
+}
+"""The charts that a visitor sees first, each in words."""
 
 
 def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
-    """Write README.md into `folder`, with a section for each machine and links to the pages that its folder has."""
+    """Write README.md into `folder`, a section for each machine, with links to the pages and charts in its folder."""
     folder = Path(folder)
     lines = ["# Results", "", "Written by `attnsuite report`, never by hand.", ""]
     lines += table(("machine", "date", "torch", "passed/asked", "failures"), map(_row, _sorted(machines)))
     for recorded in _sorted(machines):
+        place = quote(recorded.machine)
         pages = [page for page in PAGES if (folder / recorded.machine / page).exists()]
-        links = ", ".join(f"[{page.removesuffix('.md')}]({quote(recorded.machine)}/{page})" for page in pages)
+        links = ", ".join(f"[{page.removesuffix('.md')}]({place}/{page})" for page in pages)
         lines += [f"## {escaped(recorded.machine)}", "", *([links, ""] if links else [])]
-        lines += [*provenance(recorded.run), *headline(recorded.outcomes)]
+        lines += [*provenance(recorded.run), *_dates(recorded)]
+        if recorded.outcomes or not recorded.measured:
+            lines += section("Conformance", headline(recorded.outcomes), "###")
+        lines += section("Benchmark", [*_benchmark(recorded), *_charts(folder / recorded.machine, place)], "###")
+        lines += section("Findings", _findings(recorded), "###")
     replace_file(folder / "README.md", "\n".join(lines).rstrip("\n") + "\n")
     return folder / "README.md"
 
@@ -34,5 +50,54 @@ def _sorted(machines: Mapping[str, Recorded]) -> list[Recorded]:
 
 def _row(recorded: Recorded) -> tuple[str, ...]:
     counts, run = count(recorded.outcomes), recorded.run
-    date, torch = (run.finished or run.started)[:10], run.versions.get("torch", "–")
-    return escaped(recorded.machine), escaped(date), escaped(torch), str(counts), str(counts.failures)
+    torch = run.versions.get("torch", "–")
+    return escaped(recorded.machine), escaped(_date(run)), escaped(torch), str(counts), str(counts.failures)
+
+
+def _dates(recorded: Recorded) -> list[str]:
+    """When it was checked and when measured, where that was not in one run."""
+    checked, measured = recorded.checked_run, recorded.measured_run
+    if checked is None or measured is None or checked == measured:
+        return []
+    return [f"Checked on {escaped(_date(checked))}, measured on {escaped(_date(measured))}.", ""]
+
+
+def _benchmark(recorded: Recorded) -> list[str]:
+    if recorded.measured_run is None:
+        return []
+    seen = views(tables(recorded.measured), shapes(recorded))
+    return [line for view in seen for line in pivots.headline(view, recorded.measured_run.machine)]
+
+
+def _charts(folder: Path, place: str) -> list[str]:
+    return [
+        line
+        for name, words in CHARTS.items()
+        if (folder / name).exists()
+        for line in (f"![{words}]({place}/{name})", "")
+    ]
+
+
+def _findings(recorded: Recorded) -> list[str]:
+    """What shipping libraries are known to get wrong and got wrong here: who, in how many answers, and what it is."""
+    who: dict[str, list[str]] = defaultdict(list)
+    rows: list[Outcome | Measurement] = [*recorded.outcomes, *recorded.measurements]
+    for of in rows:
+        if of.known:
+            who[of.known].append(of.implementation)
+    said = _said(recorded.checked_run)
+    lines = [
+        (code(name), ", ".join(map(code, sorted(set(of)))), str(len(of)), escaped(said.get(name, "–"), 600))
+        for name, of in sorted(who.items())
+    ]
+    return table(("finding", "implementation", "rows", "what it is"), lines)
+
+
+def _said(run: Run | None) -> Mapping[str, object]:
+    facts = run.notes.get("facts") if run else None
+    findings = facts.get("findings") if isinstance(facts, Mapping) else None
+    return findings if isinstance(findings, Mapping) else {}
+
+
+def _date(run: Run) -> str:
+    return (run.finished or run.started)[:10]

@@ -95,9 +95,7 @@ def _newest_of_tables(runs: Mapping[str, Run], timed: Sequence[tuple[str, Measur
 
 def _benchmark(run: Run, of: Measurement, earlier: bool) -> dict[str, Any]:
     values = {name: plain(getattr(of, name)) for name in AXES}
-    threads = {0: "", 1: "1 thread"}.get(of.threads, f"{of.threads} threads")
-    group = " ".join(filter(None, (values | {"threads": threads}).values()))
-    parameters, name = "-".join(values.values()), plain(of.implementation)
+    group, parameters, name = plain(of.group), "-".join(values.values()), plain(of.implementation)
     return {
         "group": f"{group} run {plain(run.id)}" if earlier else group,
         "name": name,

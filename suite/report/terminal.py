@@ -1,13 +1,17 @@
-"""Outcomes → the lines that a check ends with."""
+"""Outcomes → the lines that a check ends with; measurements → those that a benchmark prints after each table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from suite.records import FAILURES, Outcome
+from suite.records import EVERY_CASE, FAILURES, Measurement, Outcome
+from suite.report import wording
+from suite.report.speed import Row, tables
 from suite.report.tally import breakdown, by_implementation, count, devices, groups
 from suite.report.text import plain
+from suite.report.units import percent, size, time_unit
+from suite.statistics import Interval
 
 
 def summary_lines(outcomes: Sequence[Outcome], targets: Mapping[str, str] = MappingProxyType({})) -> list[str]:
@@ -41,3 +45,49 @@ def _said(outcomes: Sequence[Outcome]) -> str:
     parts += [breakdown(outcomes)] if counts.failures else []
     parts += [f"{counts.known} known to fail"] if counts.known else []
     return ", ".join([*parts, *([f"{counts.missing} missing"] if counts.missing else [])])
+
+
+def benchmark_lines(measurements: Sequence[Measurement], shape: str = "") -> list[str]:
+    """A heading for each table and a line per implementation: its median, who is faster, its peak of memory; or why it
+    has none. What speaks of all workloads comes first. No markup, no control codes.
+
+    `measurements` are of one run; `shape` is the workload's in words.
+    """
+    about_all = [of for of in measurements if of.workload == EVERY_CASE]
+    lines = [f"{plain(of.implementation, 60)}  {_without_time(of)}" for of in about_all]
+    for table in tables(("", of) for of in measurements if of.workload != EVERY_CASE):
+        heading = ", ".join(filter(None, (table.workload, shape, wording.setting(table.setting))))
+        unit = time_unit(row.time.median for row in table.measured if row.time)
+        cells = [
+            (row.of.implementation, unit.of(row.time.median), _spread(row.time), _compared(row), size(row.of.peak))
+            for row in table.measured
+            if row.time
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        said = {name: _aligned((plain(name, 60), *rest), widths) for name, *rest in cells}
+        lines.append(plain(heading, 400))
+        for row in table.rows:
+            name = row.of.implementation
+            lines.append(
+                "  " + said.get(name, f"{plain(name, 60):{widths[0] if widths else 0}}  {_without_time(row.of)}")
+            )
+    return lines
+
+
+def _without_time(of: Measurement) -> str:
+    return plain(f"{wording.status(of)}: {of.detail}" if of.detail else wording.status(of), 400)
+
+
+def _spread(of: Interval) -> str:
+    return f"±{percent((of.high - of.low) / 2 / of.median)}" if of.low > 0 else "too few rounds"
+
+
+def _compared(row: Row) -> str:
+    return row.verdict if row.verdict == "baseline" else wording.verdict(row)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """The name to the left, the numbers to the right."""
+    name, time, spread, compared, memory = cells
+    numbers = f"{time:>{widths[1]}}  {spread:>{widths[2]}}  {compared:>{widths[3]}}  {memory:>{widths[4]}}"
+    return f"{name:{widths[0]}}  {numbers}"

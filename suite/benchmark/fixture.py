@@ -1,0 +1,286 @@
+"""Workloads timed by pytest-benchmark's fixture, with the inputs, gate and verification of `attnsuite bench`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from random import Random
+from time import perf_counter
+from typing import Any, Protocol
+
+import pytest
+import torch
+
+from suite import registry
+from suite.benchmark.gate import Gate
+from suite.benchmark.request import Request, Table
+from suite.checking import alone
+from suite.contracts import contract as contract_named
+from suite.measure import WARM
+from suite.measure.serving import failure
+from suite.measure.task import Task
+from suite.records import DIRECTIONS, DTYPES, Measurement, UsageError
+from suite.registry import Broken, Declaration, Loaded, Missing, undisturbed
+from suite.results.rows import lean
+
+AXES = ("implementation", "workload", "dtype", "direction")
+"""The parameters of a test, for `--benchmark-group-by=param:workload`."""
+TURNED = 1
+"""The round whose inputs an answer is verified on after it was timed; the times are those of round 0."""
+
+Implementation = Declaration | Loaded
+Answer = dict[str, Any]
+
+
+@cache
+def timer(device: str) -> Callable[[], float]:
+    """perf_counter of the moment when a CUDA device has done all that was asked of it. The same for every test."""
+
+    def synchronised_perf_counter() -> float:
+        torch.cuda.synchronize(device)
+        return perf_counter()
+
+    return synchronised_perf_counter
+
+
+class Fixture(Protocol):
+    """What is used of pytest-benchmark's fixture. `stats` are those of a test that was timed."""
+
+    extra_info: dict[str, Any]
+    stats: Any
+
+    @property
+    def enabled(self) -> bool: ...
+    def __call__(self, function_to_benchmark: Callable[..., Any], *arguments: Any) -> Any: ...
+    def pedantic(
+        self, target: Callable[..., Any], *, setup: Callable[[], Any] | None = ..., rounds: int = ...
+    ) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to time, on which device. `dtypes`, where there are any, take the place of those that a workload names."""
+
+    workloads: tuple[str, ...] = ()
+    profile: str | None = None
+    device: str = "cpu"
+    directions: tuple[str, ...] = DIRECTIONS[:1]
+    dtypes: tuple[str, ...] = ()
+    _gates: dict[str, Gate] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def request(self) -> Request:
+        """The plan as `attnsuite bench` has it: without directions and dtypes. UsageError for what does not exist."""
+        return Request(self.workloads, self.profile, self.device, cache="hot")
+
+    def tables(self, contract: str) -> list[Table]:
+        """What is timed, workload by workload. UsageError for what does not exist, and where that is nothing."""
+        for what, known, asked in (("direction", DIRECTIONS, self.directions), ("dtype", DTYPES, self.dtypes)):
+            if unknown := [each for each in asked if each not in known]:
+                raise UsageError(f"unknown {what} {unknown[0]!r}; there are: {', '.join(known)}")
+        request = self.request
+        threads = (1,) if request.kind == "cpu" else ()
+        tables = replace(request, threads=threads).tables(contract_named(contract))
+        return [
+            replace(table, dtype=dtype, direction=direction)
+            for table in {table.workload.name: table for table in tables}.values()
+            for dtype in self.dtypes or table.workload.dtypes[request.kind]
+            for direction in self.directions
+        ]
+
+    def gate(self, contract: str) -> Gate:
+        """The gate of a contract, one for all implementations that are timed by this plan."""
+        if contract not in self._gates:
+            self._gates[contract] = Gate(contract_named(contract), self.device, self.request.time_limit)
+        return self._gates[contract]
+
+
+def speed_test(implementations: Sequence[Implementation], plan: Plan, contract: str) -> Callable[..., None]:
+    """A test with one parameter set per implementation and table, for pytest-benchmark's fixture.
+
+    Raises UsageError for what does not exist, and where nothing is to be timed.
+    """
+    tables = plan.tables(contract)
+    speeds = [Speed(each, plan.device, plan.request.slowest, plan.gate(contract)) for each in implementations]
+    sets = {
+        (speed.name, table.workload.name, table.dtype, table.direction): (speed, table)
+        for speed in speeds
+        for table in tables
+    }
+    unsaid = 1 if len(speeds) == 1 else 0  # the test's own name says whose it is
+    parameters = [
+        pytest.param(*key, id="-".join(key[unsaid:]), marks=_mark(speed.row(table)))
+        for key, (speed, table) in sets.items()
+    ]
+
+    @pytest.mark.parametrize(AXES, parameters)
+    def test_speed(
+        benchmark: Fixture,
+        request: pytest.FixtureRequest,
+        implementation: str,
+        workload: str,
+        dtype: str,
+        direction: str,
+    ) -> None:
+        speed, table = sets[implementation, workload, dtype, direction]
+        _judge(speed.measured(table, Stage(benchmark, request)), benchmark)
+
+    return test_speed
+
+
+@dataclass
+class Stage:
+    """pytest-benchmark's fixture in one test, and what the command line asks of it."""
+
+    benchmark: Fixture
+    request: pytest.FixtureRequest
+
+    def time(self, task: Task, expected: float) -> None:
+        """Time a task: as pytest-benchmark calibrates it, or round by round where something untimed comes first.
+
+        Rounds of the latter kind are as many as take `--benchmark-max-time`, at least `--benchmark-min-rounds`.
+        """
+        before = task.before
+        if before is None:
+            self.benchmark(task.call, None)
+            return
+        longest, fewest = (self.request.config.getoption(f"benchmark_{name}") for name in ("max_time", "min_rounds"))
+        rounds = max(int(fewest), math.ceil(float(longest) / max(expected, 1e-9)))
+        self.benchmark.pedantic(task.call, setup=lambda: ((before(),), {}), rounds=rounds)
+
+    def waits_for(self, device: str) -> bool:
+        """Whether its timer is the device's: a mark of the user's own takes the place of ours, timer and all."""
+        mark = self.request.node.get_closest_marker("benchmark")
+        waiting = mark is not None and mark.kwargs.get("timer") is timer(device)
+        return waiting or torch.device(device).type == "cpu"
+
+
+@dataclass
+class Speed:
+    """One implementation, timed in this process: imported, and asked its cases, when its first turn comes.
+
+    A call that takes longer than `slowest` seconds is not timed.
+    """
+
+    implementation: Implementation
+    device: str
+    slowest: float
+    gate: Gate
+    random: Random = field(default_factory=Random)
+
+    @property
+    def name(self) -> str:
+        return self._declaration.full_name
+
+    def row(self, table: Table, status: str = "measured", **more: Any) -> Measurement:
+        """What is to be measured, with what became of it; pytest-benchmark has the times."""
+        return Measurement(
+            self.name, self.gate.contract.name, table.workload.name, table.dtype, self.device, table.threads,
+            table.direction, table.cache, status, **more,
+        )  # fmt: skip
+
+    def measured(self, table: Table, stage: Stage) -> Measurement:
+        """Time the implementation, or say why it may not be timed. No time is left of what failed in between."""
+        loaded = self._loaded
+        if not isinstance(loaded, Loaded):
+            status = "missing" if isinstance(loaded, Missing) else "raised"
+            return self.row(table, status, detail=loaded.reason)
+        kind = torch.device(self.device).type
+        if reason := table.declined(loaded.declaration, self.gate.contract, kind):
+            return self.row(table, "declined", detail=reason)
+        features = table.features(self.gate.contract)
+        self.gate.ask([self.implementation], [(table.dtype, features)])
+        refusal, known = self.gate.refusal(self.name, table.dtype, features)
+        if refusal:
+            return self.row(table, "refused", detail=refusal, known=known)
+        if not stage.waits_for(self.device):
+            detail = "pytest.mark.benchmark took the place of the timer that waits for the device; use the command line"
+            return self.row(table, "refused", detail=detail)
+        with alone(self.device), undisturbed(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.row(table, **{"status": "measured", **self._timed(loaded.function, table, stage)})
+
+    @property
+    def _declaration(self) -> Declaration:
+        given = self.implementation
+        return given.declaration if isinstance(given, Loaded) else given
+
+    @cached_property
+    def _loaded(self) -> Loaded | Missing | Broken:
+        if isinstance(self.implementation, Loaded):
+            return self.implementation
+        try:
+            return registry.load(self.implementation)
+        except UsageError as error:  # the function that was named is not there
+            return Broken(self.implementation, str(error))
+
+    def _timed(self, function: Callable[..., Any], table: Table, stage: Stage) -> Answer:
+        """What is known beside the times. Whatever the function raises is its answer."""
+        threads = torch.get_num_threads()
+        found: Answer = {"work": dict(table.workload.work(table.dtype, table.direction))}
+        try:
+            task = Task(function, table.workload, table.dtype, table.direction, self.device, table.cache)
+            expected = 0.0
+            if stage.benchmark.enabled:
+                found["first_call"] = task.stopwatch.first_call()
+                found["warm_up"], expected = task.stopwatch.warm_up()
+            if expected > self.slowest:
+                reason = f"too slow to time here: a call takes {expected:.3g} s, more than {self.slowest:g} s"
+                return {"status": "declined", "detail": reason}
+            stage.time(task, expected)
+            found |= self._verified(task, table)
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            raise
+        except BaseException as error:
+            return failure(error)
+        if torch.get_num_threads() != threads:
+            detail = f"it changed the number of threads from {threads} to {torch.get_num_threads()}"
+            return {"status": "refused", "detail": detail}
+        return found
+
+    def _verified(self, task: Task, table: Table) -> Answer:
+        """Hold rows of one more call, on other numbers in the same memory, against the oracle."""
+        workload, direction = table.workload, table.direction
+        rows = workload.rows(direction, self.random)
+        task.turn(TURNED)
+        task.stopwatch.sample(1, WARM)
+        verdict = workload.verdict(table.dtype, direction, TURNED, rows, task.found(rows))
+        if verdict.status == "passed":
+            return {"error_ratio": verdict.error_ratio}
+        return {"status": "refused", "detail": f"after it was timed its answer was wrong: {verdict.detail}"}
+
+
+def _mark(row: Measurement) -> pytest.MarkDecorator:
+    """The group that pytest-benchmark shows it in, and how it times; its own timer is perf_counter."""
+    own = {"timer": timer(row.device)} if torch.device(row.device).type == "cuda" else {}
+    return pytest.mark.benchmark(group=row.group, disable_gc=True, **own)
+
+
+def _judge(row: Measurement, benchmark: Fixture) -> None:
+    """Keep what is known beside the times; or leave no time, and skip, fail or expect the failure with the reason."""
+    if row.status == "measured":
+        benchmark.extra_info.update(lean(row), torch=torch.__version__)
+        return
+    _discard(benchmark)
+    said = f"{row.status}: {row.detail}"
+    if row.known:
+        pytest.xfail(f"known as {row.known}: {row.detail}")
+    if row.fails:
+        pytest.fail(f"{row.implementation} {row.workload} ({row.dtype}, {row.direction}): {said}", pytrace=False)
+    pytest.skip(f"{row.implementation}: {said}")
+
+
+def _discard(benchmark: Fixture) -> None:
+    """Leave no time in tables and files, and no warning that the fixture was not used."""
+
+    def no_time() -> None:
+        raise RuntimeError
+
+    with suppress(Exception):
+        benchmark.pedantic(no_time)  # it raises also where the fixture was used before, and either is an error in files
+    if benchmark.stats:
+        benchmark.stats.stats.data.clear()

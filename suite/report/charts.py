@@ -1,0 +1,136 @@
+"""Measurements → charts in SVG; without a library that draws, old ones stay while they show the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from suite.records import UsageError
+from suite.report.pictures import Picture, pictures
+from suite.report.speed import tables
+from suite.report.text import escaped
+from suite.report.views import View, shapes, views
+from suite.results import Recorded, replace_file
+from suite.results.files import one_line
+
+NEEDED = {"altair": "altair", "vl_convert": "vl-convert-python"}
+"""The modules that draw, and what installs each."""
+STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16}) -->")
+"""The mark of a chart that was written here: what it shows, hashed."""
+
+
+@dataclass(frozen=True)
+class Charts:
+    """The charts that lie in a folder and show what is recorded, and in `note` why others do not."""
+
+    paths: tuple[Path, ...] = ()
+    titles: Mapping[str, str] | None = None
+    """What each file shows, in words."""
+    note: str = ""
+
+
+def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
+    """Draw what is recorded into `folder`, and remove charts of a former report that show something else.
+
+    Without the libraries that draw, a chart of a former report stays as long as it shows what is recorded now.
+    Raises UsageError when the folder cannot be written.
+    """
+    folder, due = Path(folder), _due(recorded)
+    absent = _absent() if due else []
+    kept: dict[str, str] = {}
+    missing = 0
+    for name, picture in due.items():
+        stamp = _stamp(picture)
+        if not absent:
+            replace_file(folder / name, _stamped(_drawn(picture), stamp))
+        elif _stamp_of(folder / name) != stamp:
+            missing += 1
+            continue
+        kept[name] = picture.title
+    removed = _remove_others(folder, set(kept))
+    note = _note(absent, missing, removed) if missing else ""
+    return Charts(tuple(folder / name for name in kept), kept, note)
+
+
+def chart_lines(charts: Charts) -> list[str]:
+    """The charts as images of a page that lies beside them, and the note."""
+    titles = charts.titles or {}
+    lines = [f"![{escaped(titles.get(path.name, path.stem))}]({path.name})" for path in charts.paths]
+    lines += [escaped(charts.note, 600)] if charts.note else []
+    return [each for line in lines for each in (line, "")]
+
+
+def _due(recorded: Recorded) -> dict[str, Picture]:
+    """What there is to draw, by file name: the first view's charts have plain names, others' say the device."""
+    run = recorded.measured_run
+    if run is None:
+        return {}
+    named = shapes(recorded)
+    found: dict[str, Picture] = {}
+    for place, view in enumerate(views(tables(recorded.measured), named)):
+        ending = f"-{_slug(view)}" if place else ""
+        for name, picture in pictures(view, named, run).items():
+            found.setdefault(f"{name}{ending}.svg", picture)
+    return found
+
+
+def _slug(view: View) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", f"{view.setting.contract}-{view.setting.device}".lower()).strip("-")[:60]
+
+
+def _absent() -> list[str]:
+    """What has to be installed before anything can be drawn."""
+    found = []
+    for module, package in NEEDED.items():
+        try:
+            import_module(module)
+        except ImportError:
+            found.append(package)
+    return found
+
+
+def _note(absent: list[str], missing: int, removed: int) -> str:
+    gone = f" Removed, because they showed earlier numbers: {removed}." if removed else ""
+    return f"Charts left out: {missing}. To draw them: python -m pip install {' '.join(absent)}.{gone}"
+
+
+def _drawn(picture: Picture) -> str:
+    from suite.report import drawing
+
+    draw: Callable[[Picture], str] = drawing.svg
+    return draw(picture)
+
+
+def _stamp(picture: Picture) -> str:
+    said = json.dumps(picture.data, sort_keys=True)
+    return hashlib.sha256(said.encode(errors="backslashreplace")).hexdigest()[:16]
+
+
+def _stamped(svg: str, stamp: str) -> str:
+    opening, ending, rest = svg.partition(">")
+    return f"{opening}{ending}<!-- attnsuite {stamp} -->{rest}\n"
+
+
+def _stamp_of(path: Path) -> str:
+    """The stamp of a chart; empty where there is none, or where the file is not from here."""
+    try:
+        found = STAMP.search(path.read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+    return found.group(1) if found else ""
+
+
+def _remove_others(folder: Path, kept: set[str]) -> int:
+    """Remove the charts from here that are not among these; other people's files stay."""
+    stale = [path for path in sorted(folder.glob("*.svg")) if path.name not in kept and _stamp_of(path)]
+    for path in stale:
+        with one_line(path, "removed"):
+            path.unlink(missing_ok=True)
+    return len(stale)

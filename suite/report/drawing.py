@@ -1,0 +1,256 @@
+"""Pictures → SVG, with Altair: the same picture gives the same bytes. The only place that imports Altair."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import altair as alt
+
+from suite.records import BASELINE
+from suite.report.pictures import Mark, Panel, Picture
+from suite.report.placing import LINE, beside, nearest, spread
+
+INK, MUTED, GRID = "#1f2328", "#59636e", "#e4e7eb"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")
+"""Okabe and Ito's, which the colour-blind can tell apart, with a grey for their yellow, which no one sees on white."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
+FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
+
+CONFIG = {
+    "background": "white",
+    "padding": 14,
+    "font": FONT,
+    "aria": False,
+    "view": {"stroke": None},
+    "title": {"fontSize": 17, "color": INK, "subtitleFontSize": 13, "subtitleColor": MUTED, "subtitlePadding": 6},
+    "axis": {
+        "labelFontSize": 12,
+        "labelColor": MUTED,
+        "titleFontSize": 12,
+        "titleColor": MUTED,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+        "gridColor": GRID,
+        "domainColor": MUTED,
+        "tickColor": MUTED,
+    },
+}
+
+AXES = {
+    "length": "sequence length",
+    "time": "time of one call",
+    "memory": "peak memory of one call",
+    "rate": "FLOPs per second",
+    "error": "error, in units of the bound",
+    "speed": f"speed relative to {BASELINE}",
+}
+UNITS = {
+    "length": "datum.value % 1024 ? format(datum.value, ',') : datum.value / 1024 + 'k'",
+    "time": "datum.value < 9e-7 ? format(datum.value * 1e9, '~g') + ' ns' :"
+    " datum.value < 9e-4 ? format(datum.value * 1e6, '~g') + ' µs' :"
+    " datum.value < 0.9 ? format(datum.value * 1e3, '~g') + ' ms' : format(datum.value, '~g') + ' s'",
+    "memory": "datum.value < 1024 ? datum.value + ' B' :"
+    " datum.value < 1048576 ? format(datum.value / 1024, '~g') + ' KiB' :"
+    " datum.value < 1073741824 ? format(datum.value / 1048576, '~g') + ' MiB' :"
+    " format(datum.value / 1073741824, '~g') + ' GiB'",
+    "rate": "datum.value < 1e9 ? format(datum.value / 1e6, '~g') + ' MFLOP/s' : datum.value < 1e12 ?"
+    " format(datum.value / 1e9, '~g') + ' GFLOP/s' : format(datum.value / 1e12, '~g') + ' TFLOP/s'",
+    "error": "format(datum.value, '~g')",
+    "speed": "format(datum.value, '~g') + '×'",
+}
+
+
+def svg(picture: Picture) -> str:
+    """The picture as the text of an SVG file on white."""
+    panel = {"lines": _lines, "points": _points, "bars": _bars}[picture.kind]
+    charts = panel(picture)
+    columns = 2 if len(charts) > 1 else 1
+    said = [line for line in (picture.subtitle, picture.note) if line]
+    whole = alt.concat(
+        *charts,
+        columns=columns,
+        spacing={"row": 36, "column": 44},
+        title=alt.Title(picture.title, subtitle=said, anchor="start", offset=18),
+        config=CONFIG,
+        resolve={"scale": dict.fromkeys(("color", "shape", "strokeDash", "x", "y"), "independent")},
+    )
+    written = io.StringIO()
+    whole.save(written, format="svg")
+    return written.getvalue()
+
+
+# Lines
+
+
+def _lines(picture: Picture) -> list[Any]:
+    """Panels of lines over the length, each line named at its right end; the panels share their scales."""
+    points = [point for panel in picture.panels for mark in panel.marks for point in mark.points]
+    across = _Axis(picture.across, [x for x, _ in points], 1.12)
+    up = _Axis(picture.up, [y for _, y in points], 1.35)
+    longest = max(len(panel.marks) for panel in picture.panels)
+    size = (
+        270 if len(picture.panels) > 1 else 520,
+        max(290 if len(picture.panels) > 1 else 380, int(LINE * (longest + 1))),
+    )
+    return [_line_panel(panel, across, up, size) for panel in picture.panels]
+
+
+def _line_panel(panel: Panel, across: _Axis, up: _Axis, size: tuple[int, int]) -> Any:
+    width, height = size
+    ends = [mark.points[-1] for mark in panel.marks]
+    places = spread([up.pixel(y, height, down=True) for _, y in ends], LINE, LINE / 2, height - LINE / 2)
+    named = [
+        {**_said(mark), "x": x, "y": y, "at": up.value(place, height, down=True)}
+        for mark, (x, y), place in zip(panel.marks, ends, places, strict=True)
+    ]
+    every = [{**_said(mark), "x": x, "y": y} for mark in panel.marks for x, y in mark.points]
+    styles = _styles(panel.marks)
+    at, end = up.encoding(alt.Y, "at"), up.encoding(alt.Y, "y")
+    line = _chart(every).mark_line(strokeWidth=2).encode(across.encoding(alt.X, "x"), end, *styles[:1], styles[2])
+    dots = _dots(every).encode(across.encoding(alt.X, "x"), end, *styles[:2])
+    dotted = (
+        _chart(named)
+        .mark_rule(strokeDash=[1, 3])
+        .encode(across.encoding(alt.X, "x"), end, styles[0], x2=alt.value(width))
+    )
+    leader = _chart(named).mark_rule().encode(end, styles[0], x=alt.value(width), x2=alt.value(width + 12), y2="at:Q")
+    sign = _dots(named).encode(at, *styles[:2], x=alt.value(width + 17))
+    text = _chart(named).mark_text(align="left", baseline="middle", fontSize=12, font=FONT, color=INK)
+    text = text.encode(at, x=alt.value(width + 26), text="label:N")
+    return _sized([dotted, line, dots, leader, sign, text], panel, size)
+
+
+# Points
+
+
+def _points(picture: Picture) -> list[Any]:
+    """Panels of named points; those that no other beats in both are filled and joined."""
+    size = (380, 320) if len(picture.panels) > 1 else (620, 420)
+    return [_point_panel(panel, picture, size) for panel in picture.panels]
+
+
+def _point_panel(panel: Panel, picture: Picture, size: tuple[int, int]) -> Any:
+    width, height = size
+    across = _Axis(picture.across, [mark.points[0][0] for mark in panel.marks], 1.6)
+    up = _Axis(picture.up, [mark.points[0][1] for mark in panel.marks], 2.2)
+    pixels = [(across.pixel(x, width), up.pixel(y, height, down=True)) for x, y in (m.points[0] for m in panel.marks)]
+    front = sorted(pixel for mark, pixel in zip(panel.marks, pixels, strict=True) if mark.front)
+    boxes = beside(pixels, [mark.label for mark in panel.marks], size, front)
+    rows = [
+        {
+            **_said(mark),
+            "x": mark.points[0][0],
+            "y": mark.points[0][1],
+            "text_x": across.value(box[0], width),
+            "text_y": up.value((box[1] + box[3]) / 2, height, down=True),
+            "near_x": across.value(nearest(pixel, box)[0], width),
+        }
+        for mark, pixel, box in zip(panel.marks, pixels, boxes, strict=True)
+    ]
+    best, behind = [row for row in rows if row["front"]], [row for row in rows if not row["front"]]
+    styles = _styles(panel.marks)
+    x, y = across.encoding(alt.X, "x"), up.encoding(alt.Y, "y")
+    text_x, text_y = across.encoding(alt.X, "text_x"), up.encoding(alt.Y, "text_y")
+    joined = _chart(best).mark_line(color=MUTED, strokeDash=[5, 4], strokeWidth=1.2).encode(x, y)
+    leader = _chart(rows).mark_rule(strokeWidth=1).encode(x, y, styles[0], x2="near_x:Q", y2="text_y:Q")
+    filled = _dots(best, 95).encode(x, y, *styles[:2])
+    hollow = _chart(behind).mark_point(filled=False, size=75, strokeWidth=1.8, fill="white").encode(x, y, *styles[:2])
+    halo = _chart(rows).mark_text(align="left", fontSize=12, font=FONT, stroke="white", strokeWidth=3.5)
+    text = _chart(rows).mark_text(align="left", fontSize=12, font=FONT, color=INK)
+    words = [each.encode(text_x, text_y, text="label:N") for each in (halo, text)]
+    return _sized([joined, leader, hollow, filled, *words], panel, size)
+
+
+# Bars
+
+
+def _bars(picture: Picture) -> list[Any]:
+    """Panels of bars, the longest first, each with its name before it and its number behind it."""
+    return [_bar_panel(panel) for panel in picture.panels]
+
+
+def _bar_panel(panel: Panel) -> Any:
+    rows = [{**_said(mark), "x": mark.points[0][0], "place": place} for place, mark in enumerate(panel.marks)]
+    names = {place: mark.name for place, mark in enumerate(panel.marks)}
+    width, height = 210, 24 * len(rows)
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, max(row["x"] for row in rows)], nice=False))
+    y = alt.Y("place:O", axis=None, scale=alt.Scale(domain=list(names), paddingInner=0.28))
+    bars = _chart(rows).mark_bar(cornerRadiusEnd=2).encode(x, y, _styles(panel.marks)[0])
+    said = _chart(rows).mark_text(align="left", dx=6, fontSize=12, font=FONT, color=INK).encode(x, y, text="label:N")
+    named = _chart(rows).mark_text(align="right", fontSize=12, font=FONT, color=INK)
+    named = named.encode(y, x=alt.value(-8), text="name:N")
+    return _sized([bars, said, named], panel, (width, height))
+
+
+# What they share
+
+
+class _Axis:
+    """An axis of powers: its domain, its ticks, and where on it a value lies."""
+
+    def __init__(self, what: str, values: Sequence[float], room: float) -> None:
+        self.what = what
+        self.low, self.high = min(values) / room, max(values) * room
+        self.ticks = sorted(set(values)) if what == "length" else self._powers()
+
+    def encoding(self, channel: Callable[..., Any], field: str) -> Any:
+        axis = alt.Axis(values=self.ticks, labelExpr=UNITS[self.what], title=AXES[self.what], labelOverlap=True)
+        scale = alt.Scale(type="log", domain=[self.low, self.high], nice=False)
+        return channel(f"{field}:Q", axis=axis, scale=scale)
+
+    def pixel(self, value: float, length: float, down: bool = False) -> float:
+        """How far along the axis a value lies; `down` for an axis that is counted from above."""
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return length * (1 - share if down else share)
+
+    def value(self, pixel: float, length: float, down: bool = False) -> float:
+        """The value that lies there."""
+        share = 1 - pixel / length if down else pixel / length
+        return self.low * float((self.high / self.low) ** share)
+
+    def _powers(self) -> list[float]:
+        """Powers of two for bytes, else of ten; between them steps where there would be too few."""
+        if self.what == "memory":
+            step = max(1, round(math.log2(self.high / self.low) / 7))
+            return [2.0**power for power in range(0, 60, step) if self.low <= 2.0**power <= self.high]
+        steps = (1.0,) if self.high / self.low > 3000 else (1.0, 3.0) if self.high / self.low > 40 else (1.0, 2.0, 5.0)
+        every = [step * 10.0**power for power in range(-12, 18) for step in steps]
+        return [float(f"{tick:.1g}") for tick in every if self.low <= tick <= self.high]
+
+
+def _chart(rows: Sequence[dict[str, Any]]) -> Any:
+    return alt.Chart(alt.Data(values=list(rows)))
+
+
+def _dots(rows: Sequence[dict[str, Any]], size: int = 55) -> Any:
+    return _chart(rows).mark_point(filled=True, opacity=1, size=size, stroke="white", strokeWidth=0.8)
+
+
+def _said(mark: Mark) -> dict[str, Any]:
+    return {"style": f"{mark.style:03d}", "name": mark.name, "label": mark.label, "front": mark.front}
+
+
+def _styles(marks: Sequence[Mark]) -> tuple[Any, Any, Any]:
+    """Colour, shape and dashes by style: the baseline in ink, and no two alike in both colour and shape up to 49."""
+    numbers = sorted({mark.style for mark in marks})
+    domain = [f"{number:03d}" for number in numbers]
+    colours = [COLOURS[(number - 1) % len(COLOURS)] if number else INK for number in numbers]
+    shapes = [
+        SHAPES[(number - 1 + (number - 1) // len(COLOURS)) % len(SHAPES)] if number else "circle" for number in numbers
+    ]
+    dashes = [[1, 0] if number <= len(COLOURS) else [6, 3] for number in numbers]
+    return (
+        alt.Color("style:N", scale=alt.Scale(domain=domain, range=colours), legend=None),
+        alt.Shape("style:N", scale=alt.Scale(domain=domain, range=shapes), legend=None),
+        alt.StrokeDash("style:N", scale=alt.Scale(domain=domain, range=dashes), legend=None),
+    )
+
+
+def _sized(layers: Sequence[Any], panel: Panel, size: tuple[int, int]) -> Any:
+    named = {}
+    if panel.title:
+        named["title"] = alt.Title(panel.title, fontSize=13, anchor="start", offset=8, color=INK)
+    return alt.layer(*layers, width=size[0], height=size[1], **named)

@@ -1,0 +1,110 @@
+"""How time and memory grow with the length: powers of it, fitted to the rungs of the ladder."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from suite.records import Machine
+from suite.report import wording
+from suite.report.speed import Row, Setting, Table
+from suite.report.text import Row as CsvRow
+from suite.report.text import code, escaped, section, table
+from suite.report.units import NOTHING
+from suite.report.views import Shapes
+from suite.statistics import exponent
+
+LADDER = "ladder"
+LONG = 8192
+"""From this length on, what is the same for every length weighs little."""
+
+CSV_HEADER = (
+    "implementation", "contract", "dtype", "device", "threads", "direction", "cache", "lengths", "shortest", "longest",
+    "time", "time_of_long", "memory", "memory_of_long",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The powers of the length by which one implementation's time and memory grow; None where they cannot be fitted.
+
+    `long` is fitted to the lengths from 8,192 on. Memory is net of what the meter says of a
+    call that allocates nothing.
+    """
+
+    setting: Setting
+    name: str
+    lengths: tuple[int, ...]
+    time: float | None
+    long_time: float | None
+    memory: float | None
+    long_memory: float | None
+
+
+def growths(tables: Sequence[Table], named: Shapes) -> list[Growth]:
+    """Those of every implementation that was measured at two lengths of the ladder."""
+    rungs: dict[tuple[Setting, str], dict[int, Row]] = defaultdict(dict)
+    for of in tables:
+        shape = named[of.workload]
+        if shape.group == LADDER and shape.length:
+            for row in of.measured:
+                rungs[of.setting, row.name][shape.length] = row
+    found = (_growth(setting, name, dict(sorted(rows.items()))) for (setting, name), rows in rungs.items())
+    return sorted((of for of in found if len(of.lengths) > 1), key=lambda of: (of.setting.order, of.name))
+
+
+def growth_lines(found: Sequence[Growth], machine: Machine) -> list[str]:
+    """A table of exponents for each setting."""
+    lines: list[str] = []
+    for setting in dict.fromkeys(of.setting for of in found):
+        rows = [_cells(of) for of in found if of.setting == setting]
+        header = ("implementation", "lengths", "time", f"time from {LONG:,} on", "memory", f"memory from {LONG:,} on")
+        lines += section(wording.setting(setting, machine), table(header, rows), "###")
+    says = (
+        "The power of the length s by which a call's time and memory grow: 2 is quadratic, 1 is linear, 0 is the same "
+        "for every length. Fitted by least squares on logarithms; memory is without what its meter says of a call that "
+        "allocates nothing."
+    )
+    return section("Growth with the length", [says, "", *lines]) if lines else []
+
+
+def growth_rows(found: Sequence[Growth]) -> list[CsvRow]:
+    """A row for each, for the CSV."""
+    return [
+        [
+            *(f"{of.setting.contract}/{of.name}", of.setting.contract, of.setting.dtype, of.setting.device),
+            *(of.setting.threads, of.setting.direction, of.setting.cache),
+            *(len(of.lengths), of.lengths[0], of.lengths[-1]),
+            *(of.time, of.long_time, of.memory, of.long_memory),
+        ]
+        for of in found
+    ]
+
+
+def power(of: float | None) -> str:
+    """An exponent to two decimals: "s^1.98"."""
+    return NOTHING if of is None else f"s^{of + 0.0:.2f}".replace("-0.00", "0.00")
+
+
+def _growth(setting: Setting, name: str, rows: dict[int, Row]) -> Growth:
+    long = {length: row for length, row in rows.items() if length >= LONG}
+    return Growth(
+        setting,
+        name,
+        tuple(rows),
+        _fitted(rows, lambda row: row.median),
+        _fitted(long, lambda row: row.median),
+        _fitted(rows, lambda row: row.net_peak),
+        _fitted(long, lambda row: row.net_peak),
+    )
+
+
+def _fitted(rows: dict[int, Row], value: Callable[[Row], float | None]) -> float | None:
+    points = {length: found for length, row in rows.items() if (found := value(row)) is not None}
+    return exponent(list(points), list(points.values())) if len(points) > 1 else None
+
+
+def _cells(of: Growth) -> list[str]:
+    lengths = f"{len(of.lengths)}, {of.lengths[0]:,} to {of.lengths[-1]:,}"
+    return [code(of.name), escaped(lengths), *map(power, (of.time, of.long_time, of.memory, of.long_memory))]

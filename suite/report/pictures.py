@@ -1,0 +1,230 @@
+"""What the charts show, as plain data: no library that draws is needed to know it."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from suite.records import BASELINE, Run
+from suite.report import wording
+from suite.report.growth import LADDER, growths, power
+from suite.report.speed import Row, Setting, Table, names
+from suite.report.text import plain
+from suite.report.units import percent, rate_unit
+from suite.report.views import Shapes, View, by_setting
+
+PANELS = 4
+"""So many fit into one picture."""
+LEAST_ERROR = 1e-3
+"""An answer without error has this place on an axis of powers of ten."""
+LONGEST_NAME = 30
+FRONT = "filled and joined: no other is better in both"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A named place in a chart. `style` stands for the colour and shape that an implementation has in all charts."""
+
+    name: str
+    style: int
+    points: tuple[tuple[float, float], ...]
+    label: str = ""
+    front: bool = False
+    """Whether no other is better in both."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One chart. `kind` is `lines`, `bars` or `points`; `across` and `up` name what the axes measure."""
+
+    kind: str
+    title: str
+    subtitle: str
+    across: str
+    up: str
+    panels: tuple[Panel, ...]
+    note: str = ""
+    """How to read it."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def pictures(view: View, named: Shapes, run: Run) -> dict[str, Picture]:
+    """The charts of one view by name; those of which there is too little to show are left out."""
+    made = {
+        "time": _grown(view, named, run, "time", lambda row: row.median),
+        "memory": _grown(view, named, run, "memory", lambda row: row.net_peak),
+        "flash": _flash(view, named, run),
+        "throughput": _throughput(view, run),
+        "error": _error(view, run),
+        "tradeoff": _tradeoff(view, named, run),
+    }
+    return {name: picture for name, picture in made.items() if picture.panels}
+
+
+def _grown(view: View, named: Shapes, run: Run, what: str, value: Callable[[Row], float | None]) -> Picture:
+    """A quantity over the lengths of the ladder, in a panel for each direction and number of threads."""
+    ladder = [table for table in view.related if named[table.workload].group == LADDER]
+    powers = {(of.setting, of.name): of.time if what == "time" else of.memory for of in growths(ladder, named)}
+    panels = []
+    for setting, tables in by_setting(ladder, named).items():
+        labels = {name: _with_power(name, powers.get((setting, name))) for name in names(tables)}
+        panels.append(Panel(_panel_title(setting, run), _series(view, tables, named, value, labels.__getitem__)))
+    says = "Time over sequence length" if what == "time" else "Peak memory over sequence length, without inputs"
+    why = next((named[table.workload].why for table in ladder), "")
+    subtitle, kept = _subtitle(view, run, why.partition(":")[0], threads=False), _worth_it(panels)
+    return Picture("lines", says, subtitle, "length", what, kept, _how_to_read(kept))
+
+
+def _how_to_read(panels: Sequence[Panel]) -> str:
+    ends = [{mark.points[-1][0] for mark in panel.marks} for panel in panels]
+    dotted = "; dotted: not measured at greater lengths" if any(len(each) > 1 for each in ends) else ""
+    return f"s^2: with the square of the length{dotted}"
+
+
+def _with_power(name: str, fitted: float | None) -> str:
+    return _short(name) if fitted is None else f"{_short(name)}\N{EN SPACE}{power(fitted)}"
+
+
+def _flash(view: View, named: Shapes, run: Run) -> Picture:
+    """FLOPs per second over the lengths of FlashAttention's grid, in a panel for each of its variants."""
+    variants: dict[str, list[Table]] = defaultdict(list)
+    for table in view.tables:
+        shape = named[table.workload]
+        if shape.group.startswith("flash"):
+            variants[shape.short.partition("-")[2]].append(table)
+    panels = [
+        Panel(variant.replace("e", "width ", 1).replace("-", ", "), _series(view, tables, named, Row.rate, _short))
+        for variant, tables in variants.items()
+    ]
+    title = "Throughput over sequence length, FlashAttention's grid"
+    return Picture("lines", title, _subtitle(view, run), "length", "rate", _worth_it(panels))
+
+
+def _series(
+    view: View,
+    tables: Sequence[Table],
+    named: Shapes,
+    value: Callable[[Row], float | None],
+    label: Callable[[str], str],
+) -> tuple[Mark, ...]:
+    points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for table in tables:
+        length = named[table.workload].length
+        for row in table.measured:
+            found = value(row)
+            if length and found is not None:
+                points[row.name].append((length, found))
+    styles = _styles(view)
+    return tuple(Mark(_short(name), styles[name], tuple(sorted(at)), label(name)) for name, at in points.items())
+
+
+def _worth_it(panels: Sequence[Panel]) -> tuple[Panel, ...]:
+    """Those in which some line has two points, at most as many as fit."""
+    return tuple(panel for panel in panels if any(len(mark.points) > 1 for mark in panel.marks))[:PANELS]
+
+
+def _throughput(view: View, run: Run) -> Picture:
+    """A bar of FLOPs per second for each implementation, in a panel for each representative workload."""
+    styles, panels = _styles(view), []
+    for table in view.representatives:
+        rates = [(rate, row) for row in table.measured if (rate := row.rate())]
+        unit = rate_unit(rate for rate, _ in rates)
+        bars = []
+        for rate, row in sorted(rates, key=lambda each: (-each[0], each[1].name)):
+            share = f", {percent(row.roofline)} of roofline" if row.roofline else ""
+            bars.append(Mark(_short(row.name), styles[row.name], ((rate, 0.0),), unit.of(rate) + share))
+        panels.append(Panel(plain(table.workload, 60), tuple(bars)))
+    kept = tuple(panel for panel in panels if panel.marks)
+    return Picture("bars", "Throughput, by the pairs attended", _subtitle(view, run), "rate", "", kept)
+
+
+def _error(view: View, run: Run) -> Picture:
+    """Speed against error, in a panel for each representative workload in which three can be compared."""
+    panels = []
+    for table in view.representatives:
+        places = {}
+        for row in table.measured:
+            speed = 1.0 if row.verdict == "baseline" else row.against.speedup if row.against else None
+            if speed and row.of.error_ratio is not None and math.isfinite(row.of.error_ratio):
+                places[row.name] = max(row.of.error_ratio, LEAST_ERROR), speed
+        panels.append(Panel(plain(table.workload, 60), _placed(view, places, better=(-1, 1))))
+    kept = tuple(panel for panel in panels if len(panel.marks) > 2)[:PANELS]
+    title = f"Speed against error: speed relative to {BASELINE}, error in units of its bound"
+    return Picture("points", title, _subtitle(view, run), "error", "speed", kept, FRONT)
+
+
+def _tradeoff(view: View, named: Shapes, run: Run) -> Picture:
+    """Memory against time at the longest rung of the ladder at which more than half of all were measured."""
+    rungs = [
+        (
+            named[table.workload].length or 0,
+            {row.name: (row.median, row.net_peak) for row in table.measured if row.median and row.net_peak},
+        )
+        for table in view.tables
+        if named[table.workload].group == LADDER
+    ]
+    most = max((len(places) for _, places in rungs), default=0)
+    length, places = max((rung for rung in rungs if 2 * len(rung[1]) > most), key=lambda rung: rung[0], default=(0, {}))
+    panel = Panel("", _placed(view, places, better=(-1, -1)))
+    title, panels = f"Memory against time at {length:,} tokens", (panel,) if len(places) > 1 else ()
+    return Picture("points", title, _subtitle(view, run), "time", "memory", panels, FRONT)
+
+
+def _placed(view: View, places: Mapping[str, tuple[float, float]], better: tuple[int, int]) -> tuple[Mark, ...]:
+    """The points by name, in front those that no other beats in both. `better` is the sign of good on each axis."""
+    styles = _styles(view)
+    good = {name: (better[0] * at[0], better[1] * at[1]) for name, at in places.items()}
+    return tuple(
+        Mark(
+            _short(name), styles[name], (at,), _short(name), not any(_beats(good[other], good[name]) for other in good)
+        )
+        for name, at in sorted(places.items())
+    )
+
+
+def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[0] >= other[0] and one[1] >= other[1] and one != other
+
+
+def _styles(view: View) -> dict[str, int]:
+    """0 for the baseline, and a number for each of the others."""
+    others = [name for name in names(view.related) if name != BASELINE]
+    return {BASELINE: 0, **{name: place for place, name in enumerate(others, 1)}}
+
+
+def _panel_title(setting: Setting, run: Run) -> str:
+    said = wording.direction(setting.direction), wording.threads(setting.threads, run.machine)
+    return plain(", ".join(filter(None, said)))
+
+
+def _subtitle(view: View, run: Run, what: str = "", threads: bool = True) -> str:
+    """What is true of the whole picture: dtype, device, threads where no panel says them, machine, torch and date."""
+    setting, machine = view.setting, run.machine
+    said = wording.threads(setting.threads, machine) if threads else ""
+    on = machine.accelerators[0] if setting.device != "cpu" and machine.accelerators else machine.processor
+    parts = (
+        what,
+        ", ".join(filter(None, (f"{setting.dtype} on {setting.device}", said))),
+        f"{on}, {machine.cores} cores" if setting.device == "cpu" else on,
+        f"torch {run.versions['torch']}" if "torch" in run.versions else "",
+        (run.finished or run.started)[:10],
+    )
+    return plain(" · ".join(filter(None, parts)), 200)
+
+
+def _short(name: str) -> str:
+    return plain(name, LONGEST_NAME) or "–"

@@ -1,0 +1,69 @@
+"""Implementations × workloads: a median with its verdict, or the peak of memory, in each cell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from suite.records import BASELINE, Machine
+from suite.report import wording
+from suite.report.speed import Row, Table, names
+from suite.report.text import code, escaped, table
+from suite.report.units import NOTHING, size, time_unit
+from suite.report.views import Shapes, View
+
+WIDEST = 7
+"""So many workloads stand beside each other, because a page is so wide."""
+
+Cell = Callable[[Table, Row], str]
+
+
+def times(tables: Sequence[Table], heads: Sequence[str]) -> list[str]:
+    """Medians and, beside them, how much faster than the baseline that is. The lowest of a workload is bold."""
+    return _pivot(tables, heads, _time, "time")
+
+
+def memory(tables: Sequence[Table], heads: Sequence[str]) -> list[str]:
+    """The peaks of memory; nothing where no meter told one."""
+    told = any(row.of.peak is not None for table in tables for row in table.measured)
+    return _pivot(tables, heads, _memory, "peak memory") if told else []
+
+
+def pages(tables: Sequence[Table], named: Shapes) -> list[list[Table]]:
+    """The tables in parts that fit on a page: what a name says after its length belongs together."""
+    alike: dict[str, list[Table]] = defaultdict(list)
+    for each in tables:
+        variant = named[each.workload].short.partition("-")[2] if len(tables) > WIDEST else ""
+        alike[variant].append(each)
+    parts = ([part[start : start + WIDEST] for start in range(0, len(part), WIDEST)] for part in alike.values())
+    return [page for part in parts for page in part]
+
+
+def headline(view: View, machine: Machine) -> list[str]:
+    """A few workloads of one contract and device: times, and memory."""
+    chosen = view.representatives[:WIDEST]
+    heads = [escaped(each.workload) for each in chosen]
+    caption = f"{escaped(wording.setting(view.setting, machine))}: median time, and speed against `{BASELINE}`."
+    return [caption, "", *times(chosen, heads), *memory(chosen, heads)]
+
+
+def _pivot(tables: Sequence[Table], heads: Sequence[str], cell: Cell, what: str) -> list[str]:
+    rows = []
+    for name in names(tables):
+        row = [each.row(name) for each in tables]
+        said = [cell(of, found) if found else NOTHING for of, found in zip(tables, row, strict=True)]
+        rows.append([code(name), *said])
+    return table((what, *heads), rows)
+
+
+def _time(of: Table, row: Row) -> str:
+    if row.median is None:
+        return escaped(wording.status(row.of))
+    medians = [each.time.median for each in of.measured if each.time]
+    time = time_unit(medians).of(row.median)
+    said = f"**{time}**" if row.median == min(medians) and len(medians) > 1 else time
+    return ", ".join(filter(None, (said, escaped(wording.verdict(row)))))
+
+
+def _memory(of: Table, row: Row) -> str:
+    return size(row.of.peak) if row.time else escaped(wording.status(row.of))

@@ -1,0 +1,114 @@
+"""Where labels go so that none lies on another, in pixels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+
+LINE = 15.0
+"""The height of a line of text."""
+WIDTHS = {**dict.fromkeys("ijl.,:;|'", 2.9), **dict.fromkeys("ftrI-() ", 3.8), **dict.fromkeys("mwMW%", 9.6)}
+LETTER = 6.5
+"""The width of most letters."""
+MARGIN = 24.0
+"""By so much a label may leave its panel on the right."""
+NEAR = 10.0
+"""From a point to its label."""
+MARK = 8.0
+"""Half the side of the square that a point takes."""
+SWEEPS = 6
+
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Positions at least `gap` apart, in the order of those wanted, as near to them as can be, from `low` to `high`.
+
+    The least squares of what each is moved: isotonic regression by pooling adjacent violators.
+    """
+    order = sorted(range(len(wanted)), key=lambda place: (wanted[place], place))
+    pools: list[tuple[float, int]] = []
+    for rank, place in enumerate(order):
+        pools.append((wanted[place] - rank * gap, 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (last, many), (other, few) = pools.pop(), pools.pop()
+            pools.append(((last * many + other * few) / (many + few), many + few))
+    most = max(high - (len(order) - 1) * gap, low)
+    levels = [min(max(mean, low), most) for mean, count in pools for _ in range(count)]
+    found = [0.0] * len(order)
+    for rank, (place, level) in enumerate(zip(order, levels, strict=True)):
+        found[place] = level + rank * gap
+    return found
+
+
+def beside(
+    points: Sequence[Point], texts: Sequence[str], size: tuple[float, float], line: Sequence[Point] = ()
+) -> list[Box]:
+    """A box for the text of each point, near it and within `size`, that hides as little as can be of the rest.
+
+    `line` are the corners of a line that should not be written over.
+    """
+    marks = [(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in points]
+    along = [(x - 2, y - 2, x + 2, y + 2) for x, y in _along(line)]
+    widths = [sum(WIDTHS.get(letter, LETTER) for letter in text) for text in texts]
+    found = [next(_around(point, width))[0] for point, width in zip(points, widths, strict=True)]
+    for _ in range(SWEEPS):
+        before = list(found)
+        for place, (point, width) in enumerate(zip(points, widths, strict=True)):
+            others = [*marks[:place], *marks[place + 1 :], *found[:place], *found[place + 1 :]]
+            costs = {box: bad + _cost(point, box, others, along, size) for box, bad in _around(point, width)}
+            found[place] = min(costs, key=costs.__getitem__)
+        if found == before:
+            break
+    return found
+
+
+def _cost(point: Point, box: Box, others: Sequence[Box], along: Sequence[Box], size: tuple[float, float]) -> float:
+    """What a label there would hide: other labels and points, with it or with the leader to it, and the line."""
+    hidden = sum(_shared(box, other) for other in (*others, *along))
+    led = sum(_inside(at, other) for at in _along((point, nearest(point, box))) for other in others)
+    return hidden + 12.0 * led + _out(box, size)
+
+
+def nearest(point: Point, box: Box) -> Point:
+    """Where the leader of a point meets the box of its label: on the nearer side, at half its height."""
+    return min(max(point[0], box[0]), box[2]), (box[1] + box[3]) / 2
+
+
+def _inside(point: Point, box: Box) -> bool:
+    return box[0] < point[0] < box[2] and box[1] < point[1] < box[3]
+
+
+def _along(line: Sequence[Point]) -> Iterator[Point]:
+    """Points on a line, four pixels apart."""
+    for (x, y), (to_x, to_y) in pairwise(line):
+        steps = max(1, int(math.hypot(to_x - x, to_y - y) / 4))
+        yield from ((x + (to_x - x) * step / steps, y + (to_y - y) * step / steps) for step in range(steps + 1))
+
+
+def _around(point: Point, width: float) -> Iterator[tuple[Box, float]]:
+    """Boxes near a point, and how bad each is by itself: right of it is best, and far is worse than near."""
+    (x, y), half = point, LINE / 2
+    for ring, (across, down) in product(range(6), _SIDES):
+        away = NEAR + ring * LINE * 0.8
+        left = x + across * away - (width if across < 0 else width / 2 if across == 0 else 0)
+        middle = y + down * (away + half if across == 0 else away)
+        yield (left, middle - half, left + width, middle + half), 8.0 * ring + _SIDES.index((across, down))
+
+
+_SIDES = ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1))
+
+
+def _shared(one: Box, other: Box) -> float:
+    """The area on which two boxes lie on each other."""
+    across = min(one[2], other[2]) - max(one[0], other[0])
+    down = min(one[3], other[3]) - max(one[1], other[1])
+    return across * down if across > 0 and down > 0 else 0.0
+
+
+def _out(box: Box, size: tuple[float, float]) -> float:
+    beyond = max(0.0, -box[0], box[2] - size[0] - MARGIN), max(0.0, -box[1], box[3] - size[1])
+    return 100.0 * sum(beyond)

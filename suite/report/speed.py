@@ -1,0 +1,174 @@
+"""Measurements → the tables in which they were measured, and what their samples say there."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from suite.records import BASELINE, DIRECTIONS, DTYPES, EVERY_CASE, Measurement
+from suite.statistics import Comparison, Interval, compare, interval
+
+ANOTHER_RUN = "another run"
+"""The verdict on a row that was not timed in the same rounds as the baseline: none."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement and what its samples say beside those of its table's baseline."""
+
+    run: str
+    of: Measurement
+    time: Interval | None = None
+    against: Comparison | None = None
+    verdict: str = ""
+    """One of VERDICTS, `baseline`, or `another run`; empty where there is nothing to compare."""
+
+    @property
+    def name(self) -> str:
+        """The implementation without its contract."""
+        return self.of.implementation.removeprefix(f"{self.of.contract}/")
+
+    @property
+    def median(self) -> float | None:
+        """Seconds of one call."""
+        return self.time.median if self.time else None
+
+    @property
+    def net_peak(self) -> float | None:
+        """Bytes of one call, without what the meter says of a call that allocates nothing; None where not above it."""
+        if self.of.peak is None or not self.time:
+            return None
+        net = self.of.peak - (self.of.memory.get("constant") or 0.0)
+        return net if 0 < net < math.inf else None
+
+    def rate(self, work: str = "attended") -> float | None:
+        """FLOPs per second, by the pairs `attended` or by FlashAttention's `convention`."""
+        flops = self.of.work.get(work)
+        return flops / self.time.median if flops and self.time and math.isfinite(flops) else None
+
+    @property
+    def roofline(self) -> float | None:
+        """What share of its time the machine would need at its ceilings."""
+        least = [
+            self.of.work[work] / self.of.ceilings[ceiling]
+            for work, ceiling in (("attended", "flops"), ("bytes", "bytes"))
+            if self.of.work.get(work) is not None and self.of.ceilings.get(ceiling)
+        ]
+        return max(least) / self.time.median if len(least) == 2 and self.time else None
+
+    @property
+    def joules(self) -> float | None:
+        """Energy of one call."""
+        found = self.of.telemetry.get("joules")
+        return float(found) if isinstance(found, int | float) and self.time else None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a table was measured, whatever its workload. The tables of one setting stand beside each other."""
+
+    contract: str
+    dtype: str
+    device: str
+    threads: int
+    direction: str
+    cache: str
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Forward before backward, one thread before many, float32 before the half types."""
+        direction = DIRECTIONS.index(self.direction) if self.direction in DIRECTIONS else len(DIRECTIONS)
+        dtype = ["float32", *DTYPES].index(self.dtype) if self.dtype in DTYPES else len(DTYPES) + 1
+        return self.contract, self.device, dtype, self.dtype, self.threads, direction, self.cache
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows that were measured round by round together, the baseline first and the others by name.
+
+    An implementation of which one row speaks for all workloads (its library is missing) has that row here as well.
+    """
+
+    workload: str
+    setting: Setting
+    rows: tuple[Row, ...]
+
+    @cached_property
+    def measured(self) -> tuple[Row, ...]:
+        """Those that have a time."""
+        return tuple(row for row in self.rows if row.time)
+
+    def row(self, name: str) -> Row | None:
+        """The row of an implementation, by its name without the contract."""
+        return next((row for row in self.rows if row.name == name), None)
+
+
+def tables(measured: Iterable[tuple[str, Measurement]]) -> list[Table]:
+    """The tables of some rows, each with the id of its run. They do not depend on the order of the rows."""
+    members: dict[tuple[str, Setting], list[tuple[str, Measurement]]] = defaultdict(list)
+    about_all: list[tuple[str, Measurement]] = []
+    for run, of in sorted(measured, key=lambda row: (row[1].key, row[0])):
+        if of.workload == EVERY_CASE:
+            about_all.append((run, of))
+        else:
+            setting = Setting(of.contract, of.dtype, of.device, of.threads, of.direction, of.cache)
+            members[of.workload, setting].append((run, of))
+    found = [
+        Table(workload, setting, _rows([*rows, *_absent(about_all, setting, rows)]))
+        for (workload, setting), rows in members.items()
+    ]
+    return sorted(found, key=lambda table: (table.setting.order, natural(table.workload)))
+
+
+def names(tables: Sequence[Table]) -> list[str]:
+    """The implementations of some tables, without their contract, the baseline first."""
+    return sorted({row.name for table in tables for row in table.rows}, key=_baseline_first)
+
+
+def natural(text: str) -> tuple[object, ...]:
+    """An order in which 2k comes before 16k."""
+    return tuple((int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", text))
+
+
+def is_baseline(of: Measurement) -> bool:
+    """Whether the others are compared with it."""
+    return of.implementation == f"{of.contract}/{BASELINE}"
+
+
+def _absent(
+    about_all: Sequence[tuple[str, Measurement]], setting: Setting, rows: Sequence[tuple[str, Measurement]]
+) -> list[tuple[str, Measurement]]:
+    there = {of.implementation for _, of in rows}
+    return [
+        (run, of)
+        for run, of in about_all
+        if (of.contract, of.device) == (setting.contract, setting.device) and of.implementation not in there
+    ]
+
+
+def _rows(members: Sequence[tuple[str, Measurement]]) -> tuple[Row, ...]:
+    timed = [(run, of) for run, of in members if of.status == "measured" and of.seconds]
+    base = next(((run, of) for run, of in timed if is_baseline(of)), None)
+    beside = {of.implementation: of.seconds for run, of in timed if base and run == base[0] and not is_baseline(of)}
+    against = compare(base[1].seconds, beside) if base else {}
+    rows = [_row(run, of, base is not None, against) for run, of in members]
+    return tuple(sorted(rows, key=lambda row: _baseline_first(row.name)))
+
+
+def _row(run: str, of: Measurement, compared: bool, against: Mapping[str, Comparison]) -> Row:
+    if of.status != "measured" or not of.seconds:
+        return Row(run, of)
+    time, found = interval(of.seconds), against.get(of.implementation)
+    if not compared:
+        return Row(run, of, time)
+    if is_baseline(of):
+        return Row(run, of, time, verdict="baseline")
+    return Row(run, of, time, found, found.verdict if found else ANOTHER_RUN)
+
+
+def _baseline_first(name: str) -> tuple[bool, str]:
+    return name != BASELINE, name

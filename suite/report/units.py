@@ -1,0 +1,93 @@
+"""Numbers with their units, as tables and charts say them: three digits, and never an exponent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+RATES = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
+ENERGIES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))
+SIZES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit, and how much of the base unit (seconds, FLOPs per second) it is."""
+
+    size: float
+    name: str
+
+    def of(self, value: float) -> str:
+        """The value with the unit: "1.29 ms"."""
+        return f"{self.bare(value)} {self.name}"
+
+    def bare(self, value: float) -> str:
+        """The value without the unit, for a column whose heading has it."""
+        return significant(value / self.size)
+
+
+def time_unit(values: Iterable[float]) -> Unit:
+    """The unit in which the one in the middle is at least one, so that all can be read side by side."""
+    ordered = sorted(values)
+    return _fitting(ordered[len(ordered) // 2] if ordered else 1.0, TIMES)
+
+
+def rate_unit(values: Iterable[float]) -> Unit:
+    """The unit in which the largest of these rates is at least one."""
+    return _fitting(max(values, default=1e12), RATES)
+
+
+def size(value: float | None) -> str:
+    """Bytes in words: "8.06 MiB"."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    unit = _fitting(value, SIZES)
+    return f"{max(value, 0):.0f} B" if unit.size == 1 else unit.of(value)
+
+
+def energy(joules: float) -> str:
+    """Joules in words: "4.57 mJ"."""
+    return _fitting(joules, ENERGIES).of(joules)
+
+
+def duration(seconds: float) -> str:
+    """A time that a person waited: "1 min 52 s"."""
+    if not math.isfinite(seconds):
+        return NOTHING
+    if seconds < 60:
+        return f"{significant(seconds, 2)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def percent(share: float | None) -> str:
+    """A share of one: "61 %"; below a tenth with one decimal more."""
+    if share is None or not math.isfinite(share):
+        return NOTHING
+    return f"{significant(100 * share, 2)} %"
+
+
+def times(ratio: float) -> str:
+    """How many times: "4.75×"."""
+    return f"{significant(ratio)}×"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """The value to so many digits, in full: 0.0123, 1.29, 45.0, 1,230."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "−∞" if value < 0 else "NaN"
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, decimals)
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))  # 9.996 becomes 10.0
+    return f"{rounded:,.{max(decimals, 0)}f}".replace("-", "−")
+
+
+def _fitting(value: float, units: tuple[tuple[float, str], ...]) -> Unit:
+    found = next((unit for unit in units if value >= unit[0] * (1 - 5e-4)), units[-1])
+    return Unit(*found)

@@ -1,0 +1,46 @@
+"""Measurements in words: what a cell says where there is a number, and where there is none."""
+
+from __future__ import annotations
+
+from suite.records import Machine, Measurement
+from suite.report.speed import Row, Setting
+from suite.report.units import times
+
+DIRECTIONS = {"forward": "forward", "backward": "backward", "forward_backward": "forward and backward"}
+
+
+def verdict(row: Row) -> str:
+    """Who is faster, the baseline or this: "2.31× faster", "same"; empty where nothing is compared."""
+    if row.against is None:
+        return "" if row.verdict == "baseline" else row.verdict
+    if row.verdict == "faster":
+        return f"{times(row.against.speedup)} faster"
+    if row.verdict == "slower":
+        return f"{times(1 / row.against.speedup)} slower"
+    return row.verdict
+
+
+def status(of: Measurement) -> str:
+    """Why there is no time, in a word or three."""
+    return of.status.replace("_", " ") + (" (known)" if of.known else "")
+
+
+def threads(number: int, machine: Machine | None = None) -> str:
+    """How many threads an implementation had; empty where that is not what it runs on."""
+    if number < 2:
+        return "one thread" if number else ""
+    if machine is None or number not in (machine.cores, machine.threads):
+        return f"{number} threads"
+    what = "cores" if number == machine.cores else "threads"
+    return f"both {what}" if number == 2 else f"all {number} {what}"
+
+
+def direction(name: str) -> str:
+    """What is computed."""
+    return DIRECTIONS.get(name, name)
+
+
+def setting(of: Setting, machine: Machine | None = None) -> str:
+    """How a table was measured: "float32 on cpu, one thread, forward, hot cache"."""
+    said = (f"{of.dtype} on {of.device}", threads(of.threads, machine), direction(of.direction), f"{of.cache} cache")
+    return ", ".join(filter(None, said))

@@ -1,0 +1,92 @@
+"""The whole audit of the stopwatch: tables on one thread and on all cores, then other stopwatches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from time import perf_counter
+
+from suite.benchmark.request import BUDGETS, cores
+from suite.contracts import contract
+from suite.contracts.base import Workload
+from suite.stopwatch.agreement import TRITON, no_triton, with_torch, with_triton
+from suite.stopwatch.records import Agreement, StopwatchAudit, Trial, percent
+from suite.stopwatch.tables import CONTRACT, Table
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured. What is not said here (sample lengths, when to stop) is as in every benchmark.
+
+    38 tables of 8 identical implementations make 304 comparisons on each number of threads, and 38 of each slowdown: if
+    all are found, the true share lies above 90 %. With the baseline and three slowed ones a table has 12 members, as
+    many as implementations ship here. Each is a fresh process, whose start takes longer than timing it does.
+    """
+
+    tables: int = 38
+    """For each number of threads; the workloads take turns."""
+    identical: int = 8
+    workloads: tuple[str, ...] = ("documents/one-sentence", "decode/1k", "vit/b16", "ladder/1k")
+    """From 25 µs to a few milliseconds a call: calls, memory, products and a softmax larger than caches decide."""
+    threads: tuple[int, ...] = field(default_factory=lambda: tuple(sorted({1, len(cores())})))
+    budget: float = BUDGETS["standard"]
+    agreement: tuple[str, ...] = (
+        "documents/one-sentence", "documents/encoder-block", "documents/translation", "decode/1k", "vit/b16",
+        "decode/8k", "ladder/1k", "flash-small/1k-e64-causal", "ladder/4k",
+    )  # fmt: skip
+    agreement_on_cuda: tuple[str, ...] = (
+        "documents/fashion-vit", "vit/b16-batch8", "decode/8k", "ladder/4k", "flash/512-e64", "flash/2k-e128-causal",
+    )  # fmt: skip
+    agreement_budget: float = 2.0
+    """Seconds for each callable."""
+
+
+def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None = None) -> StopwatchAudit:
+    """Run the audit. While a table is timed, nothing else of it runs."""
+    random, started = random or Random(), perf_counter()
+    trials, failed = _trials(plan, progress, random)
+    agreements = _told(with_torch(_named(plan.agreement), plan.agreement_budget, random), progress)
+    absent = {TRITON: reason} if (reason := no_triton()) else {}
+    if not absent:
+        agreements += _told(with_triton(_named(plan.agreement_on_cuda), plan.agreement_budget, random), progress)
+    return StopwatchAudit(trials, agreements, failed, absent, perf_counter() - started)
+
+
+def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial], list[str]]:
+    trials: list[Trial] = []
+    failed: list[str] = []
+    workloads, total = _named(plan.workloads), plan.tables * len(plan.threads)
+    for number in range(total):  # thread counts take turns, so that what changes with the hours changes for both
+        turn, threads = number // len(plan.threads), plan.threads[number % len(plan.threads)]
+        table = Table(number, workloads[turn % len(workloads)], threads, plan.identical)
+        started = perf_counter()
+        table.measure(plan.budget, random)
+        trials += table.trials
+        failed += table.failed
+        progress(f"table {number + 1} of {total}, {perf_counter() - started:.1f} s: {_said(table)}")
+    return trials, failed
+
+
+def _named(names: Sequence[str]) -> list[Workload]:
+    known = {workload.name: workload for workload in contract(CONTRACT).workloads()}
+    return [known[name] for name in names]
+
+
+def _said(table: Table) -> str:
+    identical = [trial for trial in table.trials if not trial.injected]
+    found = [percent(trial.injected) for trial in table.trials if trial.injected and trial.claimed]
+    rounds = max((trial.rounds for trial in table.trials), default=0)
+    said = f"{table.workload.name}, threads {table.threads}, {rounds} rounds: "
+    said += f"{sum(trial.claimed for trial in identical)} of {len(identical)} identical ones told apart, "
+    return said + (f"slower by {', '.join(sorted(found))} found" if found else "no slowdown found")
+
+
+def _told(agreements: Iterable[Agreement], progress: Progress) -> list[Agreement]:
+    found = []
+    for of in agreements:
+        progress(f"{of.tool}: {of.implementation} on {of.workload}: our time is {of.ratio:.4f} of theirs")
+        found.append(of)
+    return found

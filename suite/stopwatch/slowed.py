@@ -1,0 +1,35 @@
+"""The shipped baseline, made slower by a known share: for workers to import, and in no list of implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from torch import Tensor
+
+from implementations.attention.matmul import attention
+
+
+def slowed(share: float) -> Callable[..., Tensor]:
+    """The baseline, which then waits, busy, until so much more than its own time has passed.
+
+    By wall time, so that what disturbs the call lengthens the wait alike. On a CPU only: a device would still work.
+    """
+
+    def function(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        started = perf_counter()
+        output = attention(query, key, value, **options)
+        until = started + (1 + share) * (perf_counter() - started)
+        while perf_counter() < until:
+            pass
+        return output
+
+    return function
+
+
+plain = slowed(0.0)
+"""The identical one: the same wrapper without a wait, so that it differs from the others in nothing else."""
+slower_3 = slowed(0.03)
+slower_5 = slowed(0.05)
+slower_10 = slowed(0.10)
