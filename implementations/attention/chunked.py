@@ -248,9 +248,9 @@ class _Tiles:
 
 
 def _chunks(query: Tensor, key: Tensor, value: Tensor) -> _Chunks:
-    """Choose chunks so that a tile, with the keys and values it reads, takes three quarters of the working cores' cache.
+    """Choose chunks so that a tile, with the keys and values it reads, takes three quarters of the caches at work.
 
-    Measured: much smaller tiles pay for their many small steps, and larger ones are slower or cost memory for nothing. A tile is
+    Measured: much smaller tiles pay for their many small steps, and larger ones cost memory for nothing. A tile is
     about square; where there are few queries it takes more keys, and where there are few of both, several heads and
     batch items.
     """

@@ -150,6 +150,7 @@ class Benchmark:
             rounds.run(courses, f"{self.contract.name}/{BASELINE}", rows, self.request.seconds, self.random)
         for course in courses:
             self._move("between rounds", "rounds", course.spent)
+            self._move("between rounds", "warm_up", course.warmed)
             with self._spending("verification"):
                 self._verify(table, course, rows)
             course.member.request("release", {})

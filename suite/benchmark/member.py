@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from suite.benchmark.request import cores
 from suite.measure import serving
 from suite.measure.memory import ENVIRONMENT
+from suite.records import MEASURED_STATUSES
 from suite.registry import Broken, Declaration, Loaded, Missing
 from suite.worker import Died, Hung, Ready, Worker
 
@@ -18,6 +20,10 @@ START_LIMIT = 120.0
 """Seconds for an import: twelve processes may import at once."""
 KEPT = 2**22
 """A process that keeps more bytes than this is replaced: what it kept would hide what the next call takes."""
+
+TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
+"""A process that is timed runs with these. By itself glibc begins to reuse freed blocks of up to 32 MiB sooner or later,
+as the heap happens to lie: two processes of the same code then differ by up to a factor of 2 for as long as they live."""
 
 Answer = dict[str, Any]
 
@@ -44,7 +50,7 @@ class Member:
     def start(self) -> None:
         """Begin to import, in the background."""
         if self.function is None:
-            self._timed = self._timed or self._worker({})
+            self._timed = self._timed or self._worker(TIMED)
             self._timed.start()
 
     def ready(self) -> Answer:
@@ -61,7 +67,7 @@ class Member:
     def request(self, verb: str, arguments: Mapping[str, Any], time_limit: float | None = None) -> Answer:
         """Ask the process that is timed; it is awake meanwhile and no longer."""
         if self.function is not None:
-            return self._here(self.function, verb, arguments)
+            return checked(verb, self._here(self.function, verb, arguments))
         assert self._timed is not None
         return self._asked(self._timed, verb, arguments, time_limit)
 
@@ -115,7 +121,7 @@ class Member:
                 if not isinstance(given, dict):
                     return lost(given)
             given = worker.request(verb, self._with(arguments), time_limit)
-            return given if isinstance(given, dict) else lost(given)
+            return checked(verb, given) if isinstance(given, dict) else lost(given)
         finally:
             worker.suspend()
 
@@ -132,6 +138,46 @@ def member(
     of = implementation.declaration
     here = None if of.module or of.file else implementation.function
     return Member(of, device, threads, memory_limit, time_limit, here)
+
+
+def checked(verb: str, answer: Answer) -> Answer:
+    """The answer, or that it is none: a process that runs somebody's code may say anything."""
+    if "status" in answer:
+        status, detail = answer["status"], answer.get("detail")
+        if status in MEASURED_STATUSES and status != "measured" and isinstance(detail, str):
+            return {"status": status, "detail": detail}
+        return {"status": "refused", "detail": f"answered garbage: status {status!r:.80}"}
+    for name, holds in _ANSWERS.get(verb, {}).items():
+        if name not in answer or not holds(answer[name]):
+            return {"status": "refused", "detail": f"answered garbage: {name} {answer.get(name)!r:.80}"}
+    return answer
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, float) and 0 < value < math.inf
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value > 0
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, dict) and all(each is None or isinstance(each, float) for each in value.values())
+
+
+def _are_tensors(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, torch.Tensor) for each in value.values())
+
+
+_ANSWERS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
+    "prepare": {"first_call": _is_time, "warm_up": _is_time, "expected": _is_time, "calls": _is_count},
+    "sample": {"seconds": _is_time},
+    "rows": {"rows": _are_tensors},
+    "memory": {"memory": _are_numbers, "kernel": lambda value: isinstance(value, str)},
+    "energy": {"telemetry": lambda value: isinstance(value, dict)},
+    "ceilings": {"ceilings": _are_numbers},
+}
+"""What each verb answers, where it answers."""
 
 
 def lost(given: object) -> Answer:

@@ -119,8 +119,8 @@ class Workload(ABC):
     """A shape to be timed, as data. The name is `group/what`; a group is a table and a line in charts.
 
     `length` is the size that charts have on their axis. `profiles` maps each profile that times it to the directions
-    that it times, and `cores` to the numbers of threads, where that is not one alone. Inputs depend on the name alone, so
-    that every process makes the same; from round to round they change, so that no answer can be replayed.
+    that it times, and `cores` to the numbers of threads, where that is not one alone. Inputs depend on the name alone,
+    so that every process makes the same; from round to round they change, so that no answer can be replayed.
     """
 
     name: str

@@ -25,6 +25,8 @@ LONGEST_WARM_UP = 1.0
 """Seconds; but one call at least."""
 NARROW = 0.015
 """The half-width, relative, of an interval that needs no more samples: half the margin within which all is the same."""
+PACING = 3
+"""Samples that decide how many calls make one."""
 LOOK = 4
 """Samples between two looks at the interval."""
 
@@ -44,13 +46,14 @@ class Stopwatch:
     """Times one callable on one device.
 
     `before`, where there is one, makes what each call takes, and is not timed. `result` is what the last call of the
-    last sample returned.
+    last sample returned, and `warmed` the seconds of the untimed call before it.
     """
 
     def __init__(self, call: Call, *, before: Before | None = None, device: str = "cpu", cache: str = "hot") -> None:
         self._call, self._before, self._device, self._cache = call, before, device, cache
         self._clock = clock(device, cache)
         self.result: Any = None
+        self.warmed = 0.0
 
     def first_call(self) -> float:
         """Seconds of the very first call, compiling and building sessions included, until the device is idle."""
@@ -66,19 +69,32 @@ class Stopwatch:
         times: list[float] = []
         started = perf_counter()
         while True:
-            times.append(self._clock.time(1, self._before, self._call)[0])
+            times.append(self.time_once())
             spent = perf_counter() - started
             settled = len(times) >= 6 and min(times[-3:]) >= STABLE * min(times[:-3])
             if spent > LONGEST_WARM_UP or (settled and spent > SAMPLE):
                 return spent, min(times[-3:])
 
+    def time_once(self) -> float:
+        """Seconds of one call."""
+        return self._clock.time(1, self._before, self._call)[0]
+
     def sample(self, calls: int, expected: float = 0.0) -> float:
         """Seconds per call over so many calls. `expected` says how long one takes, so that short ones start hot."""
-        self.result = None
+        self.result, self.warmed = None, 0.0
         if self._cache == "hot" and expected < WARM:
-            self._clock.time(1, self._before, self._call)
+            self.warmed = self._clock.time(1, self._before, self._call)[0]
         seconds, self.result = self._clock.time(calls, self._before, self._call)
         return seconds
+
+    def pace(self, expected: float) -> tuple[int, float]:
+        """How many calls make a sample, and what one takes in it: the warm-up's word, held against whole samples.
+
+        Identical callables should come to the same: samples of unlike length lose unlike shares to whatever interrupts.
+        """
+        for _ in range(PACING if expected < SAMPLE else 0):
+            expected = min(expected, self.sample(calls_per_sample(expected)))
+        return calls_per_sample(expected), expected
 
     def _wait(self) -> None:
         if torch.device(self._device).type == "cuda":
@@ -106,7 +122,7 @@ def measure(
     stopwatch = Stopwatch(lambda _: call(), device=device, cache=cache)
     first = stopwatch.first_call()
     warm_up, expected = stopwatch.warm_up()
-    calls = calls_per_sample(expected)
+    calls, expected = stopwatch.pace(expected)
     seconds: list[float] = []
     stopped = ""
     while not stopped:

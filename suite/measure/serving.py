@@ -18,7 +18,7 @@ import torch
 from suite.contracts import contract
 from suite.contracts.base import Workload
 from suite.machine import nvidia
-from suite.measure import WARM, Escaped, calls_per_sample
+from suite.measure import WARM, Escaped
 from suite.measure import ceilings as ceilings_of
 from suite.measure import kernels as kernels_of
 from suite.measure import memory as memory_of
@@ -28,12 +28,19 @@ from suite.registry.loading import in_one_line
 SOAK = 2.0
 """Seconds of calls over which energy is measured."""
 
+REMEMBERED, REMEMBERING = 2.0, 1e-4
+"""A call on new numbers may take so many times as long as the same call again, and so many seconds more."""
+
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation",
                  "resource_exhausted", "unable to allocate")  # fmt: skip
 """How libraries say it."""
+
+
+class Remembers(Exception):
+    """It answers again what it was asked before, instead of computing."""
 
 
 _tasks: dict[int, Task] = {}
@@ -66,7 +73,11 @@ def prepare(function: Function, device: str, arguments: Arguments) -> dict[str, 
         task = Task(function, *_asked(arguments), device, arguments["cache"])
         answer["first_call"] = task.stopwatch.first_call()
         answer["warm_up"], answer["expected"] = task.stopwatch.warm_up()
-        answer["calls"] = calls_per_sample(answer["expected"])
+        fresh = task.fresh(answer["expected"])
+        if fresh > REMEMBERED * answer["expected"] + REMEMBERING:
+            raise Remembers(f"it remembers answers: a call on new numbers takes {fresh:.3g} s, "
+                            f"the same call again {answer['expected']:.3g} s")  # fmt: skip
+        answer["calls"], answer["expected"] = task.stopwatch.pace(answer["expected"])
         _tasks[id(function)] = task
     return answer
 
@@ -78,6 +89,8 @@ def sample(function: Function, device: str, arguments: Arguments) -> dict[str, A
         task = _tasks[id(function)]
         task.turn(arguments["number"])
         answer["seconds"] = task.stopwatch.sample(arguments["calls"], arguments["expected"])
+        answer["warmed"] = task.stopwatch.warmed
+        task.keep()
     return answer
 
 
@@ -105,7 +118,7 @@ def memory(function: Function, device: str, arguments: Arguments) -> dict[str, A
         small = contract(arguments["contract"]).workloads()[0]
         warm = Task(function, small, dtype, direction, device, "hot")
         task = Task(function, workload, dtype, direction, device, "hot")
-        found = memory_of.of_call(task.once, device, warm.once)
+        found = memory_of.of_call(task.once, device, lambda: _tried(warm))
         answer["memory"] = found | {"output": float(task.output_bytes)}
         answer["kernel"] = kernels_of.kernels(task.once, device)
     return answer
@@ -134,12 +147,18 @@ def ceilings(function: Function, device: str, arguments: Arguments) -> dict[str,
     return answer
 
 
+def _tried(task: Task) -> None:
+    """Call it. One that refuses so small a call may do what is asked of it."""
+    with suppress(Exception):
+        task.once()
+
+
 def failure(error: BaseException) -> dict[str, str]:
     """What became of a call that raised."""
     said = in_one_line(error)
     if isinstance(error, NotImplementedError):
         return {"status": "declined", "detail": said.partition(": ")[2] or "NotImplementedError without a reason"}
-    if isinstance(error, Escaped):
+    if isinstance(error, Escaped | Remembers):
         return {"status": "refused", "detail": str(error)}
     short = isinstance(error, MemoryError | torch.OutOfMemoryError)
     if short or any(words in said.lower() for words in OUT_OF_MEMORY):

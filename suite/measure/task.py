@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -12,6 +14,11 @@ from torch import Tensor
 from suite.contracts.base import Workload
 from suite.measure import Stopwatch
 from suite.measure.clock import Before, Call
+
+FRESH = 0.2
+"""Seconds for calls on numbers that have not been seen, but one call at least."""
+KEPT = 2**22
+"""Bytes of an output that are copied as soon as it has been timed."""
 
 
 class Task:
@@ -47,15 +54,32 @@ class Task:
 
     def turn(self, number: int) -> None:
         """Give the inputs the numbers of that round."""
-        with torch.no_grad():
-            for name, tensor in self._workload.turned(self._base, number).items():
-                self.inputs[name].copy_(tensor)
+        for name, tensor in self._workload.turned(self._base, number).items():
+            self.inputs[name].data.copy_(tensor)  # .data: the version that a cache may look at stays as it was
 
     def once(self) -> None:
-        """One whole call, untimed parts included; `output_bytes` says how large is what it returns, gradients included."""
+        """One whole call, untimed parts included. `output_bytes` says how large its output and gradients are."""
         result = self._forward(None) if self._direction == "forward" else self._both(None)
         tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
         self.output_bytes = sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
+
+    def fresh(self, expected: float) -> float:
+        """The least time that a call takes on numbers that it has not seen, where one on known numbers takes this."""
+        number, least, ends = 0, math.inf, perf_counter() + FRESH
+        while number == 0 or (number < 8 and perf_counter() + expected < ends):
+            number += 1
+            self.turn(number)
+            least = min(least, self.stopwatch.time_once())
+        return least
+
+    def keep(self) -> None:
+        """Copy what the last timed call returned: a thread of the function's own may still be at work on it.
+
+        Nothing is copied that took so long to compute that the thread could not end in time.
+        """
+        result = self.stopwatch.result
+        if type(result) is Tensor and result.numel() * result.element_size() <= KEPT:
+            self.stopwatch.result = result.detach().clone()
 
     def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         """Rows of what the last timed call returned, flattened to two axes. Raises TypeError for what is no tensor."""

@@ -113,8 +113,8 @@ def _method(audit: StopwatchAudit) -> Iterator[str]:
     )
     yield (
         f"A claim is the verdict faster or slower: the {percent(LEVEL)} interval, corrected for all comparisons of the "
-        f"table, excludes no difference and the median is beyond ±{percent(MARGIN)}. A slowdown is found where the verdict "
-        "is slower."
+        f"table, excludes no difference and the median is beyond ±{percent(MARGIN)}. A slowdown is found where the "
+        f"verdict is slower; of those of {percent(SLOWDOWNS[0])}, which lie on the margin, about half are."
     )
     yield (
         "Shares have exact 95 % intervals for independent comparisons. Those of a table share a baseline, so that "
@@ -124,9 +124,9 @@ def _method(audit: StopwatchAudit) -> Iterator[str]:
         "Other stopwatches took turns with ours in one process, in random order. The ratio is the median over pairs."
     )
     yield (
-        f"Single-threaded, up to {percent(FALSE_CLAIMS)} false claims are allowed, and {percent(FOUND)} of slowdowns of "
-        f"{percent(MUST_BE_FOUND)} must be found; other stopwatches may be {percent(DISAGREEMENT)} off in the median. On several "
-        f"threads all is as it was measured. A slowdown of {percent(SLOWDOWNS[0])} lies on the margin: about half are found."
+        f"Single-threaded, up to {percent(FALSE_CLAIMS)} false claims are allowed, and {percent(FOUND)} of slowdowns "
+        f"of {percent(MUST_BE_FOUND)} must be found; other stopwatches may be {percent(DISAGREEMENT)} off in the "
+        "median. On several threads all is as it was measured."
     )
     yield f"The audit took {duration(audit.seconds)}."
 

@@ -16,7 +16,7 @@ import torch
 from suite import compare
 from suite.contracts import base
 from suite.contracts.attention import oracle
-from suite.contracts.attention.cases.case import ACCEPT_GRADIENT, ACCEPT_OUTPUT, closest, unlike
+from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT, closest, unlike
 from suite.contracts.base import ALL, Call, Verdict
 from suite.records import DIRECTIONS
 

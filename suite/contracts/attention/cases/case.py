@@ -18,15 +18,12 @@ from suite.contracts.attention.cases.draws import DRAWS, Sizes, generator
 from suite.contracts.attention.cases.layouts import LAYOUTS
 from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.attention.contract import empty_row_rules
+from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT, closest, unlike
 from suite.contracts.base import Call, Conventions, Reply, Verdict
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
 
-ACCEPT_OUTPUT = 2.0
-"""Outputs are accepted up to this many bounds: honest kernels stay under 1, one was measured at 1.4."""
-ACCEPT_GRADIENT = 1.0
-"""Honest backward passes stay under 0.31."""
 JUDGED_ELEMENTS = {"float64": 2**14, "float32": 2**17, "float16": 2**17, "bfloat16": 2**17}
 """Beyond this many scores per head set, outputs are judged on sampled query rows."""
 SAMPLED_ROWS = 24
@@ -269,18 +266,6 @@ def same_answer(call: Call, reply: Reply, theirs: Reply, truth: Judged) -> bool:
     return pretended is not None and hold(call, reply, pretended).status == "passed"
 
 
-def closest(pairs: list[tuple[str, Array, oracle.Bounded, float]]) -> Verdict:
-    """Judge named pairs of actual and expected; report the first complaint and the largest error ratio."""
-    complaint, largest = None, 0.0
-    for name, actual, expected, accept in pairs:
-        value, bound = expected.value.reshape(actual.shape), expected.bound.reshape(actual.shape)
-        complaint = complaint or compare.difference(actual, value, bound, name=name, accept=accept)
-        largest = max(largest, compare.error_ratio(actual, value, bound))
-    if complaint:
-        return Verdict("wrong", complaint, largest, output_wrong=True)
-    return Verdict("passed", "", largest)
-
-
 def malformed(call: Call, reply: Reply) -> Verdict | None:
     """What is wrong with a reply before any number is read: errors, types, shapes, dtypes, changed or shared inputs."""
     if reply.raised:
@@ -303,14 +288,6 @@ def malformed(call: Call, reply: Reply) -> Verdict | None:
         return Verdict("wrong", f"the output shares memory with {' and '.join(reply.aliased)}")
     if reply.overwritten:
         return Verdict("wrong", "a later call changed this output")
-    return None
-
-
-def unlike(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:
-    if tensor.dtype != dtype:
-        return f"{name} is {str(tensor.dtype)[6:]}, should be {str(dtype)[6:]}"
-    if tuple(tensor.shape) != shape:
-        return f"{name} has shape {tuple(tensor.shape)}, should have {shape}"
     return None
 
 

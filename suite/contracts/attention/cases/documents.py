@@ -11,8 +11,9 @@ import torch
 
 from suite import compare, documents
 from suite.contracts import base
-from suite.contracts.attention.cases.case import ACCEPT_OUTPUT, Judged, hold, judged, same_answer
+from suite.contracts.attention.cases.case import Judged, hold, judged, same_answer
 from suite.contracts.attention.cases.draws import generator
+from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.contracts.base import Call, Conventions, Reply, Verdict
 from suite.records import Example
 

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from suite import compare
 from suite.contracts import base
-from suite.contracts.attention.cases.case import ACCEPT_OUTPUT, Case, as_asked, closest, judged, malformed
+from suite.contracts.attention.cases.case import Case, as_asked, judged, malformed
 from suite.contracts.attention.cases.draws import Generator, generator
 from suite.contracts.attention.cases.masks import Mask
+from suite.contracts.attention.judging import ACCEPT_OUTPUT, closest
 from suite.contracts.attention.oracle import Bounded, Truth
 from suite.contracts.base import Call, Conventions, Reply, Verdict
 from suite.records import DTYPES
