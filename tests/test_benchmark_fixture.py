@@ -1,4 +1,4 @@
-"""What stands between a workload and pytest-benchmark's fixture: the timer, the parameter sets, the rounds, the gate."""
+"""What stands between a workload and pytest-benchmark's fixture: the timer, parameter sets, rounds, the gate."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from suite import registry
-from suite.benchmark.fixture import Plan, Speed, Stage, speed_test, timer
+from suite.benchmark.fixture import Plan, Speed, Stage, judge, speed_test, timer
 from suite.benchmark.gate import Gate
 from suite.contracts import contract
 from suite.measure.task import Task
 from suite.pytest_plugin import benchmarks
-from suite.records import UsageError
+from suite.records import Measurement, UsageError
 from suite.registry import Declaration
 
 # The timer
@@ -60,7 +60,7 @@ def marks_of(test: Callable[..., None]) -> list[Any]:
 def test_a_mark_of_ones_own_does_not_take_the_timer_away_unseen(own: dict[str, Any] | None, refused: bool) -> None:
     mark = None if own is None else pytest.mark.benchmark(min_rounds=9, **own).mark
     node = SimpleNamespace(get_closest_marker={"benchmark": mark}.get)
-    stage: Any = Stage(SimpleNamespace(enabled=False), SimpleNamespace(node=node))  # type: ignore[arg-type]
+    stage: Any = Stage(SimpleNamespace(enabled=False), SimpleNamespace(node=node))
 
     assert stage.waits_for("cuda") is not refused
     assert stage.waits_for("cpu")
@@ -86,7 +86,7 @@ class Recording:
 def test_a_backward_is_timed_alone_in_as_many_rounds_as_the_options_say(expected: float, rounds: int) -> None:
     options = {"benchmark_max_time": "0.5", "benchmark_min_rounds": 3}
     fixture = Recording()
-    stage: Any = Stage(fixture, SimpleNamespace(config=SimpleNamespace(getoption=options.get)))  # type: ignore[arg-type]
+    stage: Any = Stage(fixture, SimpleNamespace(config=SimpleNamespace(getoption=options.get)))
     (workload, *_) = contract("attention").workloads()
     backward = Task(scaled_dot_product_attention, workload, "float32", "backward", "cpu", "hot")
     both = Task(scaled_dot_product_attention, workload, "float32", "forward_backward", "cpu", "hot")
@@ -148,9 +148,8 @@ def test_what_is_missing_too_slow_or_out_of_memory_is_no_failure() -> None:
         return scaled_dot_product_attention(query, key, value)
 
     absent = Declaration("attention", "absent", "attention", requires=("nosuchlibrary",))
-    stage = Stage(
-        SimpleNamespace(enabled=True), SimpleNamespace(node=SimpleNamespace(get_closest_marker=lambda _: None))
-    )  # type: ignore[arg-type]
+    node = SimpleNamespace(get_closest_marker=lambda _: None)
+    stage: Any = Stage(SimpleNamespace(enabled=True), SimpleNamespace(node=node))
     gate = plan.gate("attention")
 
     missing = Speed(absent, "cpu", 1.0, gate).measured(table, stage)
@@ -162,6 +161,27 @@ def test_what_is_missing_too_slow_or_out_of_memory_is_no_failure() -> None:
     assert slow.detail.endswith("s, more than 0 s")
     assert (short.status, short.detail) == ("out_of_memory", "MemoryError: it asks for 8 EiB")
     assert not any(row.fails for row in (missing, slow, short))
+
+
+@pytest.mark.parametrize(
+    ("status", "known", "raised", "says"),
+    [
+        ("refused", "", pytest.fail, "attention/mine vit/b16 (float32, forward): refused: it fails plain/small"),
+        ("refused", "rounds-halves", pytest.xfail, "known as rounds-halves: it fails plain/small"),
+        ("raised", "", pytest.fail, "attention/mine vit/b16 (float32, forward): raised: it fails plain/small"),
+        ("declined", "", pytest.skip, "attention/mine: declined: it fails plain/small"),
+        ("missing", "", pytest.skip, "attention/mine: missing: it fails plain/small"),
+    ],
+)
+def test_what_has_no_time_fails_is_expected_to_or_is_skipped(status: str, known: str, raised: Any, says: str) -> None:
+    asked = ("attention/mine", "attention", "vit/b16", "float32", "cpu", 1, "forward", "hot")
+    fixture: Any = SimpleNamespace(stats=SimpleNamespace(stats=SimpleNamespace(data=[0.5])))
+
+    with pytest.raises(raised.Exception) as error:
+        judge(Measurement(*asked, status, "it fails plain/small", known=known), fixture)
+
+    assert (type(error.value), error.value.msg) == (raised.Exception, says)
+    assert fixture.stats.stats.data == []
 
 
 def test_a_gate_asks_each_case_once() -> None:

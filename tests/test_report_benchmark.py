@@ -201,6 +201,12 @@ def test_the_baseline_of_another_contract_is_none():
     assert found[1].row("chunked").verdict == ""
 
 
+def test_a_name_that_only_ends_like_the_baseline_is_none():
+    (table,) = tables([("r", measured("quick_matmul", seconds=0.05)), ("r", measured())])
+
+    assert [row.verdict for row in table.rows] == ["baseline", "faster"]
+
+
 def test_what_is_missing_stands_in_every_table_of_its_device(tmp_path):
     rows = [
         measured(),
@@ -373,14 +379,14 @@ def test_fifty_reasons_that_say_the_same_are_one_line(tmp_path):
         for place, workload in enumerate(workloads)
     ]
 
-    text = page(tmp_path, *rows, without_time("n1", "hung", "no answer", "ladder/1k", dtype="bfloat16"))
+    text = page(tmp_path, *rows, without_time("n1", "hung", "needs 3 GB", "ladder/1k", dtype="bfloat16"))
 
     section = text.split("### Why there is no time")[1].split("##")[0]
     assert section.count("out of memory") == 1
     named = "`attention/n0`, `attention/n1`, `attention/n2` and 7 more implementations"
     where = "`ladder/1k`, `ladder/2k`, `ladder/8k` and 2 more workloads"
     assert f"| out of memory | {named} | {where} | needs 0 GB |" in section
-    assert "| hung | `attention/n1` | `ladder/1k` | no answer |" in section
+    assert "| hung | `attention/n1` | `ladder/1k` | needs 3 GB |" in section
 
 
 def test_a_submission_whose_reasons_all_differ_cannot_fill_the_page():
@@ -546,21 +552,30 @@ def test_the_time_the_run_took_is_told_with_its_share_of_rounds(tmp_path):
         {"facts": 3, "seconds": [1], "profile": 7},
         {"facts": {"workloads": ["a"]}, "seconds": {"rounds": "long"}},
         {"facts": {"workloads": {"vit/b16": 5}}, "seconds": {"rounds": -1.0, "total": 0}},
+        {
+            "facts": {
+                "workloads": {f"ladder/{k}k": {"length": length} for k, length in ((1, "long"), (2, -2), (8, 8.5))}
+            }
+        },
         {"facts": {"workloads": {"vit/b16": {"length": "long", "group": 7, "shape": None, "why": ["x"]}}}},
     ],
 )
 def test_notes_of_another_form_say_nothing(notes, tmp_path):
-    text = page(tmp_path, measured(), runs=(replace(RUN, notes=notes),))
+    rows = [measured(), *(measured(workload=f"ladder/{k}k") for k in (1, 2, 8))]
+
+    text = page(tmp_path, *rows, runs=(replace(RUN, notes=notes),))
 
     assert "100 ms" in text
+    assert "## Growth" not in text
     assert "What it took" not in text
 
 
 def test_ceilings_are_told_once_for_each_dtype_and_thread_count(tmp_path):
     rows = [measured(), measured("a"), measured(direction="backward"), measured(threads=2, ceilings={"flops": 1.5e11})]
+    other = replace(measured(), contract="mask", implementation="mask/matmul")
 
-    text = page(tmp_path, *rows)
-    table = pandas.read_csv(tmp_path / "benchmark_ceilings.csv")
+    text = page(tmp_path, *rows, other)
+    table = pandas.read_csv(tmp_path / "benchmark_ceilings.csv").query("contract == 'attention'")
 
     assert text.split("## What the machine reaches")[1].count("| cpu |") == 2
     assert "| cpu | float32 | one thread | r1 | 80.0 GFLOP/s | 10.0 GB/s |" in text
@@ -596,6 +611,7 @@ def test_the_same_rows_in_another_order_give_the_same_files(tmp_path):
 
     one, two = write_benchmark(tmp_path / "one", of), write_benchmark(tmp_path / "two", mixed)
 
+    assert tables(of.measured) == tables(mixed.measured)
     assert one[0].read_bytes() == two[0].read_bytes()
     assert sorted(one[1].read_text().splitlines()) == sorted(two[1].read_text().splitlines())
 

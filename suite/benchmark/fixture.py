@@ -127,7 +127,7 @@ def speed_test(implementations: Sequence[Implementation], plan: Plan, contract: 
         direction: str,
     ) -> None:
         speed, table = sets[implementation, workload, dtype, direction]
-        _judge(speed.measured(table, Stage(benchmark, request)), benchmark)
+        judge(speed.measured(table, Stage(benchmark, request)), benchmark)
 
     return test_speed
 
@@ -260,7 +260,7 @@ def _mark(row: Measurement) -> pytest.MarkDecorator:
     return pytest.mark.benchmark(group=row.group, disable_gc=True, **own)
 
 
-def _judge(row: Measurement, benchmark: Fixture) -> None:
+def judge(row: Measurement, benchmark: Fixture) -> None:
     """Keep what is known beside the times; or leave no time, and skip, fail or expect the failure with the reason."""
     if row.status == "measured":
         benchmark.extra_info.update(lean(row), torch=torch.__version__)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import filterfalse
 
 from suite.benchmark.request import cores
 from suite.checking import Request, Session, alone
 from suite.contracts.base import Case, Contract
 from suite.records import EVERY_CASE, FAILURES, Outcome
 from suite.registry import Declaration, Loaded
+from suite.runner import PATIENCE
 
 WITHOUT_CASES = frozenset({"large"})
 """Features that are about size alone: cases are small, and what needs just this is asked of few."""
@@ -32,6 +34,7 @@ class Gate:
     time_limit: float
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
     _known: dict[str, dict[Key, Outcome]] = field(default_factory=dict)
+    _over: bool = False
     _cases: dict[str, dict[Key, tuple[Case, frozenset[str]]]] = field(default_factory=dict, repr=False)
 
     def ask(
@@ -42,7 +45,13 @@ class Gate:
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
         with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:
-            list(pool.map(lambda implementation: self._ask(session, implementation, wanted), implementations))
+            for each in filter(_is_here, implementations):  # they share this process, so one after the other
+                self._ask(session, each, wanted)
+            try:
+                list(pool.map(lambda each: self._ask(session, each, wanted), filterfalse(_is_here, implementations)))
+            except BaseException:  # Ctrl-C waits for the questions that are being asked, and for no more
+                self._over = True
+                raise
 
     def refusal(self, name: str, dtype: str, features: frozenset[str]) -> tuple[str, str]:
         """Why an implementation may not be timed, and the finding that knows it; both empty where it may."""
@@ -85,5 +94,19 @@ class Gate:
             if isinstance(check, Outcome):
                 known[check.case, check.dtype] = check
                 return
-            for key in missing:
-                known[key] = check.outcome(self._of(key[1])[key][0], key[1])
+            hung: list[Outcome] = []
+            for case, dtype in missing:
+                if self._over:
+                    return
+                if len(hung) >= PATIENCE:  # each answer would take the time limit
+                    known[case, dtype] = replace(hung[-1], case=case, dtype=dtype)
+                    continue
+                outcome = known[case, dtype] = check.outcome(self._of(dtype)[case, dtype][0], dtype)
+                hung = [*hung, outcome] if outcome.status == "hung" else []
+
+
+def _is_here(implementation: Declaration | Loaded) -> bool:
+    """Whether it answers in this process, for no other could import it."""
+    if isinstance(implementation, Declaration):
+        return False
+    return not implementation.declaration.module and not implementation.declaration.file

@@ -22,8 +22,8 @@ KEPT = 2**22
 """A process that keeps more bytes than this is replaced: what it kept would hide what the next call takes."""
 
 TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
-"""A process that is timed runs with these. By itself glibc begins to reuse freed blocks of up to 32 MiB sooner or later,
-as the heap happens to lie: two processes of the same code then differ by up to a factor of 2 for as long as they live."""
+"""A process that is timed runs with these. By itself glibc begins to reuse freed blocks of up to 32 MiB sooner or
+later, as the heap happens to lie: two processes of the same code then differ by up to a factor of 2, all their lives."""
 
 Answer = dict[str, Any]
 
@@ -162,7 +162,7 @@ def _is_count(value: object) -> bool:
 
 
 def _are_numbers(value: object) -> bool:
-    return isinstance(value, dict) and all(each is None or isinstance(each, float) for each in value.values())
+    return isinstance(value, dict) and all(each is None or isinstance(each, float | int) for each in value.values())
 
 
 def _are_tensors(value: object) -> bool:
@@ -171,7 +171,7 @@ def _are_tensors(value: object) -> bool:
 
 _ANSWERS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "prepare": {"first_call": _is_time, "warm_up": _is_time, "expected": _is_time, "calls": _is_count},
-    "sample": {"seconds": _is_time},
+    "sample": {"seconds": _is_time, "warmed": lambda value: value == 0 or _is_time(value)},
     "rows": {"rows": _are_tensors},
     "memory": {"memory": _are_numbers, "kernel": lambda value: isinstance(value, str)},
     "energy": {"telemetry": lambda value: isinstance(value, dict)},

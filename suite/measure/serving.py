@@ -39,8 +39,8 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", 
 """How libraries say it."""
 
 
-class Remembers(Exception):
-    """It answers again what it was asked before, instead of computing."""
+class Dishonest(Exception):
+    """Its times would say nothing of what it computes; the message says why."""
 
 
 _tasks: dict[int, Task] = {}
@@ -73,10 +73,12 @@ def prepare(function: Function, device: str, arguments: Arguments) -> dict[str, 
         task = Task(function, *_asked(arguments), device, arguments["cache"])
         answer["first_call"] = task.stopwatch.first_call()
         answer["warm_up"], answer["expected"] = task.stopwatch.warm_up()
+        if not answer["expected"] > 0:
+            raise Dishonest("no time passes while it is called")
         fresh = task.fresh(answer["expected"])
         if fresh > REMEMBERED * answer["expected"] + REMEMBERING:
-            raise Remembers(f"it remembers answers: a call on new numbers takes {fresh:.3g} s, "
-                            f"the same call again {answer['expected']:.3g} s")  # fmt: skip
+            took = f"a call on new numbers takes {fresh:.3g} s, the same call again {answer['expected']:.3g} s"
+            raise Dishonest(f"it remembers answers: {took}")
         answer["calls"], answer["expected"] = task.stopwatch.pace(answer["expected"])
         _tasks[id(function)] = task
     return answer
@@ -158,7 +160,7 @@ def failure(error: BaseException) -> dict[str, str]:
     said = in_one_line(error)
     if isinstance(error, NotImplementedError):
         return {"status": "declined", "detail": said.partition(": ")[2] or "NotImplementedError without a reason"}
-    if isinstance(error, Escaped | Remembers):
+    if isinstance(error, Escaped | Dishonest):
         return {"status": "refused", "detail": str(error)}
     short = isinstance(error, MemoryError | torch.OutOfMemoryError)
     if short or any(words in said.lower() for words in OUT_OF_MEMORY):

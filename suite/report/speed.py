@@ -111,7 +111,7 @@ def tables(measured: Iterable[tuple[str, Measurement]]) -> list[Table]:
     """The tables of some rows, each with the id of its run. They do not depend on the order of the rows."""
     members: dict[tuple[str, Setting], list[tuple[str, Measurement]]] = defaultdict(list)
     about_all: list[tuple[str, Measurement]] = []
-    for run, of in sorted(measured, key=lambda row: (row[1].key, row[0])):
+    for run, of in measured:
         if of.workload == EVERY_CASE:
             about_all.append((run, of))
         else:
