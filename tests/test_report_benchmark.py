@@ -468,6 +468,9 @@ def test_memory_that_the_meter_cannot_tell_from_nothing_has_no_power(tmp_path):
     text = page(tmp_path, *ladder("matmul", lambda s: s, lambda s: 0))
 
     assert cells(text, "`matmul`", "## Growth")[2:] == ["s^1.00", "s^1.00", "–", "–"]
+    assert cells(text, "`matmul`", "| peak memory")[1] == "none seen"
+    assert "none seen" not in page(tmp_path, measured(memory={"resident": float("inf")})).split("## vit")[1]
+    assert column(text, "`matmul`", "peak memory", "<details>") == "none seen"
 
 
 def test_lengths_that_no_run_notes_are_not_guessed(tmp_path):
@@ -478,7 +481,7 @@ def test_lengths_that_no_run_notes_are_not_guessed(tmp_path):
 
 
 def test_a_power_is_never_minus_zero():
-    assert (power(-0.001), power(None), power(1.985)) == ("s^0.00", "–", "s^1.99")
+    assert [power(of) for of in (-0.001, None, 1.985, -0.5)] == ["s^0.00", "–", "s^1.99", "s^−0.50"]
 
 
 # The page

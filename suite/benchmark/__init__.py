@@ -47,7 +47,7 @@ class Benchmark:
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     random: Random = field(default_factory=Random)
-    _ceilings: dict[tuple[str, int], Answer] = field(default_factory=dict)
+    _ceilings: dict[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(len(cores())), repr=False)
 
     def tables(self) -> list[Table]:
@@ -119,6 +119,7 @@ class Benchmark:
         if courses:
             with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
                 self._race(table, courses)
+            self._find_ceilings(table, courses)
             weighed = self._weighed(table, courses)
             for course, memory in zip(courses, weighed, strict=True):
                 found[course.member.name] = self._measured(course, table, memory, meter.telemetry)
@@ -176,7 +177,8 @@ class Benchmark:
             return {} if course.failed else course.member.weigh(self._arguments(table))
 
         with self._spending("memory"):
-            return list(self._pool.map(weigh, courses))
+            side_by_side = self._pool.map if self.request.kind == "cpu" else map  # a GPU's meter sees all that it holds
+            return list(side_by_side(weigh, courses))
 
     def _measured(self, course: Course, table: Table, weighed: Answer, seen: Mapping[str, Any]) -> Measurement:
         each = course.member
@@ -198,7 +200,7 @@ class Benchmark:
             warm_up=course.prepared["warm_up"],
             memory=memory,
             work=dict(table.workload.work(table.dtype, table.direction)),
-            ceilings=self._ceiling(table, each),
+            ceilings=self._ceilings.get((table.dtype, table.threads), {}),
             error_ratio=course.prepared["error_ratio"],
             kernel=weighed.get("kernel", ""),
             telemetry=self._telemetry(table, each, seen) if self.request.kind == "cuda" else {},
@@ -217,14 +219,20 @@ class Benchmark:
             return {"joules": None, "joules_absent": f"{answer['status']}: {answer['detail']}", **rounds_too}
         return {**answer["telemetry"], **rounds_too}
 
-    def _ceiling(self, table: Table, each: Member) -> Mapping[str, float]:
-        """What the machine reaches, measured once for each dtype and number of threads."""
+    def _find_ceilings(self, table: Table, courses: Sequence[Course]) -> None:
+        """Measure what the machine reaches, once for each dtype and number of threads.
+
+        In the baseline's process, if it takes part: another may have changed what a product or a copy takes.
+        """
         key = table.dtype, table.threads
-        if key not in self._ceilings:
-            with self._spending("ceilings"):
-                self._ceilings[key] = each.request("ceilings", {"dtype": table.dtype})
-        found: Mapping[str, float] = self._ceilings[key].get("ceilings", {})
-        return found
+        able = [course.member for course in courses if not course.failed]
+        if key in self._ceilings or not able:
+            return
+        trusted = next((each for each in able if each.name == f"{self.contract.name}/{BASELINE}"), able[0])
+        with self._spending("ceilings"):
+            answer = trusted.request("ceilings", {"dtype": table.dtype})
+        if "status" not in answer:
+            self._ceilings[key] = answer["ceilings"]
 
     def _arguments(self, table: Table) -> Answer:
         named = {"contract": self.contract.name, "workload": table.workload.name}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
@@ -157,8 +158,18 @@ def cores() -> list[int]:
     """The cores that this process may use, one of each physical core's threads, as the system numbers them."""
     if not hasattr(os, "sched_getaffinity"):
         return list(range(psutil.cpu_count(logical=False) or psutil.cpu_count() or 1))
-    allowed = sorted(os.sched_getaffinity(0))
-    return allowed[: psutil.cpu_count(logical=False) or len(allowed)]
+    first: dict[str, int] = {}
+    for core in sorted(os.sched_getaffinity(0)):
+        first.setdefault(_siblings(core), core)
+    return list(first.values())
+
+
+def _siblings(core: int) -> str:
+    """The threads of a core's physical core, in the system's words; where it says nothing, the core itself."""
+    try:
+        return Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text().strip()
+    except OSError:
+        return str(core)
 
 
 def memory_limit() -> int:

@@ -16,6 +16,9 @@ LARGEST_FLUSH = 2**27
 LATE = 1e-4
 """Seconds that a device may still be busy after the end of a call was reached: what it takes to ask."""
 
+TRIES = 3
+"""Whatever interrupts this thread passes for a device that is busy, but not so many times in a row."""
+
 Before = Callable[[], Any]
 Call = Callable[[Any], Any]
 
@@ -68,6 +71,15 @@ class CudaClock:
         self._other = torch.empty(2 * size, dtype=torch.int8, device=device) if cache == "cold" else None
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        late = 0.0
+        for _ in range(TRIES):
+            seconds, result, late = self._timed(calls, before, call)
+            if late <= max(LATE, 0.05 * seconds * calls):
+                return seconds, result
+        raise Escaped(f"the device worked for {late * 1e6:.0f} µs after the call's end, on another stream")
+
+    def _timed(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any, float]:
+        """Seconds per call, what the last one returned, and the seconds that the device was busy afterwards."""
         together = before is None and self._other is None
         events, result = [], None
         with torch.cuda.device(self._device), _no_collection():
@@ -87,9 +99,7 @@ class CudaClock:
             torch.cuda.synchronize()
             late = perf_counter() - reached
         total = sum(start.elapsed_time(end) for start, end in events) / 1000
-        if late > max(LATE, 0.05 * total):
-            raise Escaped(f"the device worked for {late * 1e6:.0f} µs after the call's end, on another stream")
-        return total / calls, result
+        return total / calls, result, late
 
 
 def clock(device: str, cache: str) -> Clock:

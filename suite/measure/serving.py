@@ -28,9 +28,6 @@ from suite.registry.loading import in_one_line
 SOAK = 2.0
 """Seconds of calls over which energy is measured."""
 
-REMEMBERED, REMEMBERING = 2.0, 1e-4
-"""A call on new numbers may take so many times as long as the same call again, and so many seconds more."""
-
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
 
@@ -75,10 +72,8 @@ def prepare(function: Function, device: str, arguments: Arguments) -> dict[str, 
         answer["warm_up"], answer["expected"] = task.stopwatch.warm_up()
         if not answer["expected"] > 0:
             raise Dishonest("no time passes while it is called")
-        fresh = task.fresh(answer["expected"])
-        if fresh > REMEMBERED * answer["expected"] + REMEMBERING:
-            took = f"a call on new numbers takes {fresh:.3g} s, the same call again {answer['expected']:.3g} s"
-            raise Dishonest(f"it remembers answers: {took}")
+        if remembers := task.remembers(answer["expected"]):
+            raise Dishonest(remembers)
         answer["calls"], answer["expected"] = task.stopwatch.pace(answer["expected"])
         _tasks[id(function)] = task
     return answer

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +17,10 @@ from suite.measure.clock import Before, Call
 
 FRESH = 0.2
 """Seconds for calls on numbers that have not been seen, but one call at least."""
+REMEMBERED, REMEMBERING = 2.0, 1e-4
+"""A call on new numbers may take so many times as long as the same call again, and so many seconds more."""
+UNSEEN = 1_000_003
+"""The first of the numbers by which inputs are turned to what no round asks."""
 KEPT = 2**22
 """Bytes of an output that are copied as soon as it has been timed."""
 
@@ -51,6 +55,7 @@ class Task:
         self.before: Before | None = self.forward if direction == "backward" else None
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache)
         self.output_bytes = 0
+        self._unseen = count(UNSEEN)
 
     def turn(self, number: int) -> None:
         """Give the inputs the numbers of that round."""
@@ -63,14 +68,23 @@ class Task:
         tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
         self.output_bytes = sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
 
-    def fresh(self, expected: float) -> float:
-        """The least time that a call takes on numbers that it has not seen, where one on known numbers takes this."""
-        number, least, ends = 0, math.inf, perf_counter() + FRESH
-        while number == 0 or (number < 8 and perf_counter() + expected < ends):
-            number += 1
-            self.turn(number)
-            least = min(least, self.stopwatch.time_once())
-        return least
+    def remembers(self, expected: float) -> str:
+        """What shows that answers are remembered rather than computed, or empty. A call takes `expected` seconds."""
+        fresh = again = 0.0
+        for _ in range(3):
+            fresh, again = self._fresh(expected), max(expected, self.stopwatch.time_once())
+            if fresh <= REMEMBERED * again + REMEMBERING:
+                return ""
+        return f"it remembers answers: a call on new numbers takes {fresh:.3g} s, the same call again {again:.3g} s"
+
+    def _fresh(self, expected: float) -> float:
+        """The least time that a call takes on numbers that it has not seen."""
+        times: list[float] = []
+        ends = perf_counter() + FRESH
+        while not times or (len(times) < 8 and perf_counter() + expected < ends):
+            self.turn(next(self._unseen))
+            times.append(self.stopwatch.time_once())
+        return min(times)
 
     def keep(self) -> None:
         """Copy what the last timed call returned: a thread of the function's own may still be at work on it.

@@ -112,7 +112,8 @@ def _how(measurements: Iterable[Measurement]) -> list[str]:
         f"{margin}. *same*: the interval lies within {margin}. *unclear*: neither. *another run*: not timed in the "
         "same rounds, so not compared. The lowest median is bold.",
         "Peak memory is that of one call without its inputs, its output included: by PyTorch's allocator on CUDA, else "
-        f"by the resident size of the process, together with what it retained from the calls before.{meter}",
+        f"by the resident size of the process, together with what it retained from the calls before.{meter} "
+        "*none seen*: the meter says no more than that.",
         "FLOPs are those of the pairs attended. The roofline is what the machine reached in the same run, in a matrix "
         "product and in a copy; a share above 100 % is possible where numbers stay in a cache, which the copy leaves.",
         "Nothing is timed that fails its contract there: it is *refused*. The error is the largest of sampled rows of "

@@ -216,9 +216,13 @@ class _Axis:
         if self.what == "memory":
             step = max(1, round(math.log2(self.high / self.low) / 7))
             return [2.0**power for power in range(0, 60, step) if self.low <= 2.0**power <= self.high]
-        steps = (1.0,) if self.high / self.low > 3000 else (1.0, 3.0) if self.high / self.low > 40 else (1.0, 2.0, 5.0)
-        every = [step * 10.0**power for power in range(-12, 18) for step in steps]
-        return [float(f"{tick:.1g}") for tick in every if self.low <= tick <= self.high]
+        found: list[float] = []
+        for steps in ((1,), (1, 3), (1, 2, 5), range(1, 10)):
+            every = [float(f"{step}e{power}") for power in range(-12, 18) for step in steps]
+            found = [tick for tick in every if self.low <= tick <= self.high]
+            if len(found) > 2:
+                break
+        return found
 
 
 def _chart(rows: Sequence[dict[str, Any]]) -> Any:

@@ -84,7 +84,7 @@ def growth_rows(found: Sequence[Growth]) -> list[CsvRow]:
 
 def power(of: float | None) -> str:
     """An exponent to two decimals: "s^1.98"."""
-    return NOTHING if of is None else f"s^{of + 0.0:.2f}".replace("-0.00", "0.00")
+    return NOTHING if of is None else f"s^{of:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def _growth(setting: Setting, name: str, rows: dict[int, Row]) -> Growth:

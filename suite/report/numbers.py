@@ -32,7 +32,7 @@ def long_table(of: Table) -> list[str]:
         rate.name: lambda row: _rate(row.rate(), rate),
         f"{rate.name} as FlashAttention counts": lambda row: _rate(row.rate("convention"), rate),
         "of roofline": lambda row: percent(row.roofline) if row.roofline else "",
-        "peak memory": lambda row: _size(row.of.peak),
+        "peak memory": lambda row: "" if row.of.peak is None else wording.peak(row),
         "its output": lambda row: _size(row.of.memory.get("output")),
         "retained": lambda row: _size(row.of.memory.get("retained")),
         "by NVML": lambda row: _size(row.of.memory.get("driver")),

@@ -90,8 +90,8 @@ def _grown(view: View, named: Shapes, run: Run, what: str, value: Callable[[Row]
 
 
 def _how_to_read(panels: Sequence[Panel]) -> str:
-    ends = [{mark.points[-1][0] for mark in panel.marks} for panel in panels]
-    dotted = "; dotted: not measured at greater lengths" if any(len(each) > 1 for each in ends) else ""
+    ends = {mark.points[-1][0] for panel in panels for mark in panel.marks}
+    dotted = "; dotted: not measured at greater lengths" if len(ends) > 1 else ""
     return f"s^2: with the square of the length{dotted}"
 
 

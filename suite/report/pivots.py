@@ -9,7 +9,7 @@ from suite.records import BASELINE, Machine
 from suite.report import wording
 from suite.report.speed import Row, Table, names
 from suite.report.text import code, escaped, table
-from suite.report.units import NOTHING, size, time_unit
+from suite.report.units import NOTHING, time_unit
 from suite.report.views import Shapes, View
 
 WIDEST = 7
@@ -66,4 +66,4 @@ def _time(of: Table, row: Row) -> str:
 
 
 def _memory(of: Table, row: Row) -> str:
-    return size(row.of.peak) if row.time else escaped(wording.status(row.of))
+    return wording.peak(row) if row.time else escaped(wording.status(row.of))

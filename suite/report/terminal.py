@@ -10,7 +10,7 @@ from suite.report import wording
 from suite.report.speed import Row, tables
 from suite.report.tally import breakdown, by_implementation, count, devices, groups
 from suite.report.text import plain
-from suite.report.units import percent, size, time_unit
+from suite.report.units import percent, time_unit
 from suite.statistics import Interval
 
 
@@ -59,7 +59,7 @@ def benchmark_lines(measurements: Sequence[Measurement], shape: str = "") -> lis
         heading = ", ".join(filter(None, (table.workload, shape, wording.setting(table.setting))))
         unit = time_unit(row.time.median for row in table.measured if row.time)
         cells = [
-            (row.of.implementation, unit.of(row.time.median), _spread(row.time), _compared(row), size(row.of.peak))
+            (row.of.implementation, unit.of(row.time.median), _spread(row.time), _compared(row), wording.peak(row))
             for row in table.measured
             if row.time
         ]

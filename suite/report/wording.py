@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from suite.records import Machine, Measurement
 from suite.report.speed import Row, Setting
-from suite.report.units import times
+from suite.report.units import NOTHING, size, times
 
 DIRECTIONS = {"forward": "forward", "backward": "backward", "forward_backward": "forward and backward"}
 
@@ -23,6 +25,13 @@ def verdict(row: Row) -> str:
 def status(of: Measurement) -> str:
     """Why there is no time, in a word or three."""
     return of.status.replace("_", " ") + (" (known)" if of.known else "")
+
+
+def peak(row: Row) -> str:
+    """The peak of memory; where the meter says no more than of a call that allocates nothing, that it saw none."""
+    if row.of.peak is None or not math.isfinite(row.of.peak):
+        return NOTHING
+    return size(row.of.peak) if row.net_peak is not None else "none seen"
 
 
 def threads(number: int, machine: Machine | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import fcntl
 import os
 import resource
 import select
@@ -26,8 +26,9 @@ VERBS = {"ask": "suite.worker.asking:serve", **{verb: f"suite.measure.serving:{v
 """What can be asked, and the function that answers: (function, device, arguments) → data and tensors."""
 
 
-def main(descriptor: int) -> None:
-    """Serve the channel on this file descriptor."""
+def main(descriptor: int, life: int) -> None:
+    """Serve the channel on this file descriptor. `life` is a pipe that the parent holds open."""
+    _die_with_the_parent(life)
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -43,7 +44,6 @@ def serve(channel: socket.socket) -> None:
     hello = _receive(channel)
     if hello["measures"]:  # the stopwatch is bound before a submission can replace the clock
         import_module("suite.measure.serving")
-        _die_with_the_parent()
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
     declaration = Declaration(**hello["declaration"])
     function, greeting = _imported(declaration)
@@ -97,10 +97,16 @@ def _send(channel: socket.socket, message: Any) -> None:
         channel.sendall(part)
 
 
-def _die_with_the_parent() -> None:
-    """Be killed when the thread that started us ends: suspended, we could not notice by ourselves (Linux)."""
+def _die_with_the_parent(life: int) -> None:
+    """Have the system kill our group, all that we started, when the parent is gone (Linux).
+
+    Suspended, we could not notice by ourselves. Of what the system can send, only a signal for a pipe reaches a group.
+    """
+    os.set_inheritable(life, False)
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(life, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
 
 
 def _leave_with_the_parent(descriptor: int) -> None:
@@ -116,4 +122,4 @@ def _leave_with_the_parent(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -33,24 +33,27 @@ class Process:
     def __init__(self, environment: Mapping[str, str], cores: Collection[int] = ()) -> None:
         channel, theirs = socket.socketpair()
         output, their_output = os.pipe()
+        life, held = os.pipe()  # nothing is ever written to it: that nobody holds it any more kills the process's group
         try:
             with _bound(cores):
                 self._popen = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "suite.worker", str(theirs.fileno())],
+                    [sys.executable, "-P", "-m", "suite.worker", str(theirs.fileno()), str(life)],
                     stdin=subprocess.DEVNULL,
                     stdout=their_output,
                     stderr=their_output,
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[theirs.fileno(), life],
                     env=_environment(environment),
                     start_new_session=True,
                 )
         except BaseException:
             channel.close()
             os.close(output)
+            os.close(held)
             raise
         finally:
             theirs.close()
             os.close(their_output)
+            os.close(life)
         channel.setblocking(False)
         os.set_blocking(output, False)
         self._channel = channel
@@ -59,7 +62,7 @@ class Process:
         self._poll = select.poll()
         self._poll.register(output, select.POLLIN)
         # Also where nobody calls `end`: nothing that the suite starts may outlive it.
-        self._finish = weakref.finalize(self, _finish, self._popen, channel, output)
+        self._finish = weakref.finalize(self, _finish, self._popen, channel, output, held)
 
     @property
     def pid(self) -> int:
@@ -191,10 +194,11 @@ def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
             os.killpg(popen.pid, number)
 
 
-def _finish(popen: subprocess.Popen[bytes], channel: socket.socket, output: int) -> None:
+def _finish(popen: subprocess.Popen[bytes], channel: socket.socket, output: int, held: int) -> None:
     _signal_group(popen, signal.SIGKILL)
     channel.close()
     os.close(output)
+    os.close(held)
     with suppress(subprocess.TimeoutExpired):  # a driver may hold it for ever
         popen.wait(timeout=10)
 
