@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 import pytest
 
 from suite.records import Machine, Measurement, Run, UsageError
-from suite.report import charts as charts_of
 from suite.report import write_benchmark, write_charts
-from suite.report.charts import Charts, chart_lines
-from suite.report.pictures import Mark, Panel, Picture, pictures
-from suite.report.placing import LINE, beside, nearest, spread
-from suite.report.speed import tables
-from suite.report.views import shapes, views
+from suite.report.benchmark.speed import tables
+from suite.report.benchmark.views import shapes, views
+from suite.report.charts import files as charts_of
+from suite.report.charts.files import Charts, chart_lines
+from suite.report.charts.pictures import Mark, Panel, Picture, pictures
+from suite.report.charts.placing import LINE, beside, nearest, spread
 from suite.results import Recorded
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux 6.1", ("NVIDIA H200",))
@@ -83,7 +83,7 @@ def drawing():
     """The module that draws, where its libraries are installed."""
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from suite.report import drawing
+    from suite.report.charts import drawing
 
     return drawing
 
@@ -273,9 +273,11 @@ def test_labels_keep_off_the_line_that_joins_the_front():
 
 def test_the_same_rows_give_the_same_bytes_in_every_process(drawing, tmp_path):
     picture = shown(*everything())["error"]
-    program = (
-        f"from suite.report.pictures import *\nfrom suite.report.drawing import svg\nprint(svg({picture!r}), end='')"
-    )
+    program = f"""
+from suite.report.charts.drawing import svg
+from suite.report.charts.pictures import *
+print(svg({picture!r}), end="")
+"""
 
     others = [
         subprocess.run(
@@ -283,7 +285,7 @@ def test_the_same_rows_give_the_same_bytes_in_every_process(drawing, tmp_path):
             capture_output=True,
             text=True,
             check=True,
-            env={"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": str(Path(charts_of.__file__).parents[2])},
+            env={"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": str(Path(charts_of.__file__).parents[3])},
         ).stdout
         for seed in ("1", "2")
     ]

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from suite.records import EVERY_CASE, Example, Machine, Outcome, Run, UsageError
 from suite.report import ContractFacts, summary_lines, write_conformance, write_index
-from suite.report.tally import GROUPS, count, groups, pattern
+from suite.report.conformance.tally import GROUPS, count, groups, pattern
 from suite.report.text import code, escaped, plain, table
 from suite.results import Recorded, Results, read_outcomes
 

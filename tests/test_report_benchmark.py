@@ -14,11 +14,12 @@ from markdown_it import MarkdownIt
 
 from suite.commands import reporting
 from suite.records import EVERY_CASE, Machine, Measurement, Outcome, Run, UsageError
-from suite.report import absences, benchmark_lines, units, wording, write_benchmark, write_index
-from suite.report import benchmark as page_of
-from suite.report.growth import growths, power
-from suite.report.speed import ANOTHER_RUN, natural, tables
-from suite.report.views import shapes, views
+from suite.report import benchmark_lines, write_benchmark, write_index
+from suite.report.benchmark import absences, units, wording
+from suite.report.benchmark import page as page_of
+from suite.report.benchmark.growth import growths, power
+from suite.report.benchmark.speed import ANOTHER_RUN, natural, tables
+from suite.report.benchmark.views import shapes, views
 from suite.results import Recorded, Results
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux 6.1")

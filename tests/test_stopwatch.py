@@ -16,7 +16,7 @@ from suite.__main__ import app
 from suite.commands import auditing
 from suite.contracts import contract
 from suite.records import Machine, Run, UsageError
-from suite.report import wording
+from suite.report.benchmark import wording
 from suite.report.stopwatch import stopwatch_lines, write_stopwatch
 from suite.statistics import VERDICTS
 from suite.stopwatch import agreement, slowed, tables

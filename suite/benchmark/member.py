@@ -23,7 +23,7 @@ KEPT = 2**22
 
 TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 """A process that is timed runs with these. By itself glibc begins to reuse freed blocks of up to 32 MiB sooner or
-later, as the heap happens to lie: two processes of the same code then differ by up to a factor of 2, all their lives."""
+later, as the heap happens to lie: two processes of the same code then differ by up to 2 times, all their lives."""
 
 Answer = dict[str, Any]
 

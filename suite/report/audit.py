@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from suite.records import EXEMPT, Audit, Run
-from suite.report.conformance import provenance
+from suite.report.conformance.page import provenance
 from suite.report.text import code, escaped, section, table
 from suite.results import replace_file
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.records import Measurement, Outcome, Run
-from suite.report import pivots
-from suite.report.conformance import headline, provenance
-from suite.report.speed import tables
-from suite.report.tally import count
+from suite.report.benchmark import pivots
+from suite.report.benchmark.speed import tables
+from suite.report.benchmark.views import shapes, views
+from suite.report.conformance.page import headline, provenance
+from suite.report.conformance.tally import count
 from suite.report.text import code, escaped, section, table
-from suite.report.views import shapes, views
 from suite.results import Recorded, replace_file
 
 PAGES = ("conformance.md", "benchmark.md")

@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import median
 
 from suite.records import Machine, Run
-from suite.report import wording
-from suite.report.conformance import provenance
+from suite.report.benchmark import wording
+from suite.report.benchmark.units import duration, significant, time_unit
+from suite.report.conformance.page import provenance
 from suite.report.text import code, escaped, section, table, write_csv
-from suite.report.units import duration, significant, time_unit
 from suite.results import replace_file
 from suite.results.files import one_line
 from suite.statistics import LEVEL, MARGIN, VERDICTS

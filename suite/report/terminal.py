@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from suite.records import EVERY_CASE, FAILURES, Measurement, Outcome
-from suite.report import wording
-from suite.report.speed import Row, tables
-from suite.report.tally import breakdown, by_implementation, count, devices, groups
+from suite.report.benchmark import wording
+from suite.report.benchmark.speed import Row, tables
+from suite.report.benchmark.units import percent, time_unit
+from suite.report.conformance.tally import breakdown, by_implementation, count, devices, groups
 from suite.report.text import plain
-from suite.report.units import percent, time_unit
 from suite.statistics import Interval
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from suite.records import Machine, Measurement
-from suite.report.speed import Row, Setting
-from suite.report.units import NOTHING, size, times
+from suite.report.benchmark.speed import Row, Setting
+from suite.report.benchmark.units import NOTHING, size, times
 
 DIRECTIONS = {"forward": "forward", "backward": "backward", "forward_backward": "forward and backward"}
 

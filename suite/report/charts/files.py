@@ -11,10 +11,10 @@ from importlib import import_module
 from pathlib import Path
 
 from suite.records import UsageError
-from suite.report.pictures import Picture, pictures
-from suite.report.speed import tables
+from suite.report.benchmark.speed import tables
+from suite.report.benchmark.views import View, shapes, views
+from suite.report.charts.pictures import Picture, pictures
 from suite.report.text import escaped
-from suite.report.views import View, shapes, views
 from suite.results import Recorded, replace_file
 from suite.results.files import one_line
 
@@ -100,7 +100,7 @@ def _note(absent: list[str], missing: int, removed: int) -> str:
 
 
 def _drawn(picture: Picture) -> str:
-    from suite.report import drawing
+    from suite.report.charts import drawing
 
     draw: Callable[[Picture], str] = drawing.svg
     return draw(picture)

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from suite.records import BASELINE, Machine
-from suite.report import wording
-from suite.report.speed import Row, Table, names
+from suite.report.benchmark import wording
+from suite.report.benchmark.speed import Row, Table, names
+from suite.report.benchmark.units import NOTHING, time_unit
+from suite.report.benchmark.views import Shapes, View
 from suite.report.text import code, escaped, table
-from suite.report.units import NOTHING, time_unit
-from suite.report.views import Shapes, View
 
 WIDEST = 7
 """So many workloads stand beside each other, because a page is so wide."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from suite.records import EVERY_CASE, Measurement
-from suite.report import wording
-from suite.report.speed import natural
-from suite.report.tally import pattern
+from suite.report.benchmark import wording
+from suite.report.benchmark.speed import natural
+from suite.report.conformance.tally import pattern
 from suite.report.text import code, escaped, table
 
 NAMED = 4

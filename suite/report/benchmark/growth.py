@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from suite.records import Machine
-from suite.report import wording
-from suite.report.speed import Row, Setting, Table
+from suite.report.benchmark import wording
+from suite.report.benchmark.speed import Row, Setting, Table
+from suite.report.benchmark.units import NOTHING
+from suite.report.benchmark.views import Shapes
 from suite.report.text import Row as CsvRow
 from suite.report.text import code, escaped, section, table
-from suite.report.units import NOTHING
-from suite.report.views import Shapes
 from suite.statistics import exponent
 
 LADDER = "ladder"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from suite.records import EVERY_CASE, Measurement
-from suite.report import wording
-from suite.report.speed import Row, Table
+from suite.report.benchmark import wording
+from suite.report.benchmark.speed import Row, Table
+from suite.report.benchmark.units import NOTHING, Unit, energy, percent, rate_unit, significant, size, time_unit, times
+from suite.report.benchmark.views import Shapes
 from suite.report.text import Row as CsvRow
 from suite.report.text import code, escaped, table
-from suite.report.units import NOTHING, Unit, energy, percent, rate_unit, significant, size, time_unit, times
-from suite.report.views import Shapes
 from suite.results import Recorded
 
 LONGEST_KERNEL = 60

@@ -10,8 +10,8 @@ from typing import Any
 import altair as alt
 
 from suite.records import BASELINE
-from suite.report.pictures import Mark, Panel, Picture
-from suite.report.placing import LINE, beside, nearest, spread
+from suite.report.charts.pictures import Mark, Panel, Picture
+from suite.report.charts.placing import LINE, beside, nearest, spread
 
 INK, MUTED, GRID = "#1f2328", "#59636e", "#e4e7eb"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")

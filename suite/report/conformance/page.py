@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from suite.records import EVERY_CASE, FAILURES, Example, Outcome, Run
-from suite.report import examples as documents
-from suite.report import features
-from suite.report.features import ContractFacts
-from suite.report.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
+from suite.report.conformance import examples as documents
+from suite.report.conformance import features
+from suite.report.conformance.features import ContractFacts
+from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
 from suite.report.text import Row, code, escaped, section, table, write_csv
 from suite.results import replace_file
 

@@ -8,16 +8,16 @@ from html import escape
 from pathlib import Path
 
 from suite.records import BASELINE, EVERY_CASE, Machine, Measurement, Run
-from suite.report import pivots, wording
-from suite.report.absences import absence_lines, note_lines
-from suite.report.charts import Charts, chart_lines
-from suite.report.conformance import provenance
-from suite.report.growth import CSV_HEADER, Growth, growth_lines, growth_rows, growths
-from suite.report.numbers import long_table, numbers
-from suite.report.speed import Setting, Table, tables
+from suite.report.benchmark import pivots, wording
+from suite.report.benchmark.absences import absence_lines, note_lines
+from suite.report.benchmark.growth import CSV_HEADER, Growth, growth_lines, growth_rows, growths
+from suite.report.benchmark.numbers import long_table, numbers
+from suite.report.benchmark.speed import Setting, Table, tables
+from suite.report.benchmark.units import duration, percent, rate_unit, significant, size
+from suite.report.benchmark.views import Shapes, by_group, by_setting, shapes, views
+from suite.report.charts.files import Charts, chart_lines
+from suite.report.conformance.page import provenance
 from suite.report.text import Row, code, escaped, plain, section, table, write_csv
-from suite.report.units import duration, percent, rate_unit, significant, size
-from suite.report.views import Shapes, by_group, by_setting, shapes, views
 from suite.results import Recorded, replace_file
 from suite.results.files import one_line
 from suite.statistics import LEVEL, MARGIN

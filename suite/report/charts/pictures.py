@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from suite.records import BASELINE, Run
-from suite.report import wording
-from suite.report.growth import LADDER, growths, power
-from suite.report.speed import Row, Setting, Table, names
+from suite.report.benchmark import wording
+from suite.report.benchmark.growth import LADDER, growths, power
+from suite.report.benchmark.speed import Row, Setting, Table, names
+from suite.report.benchmark.units import percent, rate_unit
+from suite.report.benchmark.views import Shapes, View, by_setting
 from suite.report.text import plain
-from suite.report.units import percent, rate_unit
-from suite.report.views import Shapes, View, by_setting
 
 PANELS = 4
 """So many fit into one picture."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from suite.records import EVERY_CASE
-from suite.report.speed import Setting, Table, is_baseline, natural
+from suite.report.benchmark.speed import Setting, Table, is_baseline, natural
 from suite.results import Recorded
 
 

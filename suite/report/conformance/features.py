@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from suite.records import DTYPES, EVERY_CASE, Outcome
-from suite.report.tally import COUNTS, Count, by_implementation, count
+from suite.report.conformance.tally import COUNTS, Count, by_implementation, count
 from suite.report.text import Row, code, escaped, section, table
 
 CORE = "core"

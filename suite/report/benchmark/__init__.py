@@ -1,0 +1,1 @@
+"""Measurements → benchmark.md: the page, and what it is made of."""

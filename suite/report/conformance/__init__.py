@@ -1,0 +1,1 @@
+"""Outcomes → conformance.md: the page, and what it is made of."""
