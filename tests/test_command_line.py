@@ -357,7 +357,8 @@ import torch
 NOTES = os.open(os.path.join(os.path.dirname(__file__), "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 def attention(query, key, value):
-    os.write(NOTES, b".")
+    if "MALLOC_MMAP_THRESHOLD_" not in os.environ:  # in processes that are asked, not in those that are timed
+        os.write(NOTES, b".")
     return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
 '''
 
@@ -377,8 +378,8 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(attnsuite: Run
     found = rows((machine / "conformance.jsonl").read_text())
     questions = Counter((row["case"], row["dtype"]) for row in found)
     assert done.returncode == 0
-    assert "resuming the run of " in done.stdout
-    assert f": {len(before)} outcomes are there already\n" in done.stdout
+    assert "resuming the run of " in done.stderr
+    assert f": {len(before)} outcomes and 0 measurements are there already\n" in done.stderr
     assert set(questions.values()) == {1}
     assert set(questions) == {(case.name, dtype) for case in contract("attention").cases() for dtype in case.dtypes}
     assert EVERY_CASE not in {row["dtype"] for row in found}
@@ -387,7 +388,12 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(attnsuite: Run
     assert run["finished"]
     assert all((machine / name).stat().st_size for name in ("conformance.md", "conformance.csv"))
     assert "attention/kernel" in (machine / "conformance.md").read_text()
-    assert f"[conformance]({machine.name}/conformance.md)" in (tmp_path / "out" / "README.md").read_text()
+    index = (tmp_path / "out" / "README.md").read_text()
+    assert f"[conformance]({machine.name}/conformance.md)" in index
+    assert f"[benchmark]({machine.name}/benchmark.md)" in index
+    timed = rows((machine / "benchmark.jsonl").read_text())
+    assert {row["implementation"] for row in timed} == {"attention/kernel", "attention/matmul"}
+    assert {row["status"] for row in timed} == {"measured"}
 
     (machine / "conformance.md").unlink()
     blocked = write("blocked/sitecustomize.py", WITHOUT_TORCH).parent

@@ -535,7 +535,8 @@ def test_answers_remembered_by_place_or_version_are_those_of_another_round(
 
 def test_computing_is_not_taken_for_remembering(now: Time) -> None:
     assert a_task(lambda *_: now.takes(0.01)()).remembers(0.009) == ""
-    assert a_task(lambda *_: now.takes(1e-5)()).remembers(1e-6) == "", "too short to tell"
+    short = remembering(now, lambda query: query.numpy().tobytes(), 5e-5)
+    assert a_task(short).remembers(1e-5) == "", "too short to tell"
 
 
 def test_a_machine_that_becomes_busy_is_not_taken_for_remembering(now: Time) -> None:
@@ -625,7 +626,7 @@ def test_the_meter_is_held_against_known_allocations(weighed: dict[str, Any]) ->
     constant, of_each = weighed["calibrated"]
 
     assert 0 <= constant < SLACK
-    assert 0.97 < of_each < 1.03
+    assert 0.9 < of_each < 1.1, "256 KiB are 6 % of the 4 MiB among them"
 
 
 @LINUX

@@ -14,7 +14,7 @@ from suite import machine, registry
 from suite.commands.checking import JsonRows, chosen
 from suite.commands.progress import Steps
 from suite.commands.reporting import report
-from suite.records import BASELINE, EVERY_CASE, Measurement, Outcome, UsageError
+from suite.records import BASELINE, Measurement, Outcome, UsageError
 from suite.registry import Declaration
 from suite.report.terminal import benchmark_lines
 from suite.results import Results, RunWriter
@@ -56,7 +56,10 @@ def bench(
     leave_out: Sequence[str] = (),
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status."""
-    declarations = with_baseline(chosen(targets, leave_out, contract), leave_out)
+    named = chosen(targets, leave_out, contract)
+    if len(named) == 1 and targets and (missing := registry.absent(named[0])):
+        raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
+    declarations = with_baseline(named, leave_out)
     request = options.request()
     benchmarks = benchmarks_of(declarations, request)
     for benchmark in benchmarks:
@@ -68,7 +71,7 @@ def bench(
         found = measured(benchmarks, writer, sys.stderr if json_file == "-" else sys.stdout, rows)
         writer.finish(workloads=facts(benchmarks)["workloads"], notes=spent(benchmarks, request))
     report(results)
-    return status(found, [d.full_name for d in chosen(targets, leave_out, contract)] if targets else [])
+    return status(found)
 
 
 def with_baseline(declarations: Sequence[Declaration], leave_out: Sequence[str]) -> list[Declaration]:
@@ -178,10 +181,6 @@ def spent(benchmarks: Sequence[Benchmark], request: Request) -> dict[str, Any]:
     return {"seconds": dict(total), "profile": request.timed_as or ""}
 
 
-def status(found: Sequence[Measurement], named: Sequence[str] = ()) -> int:
-    """1 when a row fails. A lone implementation that was named must be there."""
-    if len(named) == 1:
-        absent = [row for row in found if row.implementation == named[0] and row.workload == EVERY_CASE]
-        if absent and absent[-1].status == "missing":
-            raise UsageError(f"{named[0]} is missing: {absent[-1].detail}")
+def status(found: Sequence[Measurement]) -> int:
+    """The exit status: 1 when a row fails."""
     return int(any(row.fails for row in found))

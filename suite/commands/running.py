@@ -31,8 +31,10 @@ def run(targets: Sequence[str], device: str, results: Path, isolate: bool, leave
 
     request = Request(device=device, isolate=isolate)
     quick = benching.Options(profile="quick", device=device).request()
-    benchmarks = benching.benchmarks_of(benching.with_baseline(declarations, leave_out), quick)
-    sources = {each.full_name: registry.source_hash(each) for each in benching.with_baseline(declarations, leave_out)}
+    can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)
+    timed = benching.with_baseline(declarations, leave_out) if can_be_timed else []
+    benchmarks = benching.benchmarks_of(timed, quick)
+    sources = {each.full_name: registry.source_hash(each) for each in (*declarations, *timed)}
     told = facts(declarations, device) | benching.facts(benchmarks)
     new = replace(machine.new_run(sources, machine.suite_hash(), f"run on {device}"), notes={"facts": told})
     with Results(results).open_run(new) as writer:

@@ -16,7 +16,7 @@ from suite.report.conformance.tally import count
 from suite.report.text import code, escaped, section, table
 from suite.results import Recorded, replace_file
 
-PAGES = ("conformance.md", "benchmark.md")
+PAGES = ("conformance.md", "benchmark.md", "stopwatch.md")
 CHARTS = {
     "time.svg": "time over sequence length",
     "memory.svg": "peak memory over sequence length",

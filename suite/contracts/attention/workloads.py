@@ -68,7 +68,11 @@ class Workload(base.Workload):
 
     @property
     def shape(self) -> str:
-        heads = f"{self.heads} heads" if self.groups == 1 else f"{self.heads} heads on {self.key_heads}"
+        heads = (
+            f"{self.heads} head{'s' * (self.heads > 1)}"
+            if self.groups == 1
+            else f"{self.heads} heads on {self.key_heads}"
+        )
         lengths = f"{self.keys}" if self.queries == self.keys else f"{self.queries} × {self.keys}"
         return f"batch {self.batch}, {heads}, length {lengths}, width {self.width}" + ", causal" * self.causal
 
