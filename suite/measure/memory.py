@@ -57,6 +57,8 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
     twice: what stays after the first is `retained`, what the second takes is its peak.
     """
     warm()
+    gc.collect()
+    gc.freeze()  # what is loaded by now will stay: collecting looks at the rest alone, and takes no time
     on_cuda = torch.device(device).type == "cuda"
     found: dict[str, float | None] = dict.fromkeys(
         ("resident", "retained", "constant", "calibration", "allocator", "driver")
