@@ -59,7 +59,7 @@ class Benchmark:
 
         A table is measured again as a whole when one of its rows is not among the keys that are `done`.
         """
-        todo = [table for table in self.tables() if not self._is_done(table, done)]
+        todo = self._todo(done)
         gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier)
         with self._spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}
@@ -75,10 +75,18 @@ class Benchmark:
                 for table in tables:
                     yield table, self._table(table, members, gate)
 
-    def _is_done(self, table: Table, done: Collection[tuple[str, ...]]) -> bool:
-        rows = (self._row(name, table, "measured").key for name in self._names)
+    def again(self, done: Collection[tuple[str, ...]]) -> set[tuple[str, ...]]:
+        """The keys of the rows that `run` will yield, of what is done as well: a table is measured as a whole."""
+        return {key for table in self._todo(done) for key in self._keys(table)}
+
+    def _todo(self, done: Collection[tuple[str, ...]]) -> list[Table]:
         about_all = {key[0] for key in done if key[1] == EVERYTHING}
-        return all(key in done or key[0] in about_all for key in rows)
+        return [
+            table for table in self.tables() if not all(key in done or key[0] in about_all for key in self._keys(table))
+        ]
+
+    def _keys(self, table: Table) -> list[tuple[str, ...]]:
+        return [self._row(name, table, "measured").key for name in self._names]
 
     @property
     def _names(self) -> list[str]:
@@ -282,7 +290,8 @@ def bench(
     and its rows say so. A function that fails the contract there is `refused`. Functions of one name get numbers:
     `attention`, `attention-2`. Raises UsageError for an unknown contract, workload, profile or device.
     """
-    functions = [function] if callable(function) else list(function)
+    given: object = function
+    functions = [function] if callable(function) else list(given) if isinstance(given, Iterable) else []
     if not functions or not all(map(callable, functions)):
         raise UsageError(f"suite.bench takes a function or several, not {type(function).__name__}")
     patterns = (workloads,) if isinstance(workloads, str) else tuple(workloads or ())

@@ -20,8 +20,6 @@ PATIENCE = 45.0
 """Seconds of timed calls after which an implementation need not have the rounds that a verdict needs."""
 LONG, MOST = 0.05, 20
 """The process's clock is held against the suite's own over so many seconds of calls, or so many samples' worth."""
-BUSY = 5
-"""The machine may have become so many times slower since the rounds."""
 MARGIN = 0.02
 """Seconds that a sample may take beyond its calls: waking the process, turning its inputs."""
 FLUSH = {"cpu": 0.1, "cuda": 0.001}
@@ -153,7 +151,7 @@ def run(
                 course.stopped = "narrow"
             elif enough and course.spent > budget:
                 course.stopped = "budget"
-        if number >= fewest and any(course.stopped and course.member.name == baseline for course in racing):
+        if number >= fewest and any(course.stopped and course.member.name == baseline for course in courses):
             for course in racing:  # nothing is left to pair with
                 course.stopped = course.stopped or "budget"
         racing = [course for course in racing if not course.stopped]

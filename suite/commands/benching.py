@@ -121,7 +121,8 @@ def measured(
     benchmarks: Sequence[Benchmark], writer: RunWriter, lines: TextIO, rows: JsonRows | None = None
 ) -> list[Measurement]:
     """Measure what the run does not have yet, write each row as it comes, and return all rows."""
-    found = list(writer.recorded_measurements)
+    again = set[tuple[str, ...]]().union(*(benchmark.again(writer.measured) for benchmark in benchmarks))
+    found = [measurement for measurement in writer.recorded_measurements if measurement.key not in again]
     total = sum(len(benchmark.tables()) for benchmark in benchmarks)
     with Steps(total, lines) as steps:
         for measurement in found:

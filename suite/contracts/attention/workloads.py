@@ -100,7 +100,8 @@ class Workload(base.Workload):
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
         query = call.tensors["query"]
-        return {"query": query.flatten().roll(number).view_as(query)}  # not along an axis, which may be short
+        grown = 1 + number % 32 / 256  # a query of twelve numbers would be the same again after twelve rounds
+        return {"query": (query.flatten().roll(number) * grown).view_as(query)}
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]
