@@ -349,6 +349,20 @@ def test_a_machine_that_becomes_busy_after_the_rounds_is_no_lie(now: Time) -> No
     assert race(busy)[0].disbelieved() == ""
 
 
+@pytest.mark.parametrize("seconds", [0.001, 1.0])
+def test_whatever_interrupts_a_process_is_no_lie_of_its_own(now: Time, seconds: float) -> None:
+    class Interrupted(Fake):
+        interruptions = 0
+
+        def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            if arguments.get("number") not in (5, None) and self.interruptions < 13:
+                self.interruptions += 1
+                self.now.now += 30.0
+            return super().request(verb, arguments)
+
+    assert race(Interrupted("a", now, lambda number: seconds))[0].disbelieved() == ""
+
+
 def test_one_that_fails_while_its_claim_is_tested_has_failed(now: Time) -> None:
     found = race(Fake("a", now, says={("sample", 0): {"status": "hung", "detail": "hung: no answer within 60 s"}}))
 
