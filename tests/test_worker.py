@@ -691,3 +691,31 @@ def test_a_call_leaves_no_trace_in_the_process() -> None:
     before = torch.get_default_dtype(), torch.get_num_threads()
     reply_to(function)
     assert (torch.get_default_dtype(), torch.get_num_threads()) == before
+
+
+BUSY_AT_IMPORT = """
+import subprocess, threading, time
+child = subprocess.Popen(["sleep", "600"])
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+
+def attention(query, key, value, *, attn_mask=None):
+    return value + child.pid
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds nothing to a core")
+def test_a_process_moves_to_other_cores_with_all_that_it_has_started(write: Write) -> None:
+    every = sorted(os.sched_getaffinity(0))
+    first, last = every[0], every[-1]
+    if first == last:
+        pytest.skip("this machine has one core")
+    with Worker(str(write("busy.py", BUSY_AT_IMPORT)), cores=[first]) as worker:
+        (reply,) = answered(worker.ask([Call({name: torch.zeros(1) for name in ("query", "key", "value")}, {})]))
+        processes = [worker.pid, int(reply.output)]
+        threads = [int(each.name) for process in processes for each in Path(f"/proc/{process}/task").iterdir()]
+        assert len(threads) >= 3
+        assert {frozenset(os.sched_getaffinity(each)) for each in threads} == {frozenset({first})}
+        worker.move([last])
+        assert {frozenset(os.sched_getaffinity(each)) for each in threads} == {frozenset({last})}
+        worker.move([])
+        assert os.sched_getaffinity(threads[0]) == {last}

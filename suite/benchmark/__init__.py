@@ -101,8 +101,8 @@ class Benchmark:
         ready, unready = [], []
         with self._spending("starts"):
             members = [
-                member(each, self.request.device, threads, memory_limit(), self.request.time_limit)
-                for each in self.implementations
+                member(each, self.request.device, threads, memory_limit(), self.request.time_limit, place)
+                for place, each in enumerate(self.implementations)
             ]
             for each in members:
                 stack.callback(each.close)

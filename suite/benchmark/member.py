@@ -39,6 +39,8 @@ class Member:
     time_limit: float
     function: Callable[..., Any] | None = None
     """What is timed in this very process, because no other could import it."""
+    place: int = 0
+    """Which one of several it is: the next one's processes start on the next core."""
     _timed: Worker | None = field(default=None, repr=False)
     _weighed: Worker | None = field(default=None, repr=False)
     _settled: dict[str, int] = field(default_factory=dict, repr=False)
@@ -96,9 +98,15 @@ class Member:
             self.time_limit,
             START_LIMIT,
             environment={**environment, **(threads if self.threads else {})},
-            cores=cores()[-self.threads :] if self.threads else (),
+            cores=self._cores(self.place),
             measures=True,
         )
+
+    def _cores(self, place: int) -> list[int]:
+        """As many neighbouring cores as it has threads, from the last ones on; none where that is not said."""
+        every = cores()
+        first = (place + 1) * self.threads
+        return [every[(each - first) % len(every)] for each in range(self.threads)]
 
     def _here(self, function: Callable[..., Any], verb: str, arguments: Mapping[str, Any]) -> Answer:
         """Ask this very process, which has as many threads meanwhile as another would."""
@@ -117,6 +125,8 @@ class Member:
             settled = f"{id(worker)}"
             if self._settled.get(settled) != worker.pid:  # a fresh process, or one that followed a death
                 self._settled[settled] = worker.pid or 0
+                if worker is self._timed:  # imports are shared out, what is timed shares one place
+                    worker.move(self._cores(0))
                 given = worker.request("settle", self._with({}))
                 if not isinstance(given, dict):
                     return lost(given)
@@ -130,14 +140,14 @@ class Member:
 
 
 def member(
-    implementation: Declaration | Loaded, device: str, threads: int, memory_limit: int, time_limit: float
+    implementation: Declaration | Loaded, device: str, threads: int, memory_limit: int, time_limit: float, place: int
 ) -> Member:
     """The implementation as a member: in processes of its own where they can import it, else in this one."""
     if isinstance(implementation, Declaration):
-        return Member(implementation, device, threads, memory_limit, time_limit)
+        return Member(implementation, device, threads, memory_limit, time_limit, place=place)
     of = implementation.declaration
     here = None if of.module or of.file else implementation.function
-    return Member(of, device, threads, memory_limit, time_limit, here)
+    return Member(of, device, threads, memory_limit, time_limit, here, place)
 
 
 def checked(verb: str, answer: Answer) -> Answer:

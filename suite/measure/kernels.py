@@ -18,8 +18,27 @@ SEEN = 0.3
 """Where a CPU's operators make up less than this share of the call, another library did the work, unseen."""
 
 
+SHORT, TRIES = 0.01, 5
+"""Calls of less than so many seconds are looked at so many times, and the shortest is believed: one of microseconds may
+be interrupted for longer than it takes."""
+
+
 def kernels(call: Callable[[], Any], device: str) -> str:
     """The longest by their own time, the longest first, with their shares; empty where the profiler sees nothing."""
+    on_cuda = torch.device(device).type == "cuda"
+    looks = [_looked_at(call, device)]
+    while looks[0][0] < SHORT and len(looks) < TRIES:
+        looks.append(_looked_at(call, device))
+    wall, times = min(looks, key=lambda look: look[0])
+    total = sum(times.values())
+    if not total or (not on_cuda and total < SEEN * wall * 1e6):
+        return ""
+    longest = sorted(times, key=lambda name: -times[name])[:LONGEST]
+    return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= LEAST * total)
+
+
+def _looked_at(call: Callable[[], Any], device: str) -> tuple[float, dict[str, float]]:
+    """Seconds of one call, and the microseconds of each operator or kernel itself."""
     on_cuda = torch.device(device).type == "cuda"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -34,8 +53,4 @@ def kernels(call: Callable[[], Any], device: str) -> str:
         own = event.self_device_time_total if on_cuda else event.self_cpu_time_total
         if own > 0:
             times[event.key] = times.get(event.key, 0.0) + own
-    total = sum(times.values())
-    if not on_cuda and total < SEEN * wall * 1e6:
-        return ""
-    longest = sorted(times, key=lambda name: -times[name])[:LONGEST]
-    return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= LEAST * total)
+    return wall, times

@@ -47,7 +47,10 @@ class Table:
         self._judge(courses)
 
     def _started(self, stack: ExitStack) -> Iterator[Member]:
-        members = [Member(of, "cpu", self.threads, memory_limit(), TIME_LIMIT) for of in self._declarations()]
+        members = [
+            Member(of, "cpu", self.threads, memory_limit(), TIME_LIMIT, place=place)
+            for place, of in enumerate(self._declarations())
+        ]
         for each in members:
             stack.callback(each.close)
             each.start()

@@ -174,6 +174,11 @@ class Worker:
         if self._process is not None:
             self._process.resume()
 
+    def move(self, cores: Collection[int]) -> None:
+        """Bind the process, and all that it has started, to these cores; the next one starts on its own again."""
+        if self._process is not None:
+            self._process.move(cores)
+
     def close(self) -> None:
         """Kill the process and all that it has started."""
         self._end()

@@ -110,6 +110,22 @@ class Process:
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
+    def move(self, cores: Collection[int]) -> None:
+        """Bind the process and all that it has started to these cores, where the system allows."""
+        if not cores or not hasattr(os, "sched_setaffinity"):
+            return
+        for _ in range(3):  # again, for what has been started meanwhile
+            for thread in self._threads():
+                with suppress(OSError):  # it has ended
+                    os.sched_setaffinity(thread, cores)
+
+    def _threads(self) -> Iterator[int]:
+        """The threads of every process of the session."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended
+                if os.getsid(int(process.name)) == self.pid:
+                    yield from (int(thread.name) for thread in (process / "task").iterdir())
+
     def end(self, grace: float = 0.0) -> str:
         """Kill what still runs, and say how the process ended: `SIGSEGV`, `exit status 3`, `closed its channel`."""
         if not self._finish.alive:

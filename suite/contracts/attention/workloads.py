@@ -247,8 +247,8 @@ def _vit() -> list[Workload]:
 def _decode() -> list[Workload]:
     why = "one new token reads the cache of"
     return [
-        Workload("decode/1k", f"{why} 1,024", 1, 1024, 64, 16),
-        Workload("decode/8k", f"{why} 8,192", 1, 8192, 64, 16, profiles=EVERY),
+        Workload("decode/1k", f"{why} 1,024", 1, 1024, 64, 16, profiles=EVERY),
+        Workload("decode/8k", f"{why} 8,192", 1, 8192, 64, 16),
         Workload("decode/8k-grouped", f"{why} 8,192, 4 query heads to a key head", 1, 8192, 64, 16, key_heads=4),
         Workload("decode/64k", f"{why} 65,536", 1, 2**16, 64, 16, profiles={"full": FORWARD}),
     ]
