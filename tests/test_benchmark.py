@@ -941,7 +941,6 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
         patch.setattr(Member, "start", lambda self: (start(self), started.append(self._timed.pid)))
         patch.setattr(Member, "request", hurried)
         found = [row for _, rows in of.run() for row in rows]
-    of._pool.shutdown()
     left = [pid for pid in started if pid and Path(f"/proc/{pid}").exists()]
     return Zoo(
         {(row.implementation, row.workload): row for row in found if row.workload != EVERY_CASE},

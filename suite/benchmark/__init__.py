@@ -48,7 +48,6 @@ class Benchmark:
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     random: Random = field(default_factory=Random)
     _ceilings: dict[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(len(cores())), repr=False)
 
     def tables(self) -> list[Table]:
         """What will be measured, in order. UsageError where that is nothing."""
@@ -184,9 +183,9 @@ class Benchmark:
             assert isinstance(course.member, Member)
             return {} if course.failed else course.member.weigh(self._arguments(table))
 
-        with self._spending("memory"):
-            side_by_side = self._pool.map if self.request.kind == "cpu" else map  # a GPU's meter sees all that it holds
-            return list(side_by_side(weigh, courses))
+        at_once = len(cores()) // table.threads if table.threads else 1  # a GPU's meter sees all that it holds
+        with self._spending("memory"), ThreadPoolExecutor(at_once) as pool:
+            return list(pool.map(weigh, courses))
 
     def _measured(self, course: Course, table: Table, weighed: Answer, seen: Mapping[str, Any]) -> Measurement:
         each = course.member

@@ -189,7 +189,7 @@ class Worker:
         try:
             return process.receive(deadline)
         except EOFError:
-            how = process.end(grace=2.0)
+            how = process.end(grace=5.0)
             return self._lost(Died(how, process.printed))
         except TimeoutError:
             process.end()
