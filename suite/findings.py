@@ -56,12 +56,12 @@ class Finding:
         )
 
 
-def load(path: Path, installed: Mapping[str, str]) -> list[Finding]:
+def load(path: Path | None, installed: Mapping[str, str]) -> list[Finding]:
     """The findings in a file that apply to the installed versions; none where there is no file.
 
     Raises UsageError, one line with the file and the entry, for what is no finding.
     """
-    if not path.exists():
+    if path is None or not path.exists():
         return []
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -32,7 +32,7 @@ from suite.contracts.attention.cases.case import (
     on_rows,
     sampled_rows,
 )
-from suite.contracts.attention.cases.draws import DRAWS, LARGEST, Sizes, generator, targets
+from suite.contracts.attention.cases.draws import DRAWS, LARGEST, Sizes, targets
 from suite.contracts.attention.cases.dropout import FALSE_ALARM, Kept, Statistic, binomial, neighbours
 from suite.contracts.attention.cases.layouts import JUNK, LAYOUTS
 from suite.contracts.attention.cases.masks import PATTERNS, Mask
@@ -40,6 +40,8 @@ from suite.contracts.attention.contract import needs
 from suite.contracts.attention.deviations.correct import correct_dense
 from suite.contracts.attention.oracle import Asked
 from suite.contracts.base import Call, Reply
+from suite.contracts.precision import PRECISIONS, widest
+from suite.contracts.question import generator
 from suite.records import DTYPES
 from suite.worker import ask
 
@@ -413,7 +415,7 @@ def test_mistakes_of_indexing_stand_far_above_the_bound_at_every_size(dtype: str
         for mistake, changed in mistakes(asked):
             rows = sampled_rows(asked, dtype)
             pair = (asked, changed) if rows is None else (on_rows(asked, rows), on_rows(changed, rows))
-            due, came = (oracle.attention(one, oracle.PRECISIONS[dtype], oracle.widest(dtype)).output for one in pair)
+            due, came = (oracle.attention(one, PRECISIONS[dtype], widest(dtype)).output for one in pair)
             ratio = compare.error_ratio(came.value.astype(np.float64), due.value, due.bound)
             found.setdefault(mistake, []).append(ratio > far)
 

@@ -14,7 +14,6 @@ from torch import Tensor
 from suite.contracts import contract, names
 from suite.contracts.attention.cases import cases
 from suite.contracts.attention.cases.case import Case, judged
-from suite.contracts.attention.cases.draws import generator
 from suite.contracts.attention.cases.layouts import LAYOUTS
 from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.attention.contract import (
@@ -28,6 +27,7 @@ from suite.contracts.attention.contract import (
     unanswerable,
 )
 from suite.contracts.base import Call
+from suite.contracts.question import generator
 from suite.records import DTYPES, UsageError
 
 INPUTS = ("query", "key", "value")

@@ -25,6 +25,7 @@ from suite.contracts.attention.cases.documents import (
 )
 from suite.contracts.attention.contract import needs
 from suite.contracts.base import Reply, Verdict
+from suite.contracts.precision import PRECISIONS
 
 Array = np.ndarray[Any, Any]
 
@@ -157,7 +158,7 @@ def test_the_oracle_in_float64_reproduces_every_digit(name: str) -> None:
     case = PRINTED[name]
     call = case.calls("float64")[0]
 
-    truth = oracle.attention(as_asked(call, {}), oracle.PRECISIONS["float64"], np.float64)
+    truth = oracle.attention(as_asked(call, {}), PRECISIONS["float64"], np.float64)
 
     for where in ("expected", "derived"):
         if case.quantity in case.example[where]:
@@ -175,7 +176,7 @@ def test_the_steps_on_the_way_reproduce_every_digit(id: str) -> None:
     scores = query @ key.swapaxes(-1, -2)
     scale = options(example).get("scale", query.shape[-1] ** -0.5)
     call = next(case for case in PRINTED.values() if case.id == id).calls("float64")[0]
-    weights = oracle.attention(as_asked(call, {}), oracle.PRECISIONS["float64"]).weights.reshape(scores.shape)
+    weights = oracle.attention(as_asked(call, {}), PRECISIONS["float64"]).weights.reshape(scores.shape)
     found = {"query": query, "key": key, "scores": scores, "scaled_scores": scale * scores, "weights": weights}
     found["row_sums"] = weights.sum(-1)
     if "value" in given:

@@ -33,6 +33,7 @@ from suite.contracts.attention.cases.draws import DRAWS
 from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.attention.oracle import PRECISIONS, Asked, Truth, attention, spread
 from suite.contracts.base import Call
+from suite.contracts.precision import widened, widest
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -222,7 +223,7 @@ def test_gradients_are_the_slopes_of_the_definition(name: str) -> None:
     asked = PROBLEMS[name]
     expected = {of: slopes(asked, of) for of in INPUTS}
 
-    for arithmetic, tolerance in ((np.float64, 1e-13), (oracle.widest("float64"), 2e-17), (np.object_, 1e-28)):
+    for arithmetic, tolerance in ((np.float64, 1e-13), (widest("float64"), 2e-17), (np.object_, 1e-28)):
         found = attention(replace(asked, gradient_of=INPUTS), FLOAT64, arithmetic).gradients
         assert set(found) == set(INPUTS)
         for of in INPUTS:
@@ -305,12 +306,12 @@ def test_without_queries_or_items_the_output_is_empty(arithmetic: type) -> None:
 
 def test_float64_is_judged_in_more_digits_than_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = type("finfo", (), {"nmant": 52})
-    assert all(oracle.widest(dtype) is np.float64 for dtype in DTYPES if dtype != "float64")
+    assert all(widest(dtype) is np.float64 for dtype in DTYPES if dtype != "float64")
 
     monkeypatch.setattr(np, "finfo", lambda dtype: narrow)
 
-    assert oracle.widest("float64") is np.object_
-    third = oracle.widened(np.ones(1), np.object_) / 3
+    assert widest("float64") is np.object_
+    third = widened(np.ones(1), np.object_) / 3
     assert abs(fifty.mpf(third[0]) - fifty.one / 3) < 1e-33, "mpmath itself defaults to the digits of float64"
 
 

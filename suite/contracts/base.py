@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,7 +29,7 @@ class Call:
     """
 
     tensors: Mapping[str, Tensor]
-    options: Mapping[str, float | bool | None] = field(default_factory=dict)
+    options: Mapping[str, float | bool | str | None] = field(default_factory=dict)
     positional: tuple[str, ...] = ("query", "key", "value")
     gradient_of: tuple[str, ...] = ()
     output_gradient: Tensor | None = None
@@ -37,6 +38,11 @@ class Call:
     own_thread: bool = False
     same_storage: bool = False
     """Write these numbers into the tensors of the call before: other contents behind the same pointers."""
+    config: Mapping[str, Any] | None = None
+    """Where it is given, the function is a factory, `factory(config, weights)`, and what it returns is called."""
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    same_model: bool = False
+    """Call the model of the call before once more; config and weights are not given again."""
 
     @property
     def arguments(self) -> frozenset[str]:
@@ -197,29 +203,52 @@ class Contract:
     name: str
     features: Mapping[str, str]
     """What a case may need, and each in words."""
-    conventions: Mapping[str, tuple[str, ...]]
-    """Where libraries honestly differ, and what may be declared there; the first is the contract's own."""
     parameter_features: Mapping[str, tuple[str, ...]]
     """The features that a function declines by not taking a parameter."""
     cases: Callable[[], Sequence[Case]]
     deviations: Callable[[], Sequence[Deviation]]
-    needs: Callable[[tuple[Call, ...]], frozenset[str]]
-    """The features that these calls need, read off the calls themselves."""
-    adapt: Callable[[Call, Conventions], Call]
-    """The same question in the words of a declared convention."""
-    unanswerable: Callable[[Case, frozenset[str], Conventions], str]
-    """Why a question has no defined answer under these conventions, or empty."""
-    findings: Path
-    """The file of what shipping libraries really get wrong."""
-    core: str
-    """The family whose cases that need no feature nobody may decline."""
-    core_dtypes: Mapping[str, str]
-    """The dtype of the core by kind of device: fused CUDA kernels exist in half precision only."""
     controls: Callable[[], Mapping[str, Callable[..., Any]]]
     """The deviations' own computations without any mistake, by name: they must pass everything."""
-    strangers: Callable[[], Sequence[Stranger]]
+    needs: Callable[[tuple[Call, ...]], frozenset[str]]
+    """The features that these calls need, read off the calls themselves."""
+    core: str = "plain"
+    """The family whose cases that need no feature nobody may decline."""
+    core_dtypes: Mapping[str, str] = field(default_factory=lambda: {"cpu": "float32", "cuda": "float32"})
+    """The dtype of the core by kind of device."""
+    conventions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where libraries honestly differ, and what may be declared there; the first is the contract's own."""
+    adapt: Callable[[Call, Conventions], Call] = lambda call, conventions: call
+    """The same question in the words of a declared convention."""
+    unanswerable: Callable[[Case, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
+    """Why a question has no defined answer under these conventions, or empty."""
+    findings: Path | None = None
+    """The file of what shipping libraries really get wrong, where there is one."""
+    strangers: Callable[[], Sequence[Stranger]] = tuple
     """Correct implementations in foreign styles, which must never be accused."""
-    workloads: Callable[[], Sequence[Workload]]
+    workloads: Callable[[], Sequence[Workload]] = tuple
     """What is timed."""
-    examples: Callable[[], Sequence[Example]]
+    examples: Callable[[], Sequence[Example]] = tuple
     """The documents' examples among the cases, printed beside what the oracle computes."""
+
+
+def rooms(package: str, **functions: str) -> dict[str, Any]:
+    """What functions of a contract's rooms return, by the contract's field: `cases="cases.cases"`.
+
+    A room is imported when it is asked for.
+    """
+
+    def asked(room: str, function: str) -> Callable[[], Any]:
+        return lambda: getattr(import_module(f"{package}.{room}"), function)()
+
+    return {name: asked(*path.rsplit(".", 1)) for name, path in functions.items()}
+
+
+def needs_by(parameters: Mapping[str, tuple[str, ...]]) -> Callable[[tuple[Call, ...]], frozenset[str]]:
+    """What calls need where every argument needs all of its parameter's features: these, and the dtypes of numbers."""
+
+    def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+        arguments = frozenset[str]().union(*(call.arguments for call in calls))
+        dtypes = {str(t.dtype)[6:] for call in calls for t in call.tensors.values() if t.dtype.is_floating_point}
+        return frozenset(dtypes).union(*(parameters.get(name, ()) for name in arguments))
+
+    return needs

@@ -30,3 +30,12 @@ def examples() -> dict[str, dict[str, Any]]:
     """
     loaded = json.loads(FILE.read_text(encoding="utf-8"))
     return {example["id"]: example for example in loaded["examples"]}
+
+
+def of(contract: str, kind: str = "") -> dict[str, dict[str, Any]]:
+    """The examples of a contract, of one kind (values, shape, table, property) where that is given."""
+    return {
+        id: example
+        for id, example in examples().items()
+        if example["contract"] == contract and kind in ("", example["kind"])
+    }

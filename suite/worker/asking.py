@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -44,11 +44,11 @@ def ask(
     A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process.
     """
     answers: list[_Answer] = []
-    storages: dict[str, Tensor] = {}
+    asked = _Asked(function, device, alone)
     with undisturbed(seeds=False), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for call in calls:
-            answers.append(_made(function, call, storages, device, alone))
+            answers.append(_made(asked, call))
     return tuple(
         replace(a.reply, overwritten=True) if len(calls) > 1 and a.changed_since() else a.reply for a in answers
     )
@@ -83,15 +83,53 @@ class _Answer:
             return True
 
 
-def _made(function: Callable[..., Any], call: Call, storages: dict[str, Tensor], device: str, alone: bool) -> _Answer:
+@dataclass
+class _Asked:
+    """What is asked, and what calls in a row share: the storages of their inputs, and a model once it is built."""
+
+    function: Callable[..., Any]
+    device: str
+    alone: bool
+    storages: dict[str, Tensor] = field(default_factory=dict)
+    model: Callable[..., Any] | None = None
+
+    def callee(self, call: Call) -> Callable[..., Any]:
+        """What the inputs are given to: the function, or the model that it makes of config and weights."""
+        if call.same_model:
+            if self.model is None:
+                raise RuntimeError("there is no model, for it could not be built")
+            return self.model
+        self.model = None
+        if call.config is None:
+            return self.function
+        weights = {name: placed(tensor, self.device) for name, tensor in call.weights.items()}
+        model = self.function(dict(call.config), weights)
+        if not callable(model):
+            raise TypeError(f"the factory returned {_kind(model) or 'a Tensor'}, should return a model to call")
+        self.model = model
+        return self.model
+
+    def inputs(self, call: Call) -> dict[str, Tensor]:
+        """Fresh tensors for one call: in storages of their own, or in those of the call before."""
+        inputs = {}
+        for name, tensor in call.tensors.items():
+            if call.same_storage and name in self.storages:
+                self.storages[name].copy_(storage_of(tensor))
+            else:
+                self.storages[name] = storage_of(tensor).to(self.device, copy=True)
+            inputs[name] = _seen_through(self.storages[name], tensor)
+        return inputs
+
+
+def _made(asked: _Asked, call: Call) -> _Answer:
     if not call.own_thread:
-        return _answer(function, call, storages, device, alone)
+        return _answer(asked, call)
     answers: list[_Answer] = []
     interrupts: list[BaseException] = []
 
     def work() -> None:
         try:
-            answers.append(_answer(function, call, storages, device, alone))
+            answers.append(_answer(asked, call))
         except BaseException as error:
             interrupts.append(error)
 
@@ -103,30 +141,18 @@ def _made(function: Callable[..., Any], call: Call, storages: dict[str, Tensor],
     return answers[0]
 
 
-def _answer(function: Callable[..., Any], call: Call, storages: dict[str, Tensor], device: str, alone: bool) -> _Answer:
+def _answer(asked: _Asked, call: Call) -> _Answer:
     try:
-        return _taken(function, call, _inputs(call, storages, device))
+        return _taken(asked.callee(call), call, asked.inputs(call))
     except NotImplementedError as error:
         said = in_one_line(error).partition(": ")[2]
         return _Answer(Reply(declined=said or "NotImplementedError without a reason"))
     except KeyboardInterrupt as error:
-        if not alone:
+        if not asked.alone:
             raise
         return _Answer(Reply(raised=in_one_line(error)))
     except BaseException as error:  # whatever a submission raises is its answer
         return _Answer(Reply(raised=in_one_line(error)))
-
-
-def _inputs(call: Call, storages: dict[str, Tensor], device: str) -> dict[str, Tensor]:
-    """Fresh tensors for one call: in storages of their own, or in those of the call before."""
-    inputs = {}
-    for name, tensor in call.tensors.items():
-        if call.same_storage and name in storages:
-            storages[name].copy_(storage_of(tensor))
-        else:
-            storages[name] = storage_of(tensor).to(device, copy=True)
-        inputs[name] = _seen_through(storages[name], tensor)
-    return inputs
 
 
 def _seen_through(storage: Tensor, tensor: Tensor) -> Tensor:

@@ -29,13 +29,12 @@ v value width, h query heads, g key/value heads). Rank 2, 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from suite.contracts.base import Call, Case, Contract, Conventions
+from suite.contracts.base import Call, Case, Contract, Conventions, rooms
 from suite.records import DTYPES
 
 if TYPE_CHECKING:
@@ -156,26 +155,23 @@ def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -
     return ""
 
 
-def _from(room: str, function: str) -> Callable[[], Any]:
-    """What a function of one of this contract's rooms returns; the room is imported when it is asked for."""
-    return lambda: getattr(import_module(f"suite.contracts.attention.{room}"), function)()
-
-
 CONTRACT = Contract(
     name="attention",
     features=FEATURES,
     conventions=CONVENTIONS,
     parameter_features=PARAMETERS,
-    cases=_from("cases", "cases"),
-    deviations=_from("deviations", "deviations"),
     needs=needs,
     adapt=adapt,
     unanswerable=unanswerable,
     findings=Path(__file__).with_name("findings.toml"),
-    core="plain",
-    core_dtypes={"cpu": "float32", "cuda": "float16"},
-    controls=_from("deviations", "controls"),
-    strangers=_from("strangers", "strangers"),
-    workloads=_from("workloads", "workloads"),
-    examples=_from("cases.documents", "table"),
+    core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
+    **rooms(
+        __package__,
+        cases="cases.cases",
+        deviations="deviations.deviations",
+        controls="deviations.controls",
+        strangers="strangers.strangers",
+        workloads="workloads.workloads",
+        examples="cases.documents.table",
+    ),
 )

@@ -1,43 +1,8 @@
-"""When an answer is accepted: so many bounds from the truth, and of the due dtype and shape."""
+"""How many bounds from the truth an attention may be."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from suite import compare
-from suite.contracts.attention import oracle
-from suite.contracts.base import Verdict
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-Array = np.ndarray[Any, Any]
 
 ACCEPT_OUTPUT = 2.0
 """Outputs are accepted up to this many bounds: honest kernels stay under 1, one was measured at 1.4."""
 ACCEPT_GRADIENT = 1.0
 """Honest backward passes stay under 0.31."""
-
-
-def closest(pairs: list[tuple[str, Array, oracle.Bounded, float]]) -> Verdict:
-    """Judge named pairs of actual and expected; report the first complaint and the largest error ratio."""
-    complaint, largest = None, 0.0
-    for name, actual, expected, accept in pairs:
-        value, bound = expected.value.reshape(actual.shape), expected.bound.reshape(actual.shape)
-        complaint = complaint or compare.difference(actual, value, bound, name=name, accept=accept)
-        largest = max(largest, compare.error_ratio(actual, value, bound))
-    if complaint:
-        return Verdict("wrong", complaint, largest, output_wrong=True)
-    return Verdict("passed", "", largest)
-
-
-def unlike(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:
-    """What is wrong with a tensor before any of its numbers is read, or None."""
-    if tensor.dtype != dtype:
-        return f"{name} is {str(tensor.dtype)[6:]}, should be {str(dtype)[6:]}"
-    if tuple(tensor.shape) != shape:
-        return f"{name} has shape {tuple(tensor.shape)}, should have {shape}"
-    return None

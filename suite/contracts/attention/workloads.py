@@ -16,8 +16,10 @@ import torch
 from suite import compare
 from suite.contracts import base
 from suite.contracts.attention import oracle
-from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT, closest, unlike
+from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from suite.contracts.base import ALL, Call, Verdict
+from suite.contracts.judging import closest, unlike
+from suite.contracts.precision import PRECISIONS, Bounded, widest
 from suite.records import DIRECTIONS
 
 if TYPE_CHECKING:
@@ -162,7 +164,7 @@ class Workload(base.Workload):
                 head = rows[name][0] // self.keys
                 inside = [row % self.keys for row in rows[name]]
                 of = self._group_truth(call, dtype, head).gradients[name]
-                due = oracle.Bounded(of.value[0, 0, inside], of.bound[0, 0, inside])
+                due = Bounded(of.value[0, 0, inside], of.bound[0, 0, inside])
                 where = f"[{', '.join(map(str, divmod(head, self.heads // self.groups)))}]"
                 pairs.append((f"gradient of {name}{where}", compare.numbers(found[name]), due, ACCEPT_GRADIENT))
         return closest(pairs)
@@ -217,7 +219,7 @@ class Workload(base.Workload):
             output_gradient=upstream,
             gradient_of=gradient_of,
         )
-        return oracle.attention(asked, oracle.PRECISIONS[dtype], oracle.widest(dtype))
+        return oracle.attention(asked, PRECISIONS[dtype], widest(dtype))
 
 
 def workloads() -> list[Workload]:

@@ -9,9 +9,9 @@ from typing import ClassVar
 import torch
 
 from suite.contracts import base
-from suite.contracts.attention.cases.draws import generator
 from suite.contracts.attention.cases.layouts import padded
 from suite.contracts.base import Call, Conventions, Reply, Verdict
+from suite.contracts.question import generator
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -14,12 +14,15 @@ from torch import Tensor
 from suite import compare
 from suite.contracts import base
 from suite.contracts.attention import oracle
-from suite.contracts.attention.cases.draws import DRAWS, Sizes, generator
+from suite.contracts.attention.cases.draws import DRAWS, Sizes
 from suite.contracts.attention.cases.layouts import LAYOUTS
 from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.attention.contract import empty_row_rules
-from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT, closest, unlike
+from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from suite.contracts.base import Call, Conventions, Reply, Verdict
+from suite.contracts.judging import closest, unlike
+from suite.contracts.precision import PRECISIONS, Bounded, widest
+from suite.contracts.question import generator
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -137,7 +140,7 @@ def judged(
     rows = None if all_rows or call.gradient_of else sampled_rows(asked, dtype)
     if rows is not None:
         asked = on_rows(asked, rows)
-    truth = oracle.attention(asked, oracle.PRECISIONS[dtype], oracle.widest(dtype))
+    truth = oracle.attention(asked, PRECISIONS[dtype], widest(dtype))
     return Judged(truth if weights else replace(truth, weights=np.empty(0)), rows)
 
 
@@ -238,10 +241,10 @@ def pretend(call: Call, reply: Reply, truth: Judged) -> Judged | None:
     """The truth if this reply were right, its bounds widened by what both computations may have lost."""
     if malformed(call, reply) or reply.output is None:
         return None
-    unit = oracle.PRECISIONS[str(reply.output.dtype)[6:]].unit
+    unit = PRECISIONS[str(reply.output.dtype)[6:]].unit
     values_size = float(np.nan_to_num(abs(compare.numbers(call.tensors["value"]))).max(initial=0.0))
 
-    def bounded(tensor: Tensor, due: oracle.Bounded) -> oracle.Bounded:
+    def bounded(tensor: Tensor, due: Bounded) -> Bounded:
         values = compare.numbers(tensor)
         if truth.rows is not None and tensor is reply.output:
             values = values[..., truth.rows, :]
@@ -249,7 +252,7 @@ def pretend(call: Call, reply: Reply, truth: Judged) -> Judged | None:
         rounding = (
             8 * unit * np.maximum(np.nan_to_num(abs(values)), values_size)
         )  # the due bound may be 0: an empty row
-        return oracle.Bounded(values, np.nan_to_num(due.bound) + rounding)
+        return Bounded(values, np.nan_to_num(due.bound) + rounding)
 
     gradients = {
         name: bounded(gradient, truth.truth.gradients[name])

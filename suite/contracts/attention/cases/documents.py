@@ -12,9 +12,9 @@ import torch
 from suite import compare, documents
 from suite.contracts import base
 from suite.contracts.attention.cases.case import Judged, hold, judged, same_answer
-from suite.contracts.attention.cases.draws import generator
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.contracts.base import Call, Conventions, Reply, Verdict
+from suite.contracts.question import generator
 from suite.records import Example
 
 Array = np.ndarray[Any, Any]

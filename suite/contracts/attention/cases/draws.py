@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from suite.contracts.question import Generator
+
 Array = np.ndarray[Any, Any]
-Generator = np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,6 @@ DRAWS: dict[str, Draw] = {}
 
 LARGEST = {"float64": 1e150, "float32": 1e37, "float16": 6e4, "bfloat16": 1e37}
 SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
-
-
-def generator(name: str) -> Generator:
-    """The random numbers of a case depend on its name alone."""
-    return np.random.Generator(np.random.Philox(zlib.crc32(name.encode())))
 
 
 def draw(function: Draw) -> Draw:

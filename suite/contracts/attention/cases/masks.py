@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.contracts.attention.cases.draws import Array, Generator, Sizes
+from suite.contracts.attention.cases.draws import Array, Sizes
+from suite.contracts.question import Generator
 
 Pattern = Callable[[Generator, tuple[int, ...]], Array]
 

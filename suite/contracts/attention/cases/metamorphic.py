@@ -13,11 +13,13 @@ from torch import Tensor
 from suite import compare
 from suite.contracts import base
 from suite.contracts.attention.cases.case import Case, as_asked, judged, malformed
-from suite.contracts.attention.cases.draws import Generator, generator
 from suite.contracts.attention.cases.masks import Mask
-from suite.contracts.attention.judging import ACCEPT_OUTPUT, closest
-from suite.contracts.attention.oracle import Bounded, Truth
+from suite.contracts.attention.judging import ACCEPT_OUTPUT
+from suite.contracts.attention.oracle import Truth
 from suite.contracts.base import Call, Conventions, Reply, Verdict
+from suite.contracts.judging import closest
+from suite.contracts.precision import Bounded
+from suite.contracts.question import Generator, generator
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]

@@ -46,13 +46,9 @@ def deviations() -> list[Deviation]:
     """All deviations, sorted by name; names are unique."""
     from importlib import import_module
 
-    from suite.contracts.base import Deviation
+    from suite.contracts.staged import collected
 
-    found: dict[str, Deviation] = {}
-    for room in ROOMS:
-        module = import_module(f"{__name__}.{room}")
-        parametric = getattr(module, "parametric", tuple)
-        for deviation in [*vars(module).values(), *parametric()]:
-            if isinstance(deviation, Deviation) and found.setdefault(deviation.name, deviation) is not deviation:
-                raise ValueError(f"two deviations are named {deviation.name}")
-    return [found[name] for name in sorted(found)]
+    modules = [import_module(f"{__name__}.{room}") for room in ROOMS]
+    return collected(
+        thing for module in modules for thing in [*vars(module).values(), *getattr(module, "parametric", tuple)()]
+    )

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Dense, instead_of
+from suite.contracts.attention.deviations.staged import Dense
+from suite.contracts.staged import instead_of
 
 
 def _batched(tensor: Tensor, asked: Asked) -> bool:

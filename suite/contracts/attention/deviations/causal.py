@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Dense, instead_of, lower_triangle
+from suite.contracts.attention.deviations.staged import Dense, lower_triangle
+from suite.contracts.staged import instead_of
 
 
 def _until(scores: Tensor, last: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Dense, Whole, correct, instead_of, multiplier
+from suite.contracts.attention.deviations.staged import Dense, Whole, correct, multiplier
+from suite.contracts.staged import instead_of
 
 
 def _rescale(p: float) -> float:

@@ -12,7 +12,8 @@ from torch import Tensor
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.backward import Backward, Saved, by_group, forward_weights
 from suite.contracts.attention.deviations.heads_and_layout import as_contiguous
-from suite.contracts.attention.deviations.staged import Whole, correct, instead_of, multiplier
+from suite.contracts.attention.deviations.staged import Whole, correct, multiplier
+from suite.contracts.staged import instead_of
 
 Gradients = list[Tensor | None]
 

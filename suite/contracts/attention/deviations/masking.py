@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Dense, Whole, correct, instead_of
+from suite.contracts.attention.deviations.staged import Dense, Whole, correct
+from suite.contracts.staged import instead_of
 
 
 @instead_of(Dense.bool_mask, "True in a boolean mask is read as may not attend", source="pytorch issue 170400")

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Dense, Whole, correct, instead_of, largest_of
+from suite.contracts.attention.deviations.staged import Dense, Whole, correct, largest_of
+from suite.contracts.staged import instead_of
 
 HALF = ("float16", "bfloat16")
 

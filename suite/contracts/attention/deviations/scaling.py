@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Dense, instead_of, largest_of
+from suite.contracts.attention.deviations.staged import Dense, largest_of
+from suite.contracts.staged import instead_of
 
 
 @instead_of(Dense.factor, "the scores are not divided by √e", source="documents: doc-000 E1")

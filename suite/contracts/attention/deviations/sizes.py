@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Dense, Whole, correct, instead_of
+from suite.contracts.attention.deviations.staged import Dense, Whole, correct
 from suite.contracts.base import Deviation
+from suite.contracts.staged import instead_of
 
 
 def with_first_keys(asked: Asked, count: int) -> Asked:

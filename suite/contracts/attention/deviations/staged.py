@@ -11,45 +11,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from suite.contracts import staged
 from suite.contracts.attention.deviations.asked import Asked, as_attention, check
-from suite.contracts.base import Deviation
-
-Step = TypeVar("Step", bound=Callable[..., Any])
-_COMPUTATIONS: dict[str, type[Staged]] = {}
 
 
-class Staged:
-    """A computation of steps. `Dense(factor=other)` is the computation with one step replaced."""
-
-    def __init__(self, **replacements: Callable[..., Any]) -> None:
-        for name, step in replacements.items():
-            assert callable(getattr(type(self), name)), name
-            setattr(self, name, step)
-
-    def __init_subclass__(cls) -> None:
-        _COMPUTATIONS[cls.__name__] = cls
+class Staged(staged.Staged):
+    """Steps of an attention, which see all that is asked at once."""
 
     def __call__(self, asked: Asked) -> Any:
         raise NotImplementedError
 
-
-def instead_of(
-    step: Step, says: str, *, source: str = "", dtypes: Sequence[str] = ("float32",), name: str = ""
-) -> Callable[[Step], Deviation]:
-    """Turn a replacement of `step` into the deviation that bears the replacement's name."""
-
-    def deviation(replacement: Step) -> Deviation:
-        computation, _, replaced = step.__qualname__.partition(".")
-        function = as_attention(_COMPUTATIONS[computation](**{replaced: replacement}))
-        return Deviation(name or replacement.__name__, says, function, tuple(dtypes), source)
-
-    return deviation
+    def as_function(self) -> Callable[..., Any]:
+        return as_attention(self)
 
 
 class Dense(Staged):

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Partial, Tile, Tiled, Whole, correct, instead_of, shift, tiles
+from suite.contracts.attention.deviations.staged import Partial, Tile, Tiled, Whole, correct, shift, tiles
+from suite.contracts.staged import instead_of
 
 
 @instead_of(

@@ -1,0 +1,39 @@
+"""The residual connection with PyTorch's own normalisations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from suite import implementation
+
+
+@implementation
+def add_norm(
+    x: Tensor,  # ... e
+    y: Tensor,  # ... e
+    weight: Tensor,  # e
+    bias: Tensor,  # e
+    *,
+    norm: str = "layer",
+    eps: float = 1e-5,
+) -> Tensor:
+    """Return x + y, normalised over features ("layer") or positions ("batch"), of x's shape and dtype.
+
+    Raises ValueError, before any work, for shapes that differ and for unknown norms.
+    """
+    if norm not in ("layer", "batch"):
+        raise ValueError(f"norm should be layer or batch (2 exist), not {norm!r}")
+    for name, tensor, due in (("y", y, x.shape), ("weight", weight, x.shape[-1:]), ("bias", bias, x.shape[-1:])):
+        if tensor.shape != due:
+            raise ValueError(f"{name} should have shape {tuple(due)}, not {tuple(tensor.shape)}")
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    both, weight, bias = x.to(wide) + y.to(wide), weight.to(wide), bias.to(wide)
+    if norm == "layer":
+        return functional.layer_norm(both, both.shape[-1:], weight, bias, eps).to(x.dtype)
+    positions = both.flatten(0, -2)  # n e
+    if len(positions) < 2:
+        raise ValueError(f"batch normalisation needs 2 positions or more, not {len(positions)}")
+    normalised = functional.batch_norm(positions, None, None, weight, bias, training=True, eps=eps)
+    return normalised.reshape(x.shape).to(x.dtype)

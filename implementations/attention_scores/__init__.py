@@ -1,0 +1,1 @@
+"""Implementations of the contract `attention_scores`, each independent of the others and of the oracle."""

@@ -1,0 +1,71 @@
+"""Attention weights row by row, in Python's own arithmetic."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from suite import implementation
+
+
+@implementation
+def attention_weights(
+    scores: Tensor,  # ... l s
+    *,
+    normaliser: str = "softmax",
+    attn_mask: Tensor | None = None,  # broadcastable to ... l s, True = may attend
+    lengths: Tensor | None = None,  # b or b l
+    is_causal: bool = False,
+) -> Tensor:
+    """Return weights over the keys, of the scores' shape and dtype: a softmax, or each score over their sum.
+
+    Raises ValueError for inputs that are not defined.
+    """
+    if normaliser not in ("softmax", "sum"):
+        raise ValueError(f"there are 2 normalisers, softmax and sum; {normaliser!r} came")
+    *lead, queries, keys = scores.shape
+    mask = None if attn_mask is None else _expanded(attn_mask, scores)
+    ends = None if lengths is None else _ends(lengths, scores)
+    weights = torch.zeros(scores.shape, dtype=torch.float64)
+    for place in product(*map(range, (*lead, queries))):
+        row = scores[place].tolist()
+        allowed = [
+            key
+            for key in range(keys)
+            if (mask is None or mask[place][key])
+            and (ends is None or key < ends[place[: ends.dim()]])
+            and not (is_causal and key > place[-1])
+        ]
+        for key, weight in _weights({key: row[key] for key in allowed}, normaliser).items():
+            weights[place][key] = weight
+    return weights.to(scores.device, scores.dtype)
+
+
+def _weights(row: dict[int, float], normaliser: str) -> dict[int, float]:
+    if normaliser == "softmax":
+        largest = max(row.values(), default=-math.inf)
+        row = {key: math.exp(score - largest) for key, score in row.items() if score > -math.inf}
+    total = math.fsum(row.values())
+    return {key: term / total for key, term in row.items()}
+
+
+def _expanded(mask: Tensor, scores: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        raise ValueError(f"attn_mask holds {mask.dtype}, should hold torch.bool")
+    try:
+        return mask.expand(scores.shape)
+    except RuntimeError:
+        raise ValueError(f"attn_mask {tuple(mask.shape)} is not for scores {tuple(scores.shape)}") from None
+
+
+def _ends(lengths: Tensor, scores: Tensor) -> Tensor:
+    if lengths.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"lengths hold {lengths.dtype}, should hold torch.int64")
+    if tuple(lengths.shape) not in (tuple(scores.shape[:1]), tuple(scores.shape[:2])):
+        raise ValueError(f"lengths {tuple(lengths.shape)} are not for scores {tuple(scores.shape)}")
+    if int(lengths.min()) < 0:
+        raise ValueError(f"lengths hold {int(lengths.min())}, should hold nothing below 0")
+    return lengths

@@ -1,0 +1,1 @@
+"""Implementations of the contract `positionwise_ffn`, each independent of the others and of the oracle."""

@@ -1,0 +1,41 @@
+"""The feed-forward network as PyTorch's layers, to which the weights are given."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from suite import implementation
+
+ACTIVATIONS = {"relu": functional.relu, "gelu": functional.gelu}
+
+
+@implementation
+def positionwise_ffn(
+    x: Tensor,  # ... e
+    w1: Tensor,  # e f
+    b1: Tensor,  # f
+    w2: Tensor,  # f v
+    b2: Tensor,  # v
+    *,
+    activation: str = "relu",
+) -> Tensor:
+    """Return activation(x w1 + b1) w2 + b2, of shape ... v and x's dtype.
+
+    Raises ValueError, before any work, for widths that do not chain and for unknown activations.
+    """
+    if activation not in ACTIVATIONS:
+        raise ValueError(
+            f"activation should be one of {len(ACTIVATIONS)}, {', '.join(ACTIVATIONS)}, not {activation!r}"
+        )
+    for name, tensor, due in (
+        ("w1", w1, (x.shape[-1], len(b1))),
+        ("w2", w2, (w1.shape[1], len(b2))),
+        ("b1", b1, (w1.shape[1],)),
+    ):
+        if tuple(tensor.shape) != due:
+            raise ValueError(f"{name} should have shape {due}, not {tuple(tensor.shape)}")
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    hidden = ACTIVATIONS[activation](functional.linear(x.to(wide), w1.T.to(wide), b1.to(wide)))
+    return functional.linear(hidden, w2.T.to(wide), b2.to(wide)).to(x.dtype)

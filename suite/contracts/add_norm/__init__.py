@@ -1,0 +1,1 @@
+"""The residual connection of a post-norm Transformer block: a sum, normalised."""

@@ -1,0 +1,1 @@
+"""Additive attention, as Bahdanau, Cho and Bengio score it."""

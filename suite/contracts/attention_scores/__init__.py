@@ -1,0 +1,1 @@
+"""The first step of every attention: how much each key has to do with each query."""

@@ -1,0 +1,1 @@
+"""The second step of every attention: from scores to weights that sum to one."""

@@ -1,0 +1,39 @@
+"""When an answer is accepted: so many bounds from the truth, and of the due dtype and shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from suite import compare
+from suite.contracts.base import Verdict
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from suite.contracts.precision import Bounded
+
+Array = np.ndarray[Any, Any]
+
+
+def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
+    """Judge named pairs of actual and expected; report the first complaint and the largest error ratio."""
+    complaint, largest = None, 0.0
+    for name, actual, expected, accept in pairs:
+        value, bound = expected.value.reshape(actual.shape), expected.bound.reshape(actual.shape)
+        complaint = complaint or compare.difference(actual, value, bound, name=name, accept=accept)
+        largest = max(largest, compare.error_ratio(actual, value, bound))
+    if complaint:
+        return Verdict("wrong", complaint, largest, output_wrong=True)
+    return Verdict("passed", "", largest)
+
+
+def unlike(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:
+    """What is wrong with a tensor before any of its numbers is read, or None."""
+    if tensor.dtype != dtype:
+        return f"{name} is {str(tensor.dtype)[6:]}, should be {str(dtype)[6:]}"
+    if tuple(tensor.shape) != shape:
+        return f"{name} has shape {tuple(tensor.shape)}, should have {shape}"
+    return None

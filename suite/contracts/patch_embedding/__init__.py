@@ -1,0 +1,1 @@
+"""How a Vision Transformer turns an image into a sequence."""

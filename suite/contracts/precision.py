@@ -1,0 +1,59 @@
+"""What judging needs to know of a dtype, and the wider arithmetic in which the truth is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What error analysis needs to know of a dtype."""
+
+    unit: float
+    """Unit roundoff of the dtype."""
+    accumulator: float
+    """Unit roundoff in which sums are expected to be made: float32 for half types."""
+    tiny: float
+    """What an underflow may cost: the smallest normal number, since subnormal ones may be flushed to zero. For float16,
+    whose range is so small that flushing would be a mistake, the smallest subnormal: it is computed in float32."""
+    half: bool
+
+
+PRECISIONS = {
+    "float64": Precision(2.0**-53, 2.0**-53, 2.0**-1022, half=False),
+    "float32": Precision(2.0**-24, 2.0**-24, 2.0**-126, half=False),
+    "float16": Precision(2.0**-11, 2.0**-24, 2.0**-24, half=True),
+    "bfloat16": Precision(2.0**-8, 2.0**-24, 2.0**-126, half=True),
+}
+
+QUADRUPLE = mpmath.MPContext()
+"""Arithmetic for object arrays, as precise as IEEE binary128. mpmath's own default is no wider than float64."""
+QUADRUPLE.prec = 113
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A value and how far an honest computation may stray from it, element by element."""
+
+    value: Array
+    bound: Array
+
+
+def widest(dtype: str) -> type:
+    """The arithmetic that judges a dtype: for float64 longdouble where that is wider, else mpmath objects."""
+    if dtype != "float64":
+        return np.float64
+    return np.longdouble if np.finfo(np.longdouble).nmant > 52 else np.object_
+
+
+def widened(array: Array, arithmetic: type) -> Array:
+    """The same numbers in the judging arithmetic."""
+    if arithmetic is np.object_:
+        return np.vectorize(QUADRUPLE.mpf, otypes=[object])(array) if array.size else array.astype(object)
+    return array.astype(arithmetic)

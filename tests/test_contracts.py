@@ -1,0 +1,136 @@
+"""What every contract promises of itself: cases can fail, deviations are caught, and nothing correct is accused.
+
+The contract `attention` has tests of its own for the same, in `test_attention_cases.py` and the audit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from functools import cache
+from typing import Any
+
+import pytest
+
+from suite import registry
+from suite.checking import Session, requested
+from suite.contracts import contract, names
+from suite.contracts.base import Case, Verdict
+from suite.contracts.question import Refused
+from suite.records import FAILURES, Outcome
+from suite.worker import ask
+
+NAMES = [name for name in names() if name != "attention"]
+SHIPPED = list(registry.find([f"{name}/*" for name in NAMES]))
+
+
+def verdict(case: Case, dtype: str, function: Any) -> Verdict:
+    calls = case.calls(dtype)
+    return case.verdict(calls, ask(function, calls), case.truth(calls, {}))
+
+
+@cache
+def catches(name: str) -> dict[str, set[str]]:
+    """The families that catch each deviation."""
+    found: dict[str, set[str]] = defaultdict(set)
+    of = contract(name)
+    for case in of.cases():
+        for dtype in case.dtypes:
+            calls = case.calls(dtype)
+            truth = case.truth(calls, {})
+            for deviation in of.deviations():
+                if dtype in deviation.dtypes:
+                    given = case.verdict(calls, ask(deviation.function, calls), truth)
+                    if given.status in FAILURES and (case.counts(truth) or given.error_ratio == math.inf):
+                        found[deviation.name].add(case.family)
+    return found
+
+
+@cache
+def outcomes(name: str) -> list[Outcome]:
+    """All that is asked of an implementation, in this process."""
+    (declaration,) = registry.find([name])
+    return list(Session(requested((), None, "cpu"), several=False).run(declaration))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_correct_computations_pass_every_case(name: str) -> None:
+    for says, function in contract(name).controls().items():
+        for case in contract(name).cases():
+            for dtype in case.dtypes:
+                given = verdict(case, dtype, function)
+                assert given.status == "passed", f"{says} on {case.name} ({dtype}): {given}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_there_are_deviations_and_all_are_caught(name: str) -> None:
+    deviations = contract(name).deviations()
+
+    assert len(deviations) >= 8
+    assert {each.name for each in deviations} - set(catches(name)) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_family_catches_what_no_other_does(name: str) -> None:
+    families = {case.family for case in contract(name).cases()} - {"documents", contract(name).core}
+    judging = [by - {"documents"} for by in catches(name).values()]
+    alone = {next(iter(by)) for by in judging if len(by) == 1}
+
+    assert families <= alone
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cases_have_names_and_reasons_of_their_own(name: str) -> None:
+    cases = contract(name).cases()
+
+    assert len({case.name for case in cases}) == len(cases)
+    assert all(case.why for case in cases)
+    assert {case.family for case in cases} >= {contract(name).core}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_feature_but_the_devices_is_needed_by_some_case(name: str) -> None:
+    of = contract(name)
+    needed = frozenset[str]().union(*(of.needs(case.calls(dtype)) for case in of.cases() for dtype in case.dtypes))
+
+    assert needed == set(of.features) - {"cpu", "cuda"}
+
+
+@pytest.mark.parametrize("declaration", SHIPPED, ids=lambda declaration: declaration.full_name)
+def test_what_ships_passes(declaration: registry.Declaration) -> None:
+    found = outcomes(declaration.full_name)
+
+    assert [outcome for outcome in found if outcome.fails] == []
+    assert sum(outcome.status == "passed" for outcome in found) > len(found) / 2
+
+
+@pytest.mark.parametrize("declaration", SHIPPED, ids=lambda declaration: declaration.full_name)
+def test_what_ships_refuses_bad_input_in_one_line_that_says_what_came(declaration: registry.Declaration) -> None:
+    cases = {case.name for case in contract(declaration.contract).cases() if isinstance(case, Refused)}
+    refused = [outcome for outcome in outcomes(declaration.full_name) if outcome.case in cases]
+
+    assert len(refused) == len(cases)
+    for outcome in refused:
+        assert outcome.detail.startswith("ValueError: "), outcome
+        assert any(character.isdigit() for character in outcome.detail) or "torch." in outcome.detail, outcome
+        assert "\n" not in outcome.detail
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_deviation_is_recognised_by_its_answers(name: str) -> None:
+    """Diagnosis names the mistake: each deviation's own wrong answers are like its own, and unlike the control's."""
+    of = contract(name)
+    (control,) = list(of.controls().values())[:1]
+    for deviation in of.deviations():
+        told = [
+            case
+            for case in of.cases()
+            if deviation.dtypes[0] in case.dtypes
+            and verdict(case, deviation.dtypes[0], deviation.function).output_wrong
+        ]
+        for case in told[:2]:
+            calls = case.calls(deviation.dtypes[0])
+            truth = case.truth(calls, {})
+            wrong, right = ask(deviation.function, calls), ask(control, calls)
+            assert case.alike(calls, wrong, wrong, truth), (deviation.name, case.name)
+            assert not case.alike(calls, wrong, right, truth), (deviation.name, case.name)
