@@ -1060,3 +1060,65 @@ def test_a_declared_gap_declines_with_its_reason(zoo: Zoo) -> None:
 def test_nothing_is_left_of_a_benchmark(zoo: Zoo) -> None:
     assert zoo.left == []
     assert zoo.after == zoo.before
+
+
+# Memory, in processes that have called nothing yet
+
+HOARDER = """
+import os, signal, sys, threading, time
+import torch
+from suite import implementation
+
+HELD = {}
+
+@implementation
+def attention(query, key, value, *, attn_mask=None):
+    if query.shape[-2] == 197:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if query.shape[-2] == 37:
+        os._exit(3)
+    if query.shape[-2] > 1000 and not HELD:
+        HELD["room"] = torch.ones(2**22, dtype=torch.uint8)  # 4 MiB, kept for the next call
+    return value * 1.0
+"""
+THREADED = (
+    HOARDER
+    + """
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+torch.ones(64, 64) @ torch.ones(64, 64)
+"""
+)
+LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell its memory")
+MIB = 2**20
+
+
+def weighing(member: Member, workload: str) -> dict[str, Any]:
+    task = {"contract": "attention", "workload": workload, "dtype": "float32", "direction": "forward", "cache": "hot"}
+    return member.weigh(task)
+
+
+@pytest.fixture(params=[HOARDER, THREADED], ids=["alone", "with threads"])
+def hoarder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Member]:
+    file = tmp_path / "hoarder.py"
+    file.write_text(request.param)
+    (declaration,) = registry.find([str(file)])
+    member = Member(declaration, "cpu", 1, 2**33, 60.0)
+    yield member
+    member.close()
+
+
+@LINUX
+def test_what_one_call_leaves_behind_hides_nothing_of_the_next(hoarder: Member) -> None:
+    for workload in ("ladder/1k", "ladder/2k", "ladder/1k"):
+        memory = weighing(hoarder, workload)["memory"]
+        assert 4 * MIB <= memory["retained"] < 7 * MIB, workload
+
+
+@LINUX
+@pytest.mark.parametrize(("workload", "how"), [("vit/b16", "SIGSEGV"), ("documents/fashion-vit", "exit status 3")])
+def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Member, workload: str, how: str) -> None:
+    answer = weighing(hoarder, workload)
+
+    assert answer["status"] == "died"
+    assert how in answer["detail"]
+    assert "memory" in weighing(hoarder, "ladder/1k"), "the next question gets a process of its own"

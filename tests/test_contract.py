@@ -64,7 +64,7 @@ def call(**changes: Any) -> Call:
 def test_the_contract_is_found_by_its_name() -> None:
     assert "attention" in names()
     assert contract("attention") is CONTRACT
-    with pytest.raises(UsageError, match="unknown contract 'atention'; there are: attention"):
+    with pytest.raises(UsageError, match="unknown contract 'atention'; there are: add_norm, additive_attention, "):
         contract("atention")
 
 

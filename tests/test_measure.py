@@ -872,7 +872,7 @@ def test_a_function_that_refuses_the_small_call_first_made_is_weighed_all_the_sa
             raise NotImplementedError("widths of 16 and more")
         return sdpa(query, key, value)
 
-    assert ask("memory", function, workload="decode/1k").keys() == {"memory", "kernel"}
+    assert ask("memory", function, workload="decode/1k").keys() == {"memory", "kernel", "spent"}
 
 
 def test_without_a_device_that_counts_there_are_no_joules(monkeypatch: pytest.MonkeyPatch) -> None:

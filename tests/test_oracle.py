@@ -17,7 +17,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from suite import compare
-from suite.contracts.attention import oracle
 from suite.contracts.attention.cases import cases
 from suite.contracts.attention.cases.case import (
     ACCEPT_GRADIENT,
@@ -31,9 +30,9 @@ from suite.contracts.attention.cases.case import (
 )
 from suite.contracts.attention.cases.draws import DRAWS
 from suite.contracts.attention.cases.masks import Mask
-from suite.contracts.attention.oracle import PRECISIONS, Asked, Truth, attention, spread
+from suite.contracts.attention.oracle import Asked, Truth, attention, spread
 from suite.contracts.base import Call
-from suite.contracts.precision import widened, widest
+from suite.contracts.precision import PRECISIONS, widened, widest
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -323,7 +322,7 @@ def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch
     small = [case for case in chosen.values() if case.queries * case.keys < 400]
     expected = {case.name: judged(case.call("float64"), {}).truth for case in small}
 
-    monkeypatch.setattr(oracle, "widest", lambda dtype: np.object_)
+    monkeypatch.setattr("suite.contracts.attention.cases.case.widest", lambda dtype: np.object_)
 
     for case in small:
         call = case.call("float64")

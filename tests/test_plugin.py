@@ -150,7 +150,7 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
     ("arguments", "says"),
     [
         ("--attention theirs.kernels:attn -n 2", "kernels.py has no function 'attn': did you mean attention?"),
-        ("--attention nosuch", "unknown target 'nosuch': registered: attention/chunked, "),
+        ("--attention nosuch", "unknown target 'nosuch': registered: add_norm/loops, "),
         ("--attention missing.py", "attention/missing is missing: No module named 'nosuchlibrary'"),
     ],
 )

@@ -302,13 +302,21 @@ def test_an_unknown_name_gets_its_likely_meaning_and_what_exists(room: Path) -> 
     assert complaint("attention", root=room).startswith("unknown target 'attention': did you mean attention/*? ")
 
 
+def test_a_name_alone_is_an_attention_s_where_there_is_one(room: Path) -> None:
+    assert names(find(["eager"], root=room)) == ["attention/eager"]
+
+
 def test_an_ambiguous_name_is_not_guessed(room: Path) -> None:
-    assert complaint("eager", root=room) == "target 'eager' is ambiguous: attention/eager or transformer/eager"
+    for contract in ("transformer", "vision_transformer"):
+        (room / contract).mkdir(exist_ok=True)
+        (room / contract / "other.py").write_text((room / "transformer" / "eager.py").read_text())
+
+    assert complaint("other", root=room) == "target 'other' is ambiguous: transformer/other or vision_transformer/other"
 
 
 def test_an_unknown_contract_gets_those_that_exist(room: Path) -> None:
     message = complaint("eager", contract="attenton", root=room)
-    assert message.startswith("unknown contract 'attenton': there are attention, ")
+    assert message.startswith("unknown contract 'attenton': there are add_norm, ")
 
 
 def test_mistakes_about_files_are_named(write: Write) -> None:

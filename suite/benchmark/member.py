@@ -18,9 +18,6 @@ from suite.worker import Died, Hung, Ready, Worker
 
 START_LIMIT = 120.0
 """Seconds for an import: twelve processes may import at once."""
-KEPT = 2**22
-"""A process that keeps more bytes than this is replaced: what it kept would hide what the next call takes."""
-
 TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 """A process that is timed runs with these. By itself glibc begins to reuse freed blocks of up to 32 MiB sooner or
 later, as the heap happens to lie: two processes of the same code then differ by up to 2 times, all their lives."""
@@ -74,12 +71,12 @@ class Member:
         return self._asked(self._timed, verb, arguments, time_limit)
 
     def weigh(self, arguments: Mapping[str, Any]) -> Answer:
-        """Ask a second process for the memory of one call. One that keeps memory afterwards is not asked again."""
+        """Ask a second process for the memory of one call. One that had to make the call itself is not asked again."""
         if self.function is not None:
             return {"memory": {}, "kernel": ""}
         self._weighed = self._weighed or self._worker(ENVIRONMENT)
         answer = self._asked(self._weighed, "memory", arguments, None)
-        if "status" in answer or (answer["memory"].get("retained") or 0) > KEPT:
+        if "status" in answer or answer.get("spent"):
             self._weighed.close()
             self._weighed = None
         return answer

@@ -59,7 +59,10 @@ def bench(
     named = chosen(targets, leave_out, contract)
     if len(named) == 1 and targets and (missing := registry.absent(named[0])):
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
-    declarations = with_baseline(named, leave_out)
+    timed = with_workloads(named)
+    if not timed:
+        raise UsageError(f"nothing is timed of {', '.join(dict.fromkeys(each.contract for each in named))}")
+    declarations = with_baseline(timed, leave_out)
     request = options.request()
     benchmarks = benchmarks_of(declarations, request)
     for benchmark in benchmarks:
@@ -72,6 +75,14 @@ def bench(
         writer.finish(workloads=facts(benchmarks)["workloads"], notes=spent(benchmarks, request))
     report(results)
     return status(found)
+
+
+def with_workloads(declarations: Sequence[Declaration]) -> list[Declaration]:
+    """The implementations of contracts of which something is timed."""
+    from suite.contracts import contract, names
+
+    known = names()
+    return [each for each in declarations if each.contract not in known or contract(each.contract).workloads()]
 
 
 def with_baseline(declarations: Sequence[Declaration], leave_out: Sequence[str]) -> list[Declaration]:

@@ -32,7 +32,7 @@ def run(targets: Sequence[str], device: str, results: Path, isolate: bool, leave
     request = Request(device=device, isolate=isolate)
     quick = benching.Options(profile="quick", device=device).request()
     can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)
-    timed = benching.with_baseline(declarations, leave_out) if can_be_timed else []
+    timed = benching.with_baseline(benching.with_workloads(declarations), leave_out) if can_be_timed else []
     benchmarks = benching.benchmarks_of(timed, quick)
     sources = {each.full_name: registry.source_hash(each) for each in (*declarations, *timed)}
     told = facts(declarations, device) | benching.facts(benchmarks)

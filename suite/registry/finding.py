@@ -203,7 +203,7 @@ def _named(
 
 
 def _registered(target: str, registered: Sequence[Declaration]) -> list[Declaration]:
-    """The registered implementations of this name, file or pattern."""
+    """The registered implementations of this name, file or pattern. A name alone is one of attention, if it can be."""
 
     def matching(matches: Callable[[str], bool]) -> list[Declaration]:
         return [d for d in registered if matches(d.full_name) or matches(d.name)]
@@ -212,6 +212,8 @@ def _registered(target: str, registered: Sequence[Declaration]) -> list[Declarat
         return matching(lambda name: fnmatchcase(name, target))
     found = matching(lambda name: name == target) or matching(lambda name: name.startswith(f"{target}."))
     if len({d.contract for d in found}) > 1:
+        if mine := [d for d in found if d.contract == "attention"]:
+            return mine
         raise UsageError(
             f"target {target!r} is ambiguous: {' or '.join(sorted({d.contract + '/' + target for d in found}))}"
         )

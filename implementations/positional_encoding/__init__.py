@@ -1,1 +1,0 @@
-"""Implementations of the contract `positional_encoding`, each independent of the others and of the oracle."""
