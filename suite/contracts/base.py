@@ -231,16 +231,25 @@ class Contract:
     """The documents' examples among the cases, printed beside what the oracle computes."""
 
 
-def rooms(package: str, **functions: str) -> dict[str, Any]:
-    """What functions of a contract's rooms return, by the contract's field: `cases="cases.cases"`.
+EVERYWHERE = {**{dtype: dtype for dtype in DTYPES}, "cpu": "the CPU", "cuda": "CUDA devices"}
+"""The features of every contract."""
 
-    A room is imported when it is asked for.
+USUAL = {"cases": "cases.cases", "deviations": "deviations.deviations", "controls": "deviations.controls"}
+"""Where the lists of a contract usually are: in which room, and what makes them."""
+
+
+def rooms(package: str, **others: str) -> dict[str, Any]:
+    """The lists of a contract, by its field. A room is imported when its list is asked for.
+
+    `others` says what is elsewhere than usual, `cases="cases.cases"`. Examples are the cases that have one.
     """
 
     def asked(room: str, function: str) -> Callable[[], Any]:
         return lambda: getattr(import_module(f"{package}.{room}"), function)()
 
-    return {name: asked(*path.rsplit(".", 1)) for name, path in functions.items()}
+    found: dict[str, Any] = {name: asked(*path.rsplit(".", 1)) for name, path in (USUAL | others).items()}
+    cases = found["cases"]
+    return {"examples": lambda: [case.example() for case in cases() if hasattr(case, "example")]} | found
 
 
 def needs_by(parameters: Mapping[str, tuple[str, ...]]) -> Callable[[tuple[Call, ...]], frozenset[str]]:

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+import torch
+from torch import Tensor
+
 from suite.contracts.base import Deviation
 
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -33,6 +36,11 @@ class Staged:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         raise NotImplementedError
 
+    @staticmethod
+    def wide(numbers: Tensor) -> torch.dtype:
+        """What to compute in: half types widen to float32."""
+        return torch.float32 if numbers.dtype in (torch.float16, torch.bfloat16) else numbers.dtype
+
     def as_function(self) -> Callable[..., Any]:
         """The computation as a function with the contract's signature."""
         return self.__call__
@@ -49,6 +57,23 @@ def instead_of(
         return Deviation(name or replacement.__name__, says, function, tuple(dtypes), source)
 
     return deviation
+
+
+def imprecise(computation: type[Staged]) -> list[Deviation]:
+    """The computation in less precision than its dtype has."""
+    return [
+        Deviation(
+            "bfloat16_throughout",
+            "everything is computed in bfloat16",
+            computation(wide=lambda numbers: torch.bfloat16).as_function(),
+        ),
+        Deviation(
+            "float32_inside",
+            "float64 is computed in float32",
+            computation(wide=lambda numbers: torch.float32).as_function(),
+            dtypes=("float64",),
+        ),
+    ]
 
 
 def collected(things: Iterable[Any]) -> list[Deviation]:

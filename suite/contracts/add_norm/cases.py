@@ -13,7 +13,7 @@ from suite.contracts import base
 from suite.contracts.add_norm.contract import POSITIONAL
 from suite.contracts.add_norm.oracle import add_norm
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers
-from suite.records import DTYPES, Example
+from suite.records import DTYPES
 
 
 def cases() -> list[base.Case]:
@@ -125,8 +125,3 @@ def _given(inputs: dict[str, Any], parameters: dict[str, Any], random: Generator
 def _ones(shape: tuple[int, ...], random: Generator) -> Inputs:
     ones, width = np.ones(shape), shape[-1]
     return {"x": ones, "y": ones, "weight": np.ones(width), "bias": np.zeros(width)}
-
-
-def examples() -> list[Example]:
-    """Each printed quantity, beside what the oracle computes."""
-    return [case.example() for case in printed()]

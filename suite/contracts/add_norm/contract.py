@@ -21,17 +21,14 @@ Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
 
 from __future__ import annotations
 
-from suite.contracts.base import Call, Contract, rooms
-from suite.records import DTYPES
+from suite.contracts.base import EVERYWHERE, Call, Contract, rooms
 
 POSITIONAL = ("x", "y", "weight", "bias")
 PARAMETERS = {"norm": ("batch",), "eps": ("eps",)}
 FEATURES = {
     "batch": "batch normalisation",
     "eps": "an explicit eps",
-    **{dtype: dtype for dtype in DTYPES},
-    "cpu": "the CPU",
-    "cuda": "CUDA devices",
+    **EVERYWHERE,
 }
 
 
@@ -47,11 +44,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(
-        __package__,
-        cases="cases.cases",
-        deviations="deviations.deviations",
-        controls="deviations.controls",
-        examples="cases.examples",
-    ),
+    **rooms(__package__),
 )

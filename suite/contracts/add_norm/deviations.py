@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Deviation
-from suite.contracts.staged import Staged, collected, instead_of
+from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
 class Residual(Staged):
@@ -39,10 +39,6 @@ class Residual(Staged):
     def check(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor) -> None:
         if x.shape != y.shape or not weight.shape == bias.shape == x.shape[-1:]:
             raise ValueError("shapes differ")
-
-    @staticmethod
-    def wide(x: Tensor) -> torch.dtype:
-        return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
     @staticmethod
     def add(x: Tensor, y: Tensor) -> Tensor:
@@ -169,16 +165,6 @@ def broadcasts(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor) -> None:
     torch.broadcast_shapes(x.shape, y.shape, weight.shape, bias.shape)
 
 
-@instead_of(Residual.wide, "everything is computed in bfloat16")
-def bfloat16_throughout(x: Tensor) -> torch.dtype:
-    return torch.bfloat16
-
-
-@instead_of(Residual.wide, "float64 is computed in float32", dtypes=("float64",))
-def float32_inside(x: Tensor) -> torch.dtype:
-    return torch.float32
-
-
 def controls() -> dict[str, Callable[..., Any]]:
     """The computation without any mistake."""
     return {"correct": Residual()}
@@ -186,4 +172,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected(globals().values())
+    return collected([*globals().values(), *imprecise(Residual)])

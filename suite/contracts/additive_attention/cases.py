@@ -13,7 +13,7 @@ from suite.contracts import base
 from suite.contracts.additive_attention import oracle
 from suite.contracts.additive_attention.contract import POSITIONAL
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers, within
-from suite.records import DTYPES, Example
+from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
 Mask = Callable[[Generator], Array]
@@ -158,8 +158,3 @@ def _given(inputs: dict[str, Any], quantity: str, random: Generator) -> Inputs:
 
 def _valid(lengths: list[int], keys: int, random: Generator) -> Array:
     return within(lengths, keys)
-
-
-def examples() -> list[Example]:
-    """Each printed quantity, beside what the oracle computes."""
-    return [case.example() for case in printed()]

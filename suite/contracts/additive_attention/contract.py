@@ -20,16 +20,13 @@ translation by jointly learning to align and translate" (arXiv 1409.0473), witho
 
 from __future__ import annotations
 
-from suite.contracts.base import Contract, needs_by, rooms
-from suite.records import DTYPES
+from suite.contracts.base import EVERYWHERE, Contract, needs_by, rooms
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_score")
 PARAMETERS = {"attn_mask": ("bool_mask",)}
 FEATURES = {
     "bool_mask": "boolean masks",
-    **{dtype: dtype for dtype in DTYPES},
-    "cpu": "the CPU",
-    "cuda": "CUDA devices",
+    **EVERYWHERE,
 }
 
 CONTRACT = Contract(
@@ -37,11 +34,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs_by(PARAMETERS),
-    **rooms(
-        __package__,
-        cases="cases.cases",
-        deviations="deviations.deviations",
-        controls="deviations.controls",
-        examples="cases.examples",
-    ),
+    **rooms(__package__),
 )

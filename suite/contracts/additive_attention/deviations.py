@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Deviation
-from suite.contracts.staged import Staged, collected, instead_of
+from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
 class Additive(Staged):
@@ -53,10 +53,6 @@ class Additive(Staged):
         if mask is not None and (mask.dtype != torch.bool or torch.broadcast_shapes(mask.shape, due) != due):
             raise ValueError("the mask does not fit")
         return value
-
-    @staticmethod
-    def wide(query: Tensor) -> torch.dtype:
-        return torch.float32 if query.dtype in (torch.float16, torch.bfloat16) else query.dtype
 
     @staticmethod
     def queries(query: Tensor, w_query: Tensor) -> Tensor:
@@ -229,16 +225,6 @@ def repeats_query_beyond_64(weights: Tensor, value: Tensor) -> Tensor:
     return torch.cat([output[:, :64], output[:, 63:64].expand(-1, max(0, output.shape[1] - 64), -1)], 1)
 
 
-@instead_of(Additive.wide, "everything is computed in bfloat16")
-def bfloat16_throughout(query: Tensor) -> torch.dtype:
-    return torch.bfloat16
-
-
-@instead_of(Additive.wide, "float64 is computed in float32", dtypes=("float64",))
-def float32_inside(query: Tensor) -> torch.dtype:
-    return torch.float32
-
-
 @instead_of(Additive.check, "values beyond the keys are cut off instead of refused")
 def accepts_more_values(
     query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor, mask: Tensor | None
@@ -254,4 +240,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected(globals().values())
+    return collected([*globals().values(), *imprecise(Additive)])

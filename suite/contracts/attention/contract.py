@@ -34,8 +34,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.contracts.base import Call, Case, Contract, Conventions, rooms
-from suite.records import DTYPES
+from suite.contracts.base import EVERYWHERE, Call, Case, Contract, Conventions, rooms
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,9 +57,7 @@ FEATURES = {
     "rank2": "inputs of rank 2",
     "rank3": "inputs of rank 3",
     "large": "more than 65,536 multiplications per operand",
-    **{dtype: dtype for dtype in DTYPES},
-    "cpu": "the CPU",
-    "cuda": "CUDA devices",
+    **EVERYWHERE,
 }
 
 CONVENTIONS = {
@@ -167,9 +164,6 @@ CONTRACT = Contract(
     core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
     **rooms(
         __package__,
-        cases="cases.cases",
-        deviations="deviations.deviations",
-        controls="deviations.controls",
         strangers="strangers.strangers",
         workloads="workloads.workloads",
         examples="cases.documents.table",

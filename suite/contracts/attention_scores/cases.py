@@ -13,7 +13,7 @@ from suite.contracts import base
 from suite.contracts.attention_scores.contract import POSITIONAL, SCORES
 from suite.contracts.attention_scores.oracle import attention_scores
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, numbers
-from suite.records import DTYPES, Example
+from suite.records import DTYPES
 
 Given = tuple[str, str, str, Inputs]
 """An example, the quantity it gives, the function that computes it, and the inputs."""
@@ -158,8 +158,3 @@ def given() -> Iterator[Given]:
 
 def _as_given(inputs: Inputs, random: Generator) -> Inputs:
     return inputs
-
-
-def examples() -> list[Example]:
-    """Each printed quantity, beside what the oracle computes."""
-    return [case.example() for case in printed()]

@@ -21,8 +21,7 @@ for bilinear and additive. Rank 2, 3 and 4; leading axes are equal.
 
 from __future__ import annotations
 
-from suite.contracts.base import Call, Contract, rooms
-from suite.records import DTYPES
+from suite.contracts.base import EVERYWHERE, Call, Contract, rooms
 
 POSITIONAL = ("query", "key")
 SCORES = {"dot": (), "scaled_dot": (), "bilinear": ("w",), "additive": ("w_query", "w_key", "w_score"), "distance": ()}
@@ -35,9 +34,7 @@ FEATURES = {
     "distance": "squared distances",
     "rank3": "inputs of rank 3",
     "rank4": "inputs of rank 4",
-    **{dtype: dtype for dtype in DTYPES},
-    "cpu": "the CPU",
-    "cuda": "CUDA devices",
+    **EVERYWHERE,
 }
 PARAMETERS = {"score": ("dot", "bilinear", "additive", "distance"), "w": ("bilinear",)} | dict.fromkeys(
     SCORES["additive"], ("additive",)
@@ -62,11 +59,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(
-        __package__,
-        cases="cases.cases",
-        deviations="deviations.deviations",
-        controls="deviations.controls",
-        examples="cases.examples",
-    ),
+    **rooms(__package__),
 )

@@ -12,7 +12,7 @@ from torch.linalg import vector_norm
 
 from suite.contracts.attention_scores.contract import SCORES
 from suite.contracts.base import Deviation
-from suite.contracts.staged import Staged, collected, instead_of
+from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
 class Scores(Staged):
@@ -50,10 +50,6 @@ class Scores(Staged):
         if not fits:
             raise ValueError("widths do not chain")
         return score
-
-    @staticmethod
-    def wide(query: Tensor) -> torch.dtype:
-        return torch.float32 if query.dtype in (torch.float16, torch.bfloat16) else query.dtype
 
     @staticmethod
     def dot(query: Tensor, key: Tensor) -> Tensor:
@@ -175,16 +171,6 @@ def coarse_distance(query: Tensor, key: Tensor) -> Tensor:
     return (Scores.distance(query, key) * 100).round() / 100
 
 
-@instead_of(Scores.wide, "everything is computed in bfloat16")
-def bfloat16_throughout(query: Tensor) -> torch.dtype:
-    return torch.bfloat16
-
-
-@instead_of(Scores.wide, "float64 is computed in float32", dtypes=("float64",))
-def float32_inside(query: Tensor) -> torch.dtype:
-    return torch.float32
-
-
 @instead_of(Scores.check, "weights that the function does not take are accepted in silence")
 def accepts_weights_of_another(score: str, query: Tensor, key: Tensor, weights: dict[str, Tensor]) -> str:
     return Scores.check(score, query, key, {name: weights[name] for name in SCORES.get(score, ()) if name in weights})
@@ -216,4 +202,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected(globals().values())
+    return collected([*globals().values(), *imprecise(Scores)])

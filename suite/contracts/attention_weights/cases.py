@@ -13,7 +13,7 @@ from suite.contracts import base
 from suite.contracts.attention_weights.contract import POSITIONAL
 from suite.contracts.attention_weights.oracle import attention_weights
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers
-from suite.records import DTYPES, Example
+from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
 Mask = Callable[[Generator], Array]
@@ -199,8 +199,3 @@ def given() -> Iterator[tuple[str, str, dict[str, Array], dict[str, Any]]]:
 
 def _as_given(inputs: Inputs, random: Generator) -> Inputs:
     return inputs
-
-
-def examples() -> list[Example]:
-    """Each printed quantity, beside what the oracle computes."""
-    return [case.example() for case in printed()]

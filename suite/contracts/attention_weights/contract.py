@@ -23,8 +23,7 @@ Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
 
 from __future__ import annotations
 
-from suite.contracts.base import Call, Contract, rooms
-from suite.records import DTYPES
+from suite.contracts.base import EVERYWHERE, Call, Contract, rooms
 
 POSITIONAL = ("scores",)
 NORMALISERS = ("softmax", "sum")
@@ -41,9 +40,7 @@ FEATURES = {
     "causal": "is_causal",
     "rank3": "scores of rank 3",
     "rank4": "scores of rank 4",
-    **{dtype: dtype for dtype in DTYPES},
-    "cpu": "the CPU",
-    "cuda": "CUDA devices",
+    **EVERYWHERE,
 }
 
 
@@ -66,11 +63,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(
-        __package__,
-        cases="cases.cases",
-        deviations="deviations.deviations",
-        controls="deviations.controls",
-        examples="cases.examples",
-    ),
+    **rooms(__package__),
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from suite.contracts.attention_weights.contract import NORMALISERS
 from suite.contracts.base import Deviation
-from suite.contracts.staged import Staged, collected, instead_of
+from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
 class Weights(Staged):
@@ -56,10 +56,6 @@ class Weights(Staged):
         if lengths.dtype != torch.int64 or (lengths < 0).any() or lengths.shape != scores.shape[: lengths.dim()]:
             raise ValueError("the lengths do not fit")
         return lengths
-
-    @staticmethod
-    def wide(scores: Tensor) -> torch.dtype:
-        return torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
 
     @staticmethod
     def mask(mask: Tensor) -> Tensor:
@@ -238,16 +234,6 @@ def future(scores: Tensor) -> Tensor:
     return torch.ones(scores.shape[-2:], dtype=torch.bool).triu()
 
 
-@instead_of(Weights.wide, "everything is computed in bfloat16")
-def bfloat16_throughout(scores: Tensor) -> torch.dtype:
-    return torch.bfloat16
-
-
-@instead_of(Weights.wide, "float64 is computed in float32", dtypes=("float64",))
-def float32_inside(scores: Tensor) -> torch.dtype:
-    return torch.float32
-
-
 @instead_of(Weights.check_normaliser, "an unknown normaliser is taken for a softmax")
 def accepts_any_normaliser(normaliser: str) -> str:
     return normaliser if normaliser == "sum" else "softmax"
@@ -265,4 +251,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected(globals().values())
+    return collected([*globals().values(), *imprecise(Weights)])

@@ -13,7 +13,7 @@ from suite.contracts import base
 from suite.contracts.patch_embedding.contract import POSITIONAL
 from suite.contracts.patch_embedding.oracle import patch_embedding
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers
-from suite.records import DTYPES, Example
+from suite.records import DTYPES
 
 
 def cases() -> list[base.Case]:
@@ -101,8 +101,3 @@ def printed() -> Iterator[Printed | Shaped]:
 
 def _given(inputs: dict[str, Any], random: Generator) -> Inputs:
     return {name: np.asarray(numbers(inputs[name])) for name in POSITIONAL}
-
-
-def examples() -> list[Example]:
-    """Each printed quantity, beside what the oracle computes."""
-    return [case.example() for case in printed()]

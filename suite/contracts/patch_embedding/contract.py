@@ -17,22 +17,15 @@ n = h/p · w/p patches, row by row). A convolution whose kernel is its stride. D
 
 from __future__ import annotations
 
-from suite.contracts.base import Contract, needs_by, rooms
-from suite.records import DTYPES
+from suite.contracts.base import EVERYWHERE, Contract, needs_by, rooms
 
 POSITIONAL = ("image", "weight", "bias")
-FEATURES = {**{dtype: dtype for dtype in DTYPES}, "cpu": "the CPU", "cuda": "CUDA devices"}
+FEATURES = EVERYWHERE
 
 CONTRACT = Contract(
     name="patch_embedding",
     features=FEATURES,
     parameter_features={},
     needs=needs_by({}),
-    **rooms(
-        __package__,
-        cases="cases.cases",
-        deviations="deviations.deviations",
-        controls="deviations.controls",
-        examples="cases.examples",
-    ),
+    **rooms(__package__),
 )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Deviation
-from suite.contracts.staged import Staged, collected, instead_of
+from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
 class Patches(Staged):
@@ -31,10 +31,6 @@ class Patches(Staged):
         if image.shape[2] % side or image.shape[3] % side or bias.shape != weight.shape[:1]:
             raise ValueError("sides or bias do not fit")
         return image, weight, bias
-
-    @staticmethod
-    def wide(image: Tensor) -> torch.dtype:
-        return torch.float32 if image.dtype in (torch.float16, torch.bfloat16) else image.dtype
 
     @staticmethod
     def cut(image: Tensor, side: int) -> Tensor:
@@ -141,16 +137,6 @@ def broadcasts_bias(image: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor
     return Patches.check(image, weight, bias.expand(len(weight)) if len(bias) == 1 else bias)
 
 
-@instead_of(Patches.wide, "everything is computed in bfloat16")
-def bfloat16_throughout(image: Tensor) -> torch.dtype:
-    return torch.bfloat16
-
-
-@instead_of(Patches.wide, "float64 is computed in float32", dtypes=("float64",))
-def float32_inside(image: Tensor) -> torch.dtype:
-    return torch.float32
-
-
 def controls() -> dict[str, Callable[..., Any]]:
     """The computation without any mistake."""
     return {"correct": Patches()}
@@ -158,4 +144,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected(globals().values())
+    return collected([*globals().values(), *imprecise(Patches)])

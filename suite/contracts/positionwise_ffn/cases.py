@@ -13,7 +13,7 @@ from suite.contracts import base
 from suite.contracts.positionwise_ffn.contract import POSITIONAL
 from suite.contracts.positionwise_ffn.oracle import positionwise_ffn
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers
-from suite.records import DTYPES, Example
+from suite.records import DTYPES
 
 
 def cases() -> list[base.Case]:
@@ -109,8 +109,3 @@ def _given(inputs: dict[str, Any], random: Generator) -> Inputs:
 
 def _ones(shape: tuple[int, ...], hidden: int, out: int, random: Generator) -> Inputs:
     return {**drawn(random, lead=shape[:-1], width=shape[-1], hidden=hidden, out=out), "x": np.ones(shape)}
-
-
-def examples() -> list[Example]:
-    """Each printed quantity, beside what the oracle computes."""
-    return [case.example() for case in printed()]

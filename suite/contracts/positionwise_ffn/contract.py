@@ -16,23 +16,16 @@ from 1. Vaswani and others, "Attention is all you need" (arXiv 1706.03762), sect
 
 from __future__ import annotations
 
-from suite.contracts.base import Contract, needs_by, rooms
-from suite.records import DTYPES
+from suite.contracts.base import EVERYWHERE, Contract, needs_by, rooms
 
 POSITIONAL = ("x", "w1", "b1", "w2", "b2")
 PARAMETERS = {"activation": ("gelu",)}
-FEATURES = {"gelu": "the exact GELU", **{dtype: dtype for dtype in DTYPES}, "cpu": "the CPU", "cuda": "CUDA devices"}
+FEATURES = {"gelu": "the exact GELU", **EVERYWHERE}
 
 CONTRACT = Contract(
     name="positionwise_ffn",
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs_by(PARAMETERS),
-    **rooms(
-        __package__,
-        cases="cases.cases",
-        deviations="deviations.deviations",
-        controls="deviations.controls",
-        examples="cases.examples",
-    ),
+    **rooms(__package__),
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import gelu, silu
 
 from suite.contracts.base import Deviation
-from suite.contracts.staged import Staged, collected, instead_of
+from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
 class Network(Staged):
@@ -42,10 +42,6 @@ class Network(Staged):
             or b2.shape != w2.shape[1:]
         ):
             raise ValueError("widths do not chain")
-
-    @staticmethod
-    def wide(x: Tensor) -> torch.dtype:
-        return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
     @staticmethod
     def first(x: Tensor, w1: Tensor, b1: Tensor) -> Tensor:
@@ -152,16 +148,6 @@ def drops_hidden_beyond_256(hidden: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
     return hidden[..., :256] @ w2[:256] + b2
 
 
-@instead_of(Network.wide, "everything is computed in bfloat16")
-def bfloat16_throughout(x: Tensor) -> torch.dtype:
-    return torch.bfloat16
-
-
-@instead_of(Network.wide, "float64 is computed in float32", dtypes=("float64",))
-def float32_inside(x: Tensor) -> torch.dtype:
-    return torch.float32
-
-
 @instead_of(Network.check, "a bias of one number is broadcast")
 def broadcasts_bias(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> None:
     Network.check(x, w1, b1.expand(w1.shape[1]) if b1.numel() == 1 else b1, w2, b2)
@@ -179,4 +165,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected(globals().values())
+    return collected([*globals().values(), *imprecise(Network)])
