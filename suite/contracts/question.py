@@ -87,13 +87,15 @@ class Printed(Question):
     printed: Any = ()
     decimals: int | None = None
     """How many decimals were printed; None for derived numbers."""
+    select: Callable[[Array], Array] = np.asarray
+    """What of the output was printed."""
     dtypes: tuple[str, ...] = ("float64", "float32")
 
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Bounded) -> Verdict:
         verdict = super().verdict(calls, replies, truth)
         if verdict.status != "passed" or replies[0].output is None:
             return verdict
-        actual, printed = compare.numbers(replies[0].output), numbers(self.printed)
+        actual, printed = self.select(compare.numbers(replies[0].output)), numbers(self.printed)
         if actual.shape != printed.shape:
             return Verdict("wrong", f"output has shape {actual.shape}, the document prints {printed.shape}")
         if complaint := compare.difference(actual, printed, self.tolerance(dtype_of(calls[0]), truth)):
@@ -105,11 +107,12 @@ class Printed(Question):
         printed = numbers(self.printed)
         unit = 0.5 * 10.0**-self.decimals if self.decimals is not None else DERIVED * abs(printed) + 1e-12
         rounding = ROUNDED_INPUTS if dtype == "float32" else 0.0
-        return np.asarray(unit + rounding * abs(printed) + truth.bound, dtype=np.float64)
+        return np.asarray(unit + rounding * abs(printed) + self.select(truth.bound), dtype=np.float64)
 
     def example(self) -> Example:
         """The printed numbers beside the oracle's, for the reader."""
-        due, given = self.truth(self.calls("float64"), {}).value.astype(np.float64), numbers(self.printed)
+        due = self.select(self.truth(self.calls("float64"), {}).value.astype(np.float64))
+        given = numbers(self.printed)
         decimals = 6 if self.decimals is None else self.decimals
         printed = _first(given.reshape(due.shape) if given.size == due.size else given, decimals)
         note = f"not printed; derived from the definition: {printed}" if self.decimals is None else ""

@@ -1,0 +1,1 @@
+"""How a Transformer tells positions apart: sines and cosines of different frequencies."""
