@@ -572,11 +572,16 @@ def test_what_hangs_now_and_then_is_asked_everything(monkeypatch: pytest.MonkeyP
 
 
 def test_an_interrupt_ends_the_asking_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked(lambda case: "passed", wait=0.1)
-    gate = gate_of(monkeypatch, asked)
     main = threading.main_thread().ident
     assert main is not None
-    threading.Timer(0.35, signal.pthread_kill, (main, signal.SIGINT)).start()
+
+    def interrupted(case: str) -> str:
+        if len(asked.cases) == 3:
+            signal.pthread_kill(main, signal.SIGINT)
+        return "passed"
+
+    asked = Asked(interrupted, wait=0.1)
+    gate = gate_of(monkeypatch, asked)
 
     with pytest.raises(KeyboardInterrupt):
         gate.ask([X], [("float32", CAUSALLY)])

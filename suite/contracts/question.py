@@ -30,6 +30,8 @@ DERIVED = 1e-9
 """Relative tolerance of numbers that were derived in high precision rather than printed."""
 ROUNDED_INPUTS = 4e-6
 """What rounding literal inputs to float32 may change, relatively."""
+SINGLE = 1e-5
+"""What a document's own run in float32 may have lost of numbers over many orders of magnitude, relatively."""
 
 
 def generator(name: str) -> Generator:
@@ -87,6 +89,8 @@ class Printed(Question):
     printed: Any = ()
     decimals: int | None = None
     """How many decimals were printed; None for derived numbers."""
+    significant: int | None = None
+    """How many significant digits were printed, where that is what they have in common."""
     select: Callable[[Array], Array] = np.asarray
     """What of the output was printed."""
     dtypes: tuple[str, ...] = ("float64", "float32")
@@ -103,9 +107,14 @@ class Printed(Question):
         return verdict
 
     def tolerance(self, dtype: str, truth: Bounded) -> Array:
-        """Half a unit of the last printed decimal, plus what the dtype may cost."""
+        """Half a unit of the last printed digit, plus what the dtype may cost."""
         printed = numbers(self.printed)
-        unit = 0.5 * 10.0**-self.decimals if self.decimals is not None else DERIVED * abs(printed) + 1e-12
+        unit: Array | float = DERIVED * abs(printed) + 1e-12
+        if self.decimals is not None:
+            unit = 0.5 * 10.0**-self.decimals
+        elif self.significant is not None:
+            digit = 10.0 ** (np.floor(np.log10(abs(printed) + 1e-45)) + 1 - self.significant)
+            unit = 0.5 * digit + SINGLE * abs(printed)
         rounding = ROUNDED_INPUTS if dtype == "float32" else 0.0
         return np.asarray(unit + rounding * abs(printed) + self.select(truth.bound), dtype=np.float64)
 

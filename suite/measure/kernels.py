@@ -18,8 +18,8 @@ SEEN = 0.3
 """Where a CPU's operators make up less than this share of the call, another library did the work, unseen."""
 
 
-SHORT, TRIES = 0.01, 5
-"""Calls of less than so many seconds are looked at so many times, and the shortest is believed: one of microseconds may
+LOOKING, MOST_LOOKS = 0.1, 5
+"""Calls are looked at for so many seconds, at most so many times, and the shortest is believed: one of microseconds may
 be interrupted for longer than it takes."""
 
 
@@ -27,7 +27,7 @@ def kernels(call: Callable[[], Any], device: str) -> str:
     """The longest by their own time, the longest first, with their shares; empty where the profiler sees nothing."""
     on_cuda = torch.device(device).type == "cuda"
     looks = [_looked_at(call, device)]
-    while looks[0][0] < SHORT and len(looks) < TRIES:
+    while sum(wall for wall, _ in looks) < LOOKING and len(looks) < MOST_LOOKS:
         looks.append(_looked_at(call, device))
     wall, times = min(looks, key=lambda look: look[0])
     total = sum(times.values())

@@ -1,0 +1,48 @@
+"""Kernel pooling as PyTorch operations; the Gaussian is a softmax."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from suite import implementation
+
+KERNELS = {
+    "boxcar": lambda u: (u.abs() < 1).to(u.dtype),
+    "constant": torch.ones_like,
+    "triangular": lambda u: (1 - u.abs()).relu(),
+    "epanechikov": lambda u: (1 - u * u).relu(),
+}
+
+
+@implementation
+def kernel_pooling(
+    query: Tensor,  # l
+    key: Tensor,  # s
+    value: Tensor,  # s v
+    *,
+    kernel: str = "gaussian",
+    width: float = 1.0,
+) -> Tensor:
+    """Return the mean of the values by the kernel of (query − key)/width, of shape l v and the query's dtype.
+
+    Raises ValueError, before any work, for unknown kernels, widths not above zero, and shapes that do not fit.
+    """
+    if kernel != "gaussian" and kernel not in KERNELS:
+        raise ValueError(f"kernel should be one of {len(KERNELS) + 1}, gaussian, {', '.join(KERNELS)}, not {kernel!r}")
+    if not width > 0:
+        raise ValueError(f"width should be above 0, not {width}")
+    for name, tensor, rank in (("query", query, 1), ("key", key, 1), ("value", value, 2)):
+        if tensor.dim() != rank:
+            raise ValueError(f"{name} should have rank {rank}, not {tensor.dim()}")
+    if len(value) != len(key):
+        raise ValueError(f"value should be as long as key, {len(key)}, not {len(value)}")
+    wide = torch.float32 if query.dtype in (torch.float16, torch.bfloat16) else query.dtype
+    apart = (query.to(wide).unsqueeze(1) - key.to(wide)) / width  # l s
+    if kernel == "gaussian":
+        weights = (apart * apart / -2).softmax(-1)
+    else:
+        weights = KERNELS[kernel](apart)
+        total = weights.sum(-1, keepdim=True)
+        weights = weights / total.masked_fill(total == 0, 1.0)
+    return (weights @ value.to(wide)).to(query.dtype)

@@ -1,0 +1,1 @@
+"""Attention before it had the name: Nadaraya and Watson's regression."""
