@@ -21,6 +21,16 @@ def test_the_readme_quotes_the_results_of_every_implementation_it_counts() -> No
     assert quoted == {name: count for name, count in measured.items() if name in quoted}
 
 
+def test_the_readme_quotes_measured_times() -> None:
+    recorded = (HOME / "results" / "README.md").read_text(encoding="utf-8").replace("**", "")
+    measured = dict(re.findall(r"^\| `([\w.]+)` \| [\d.,]+ [µm]?s\b[^|]* \| (.*) \|$", recorded, re.MULTILINE))
+
+    quoted = dict(re.findall(r"^\| `([\w.]+)` \| ([\d.,]+ [µm]?s\b[^|]* \| .*) \|$", README, re.MULTILINE))
+
+    assert len(quoted) == 9
+    assert quoted == {name: measured[name] for name in quoted}
+
+
 def test_the_readme_quotes_the_audit() -> None:
     audit = (HOME / "results" / "audit.md").read_text(encoding="utf-8")
 
