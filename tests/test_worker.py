@@ -719,3 +719,41 @@ def test_a_process_moves_to_other_cores_with_all_that_it_has_started(write: Writ
         assert {frozenset(os.sched_getaffinity(each)) for each in threads} == {frozenset({last})}
         worker.move([])
         assert os.sched_getaffinity(threads[0]) == {last}
+
+
+FACTORY = """
+built = []
+
+def transformer(config, weights):
+    if "scale" not in weights:
+        raise ValueError(f"weights lack scale; there are {len(weights)}")
+    built.append(1)
+    return lambda x: x * weights["scale"] * config["times"] + len(built)
+"""
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in this process", "in its own"])
+def test_a_factory_s_model_is_built_once_and_called_again(write: Write, apart: bool) -> None:
+    x = torch.ones(2)
+    first = Call({"x": x}, {}, ("x",), config={"times": 3}, weights={"scale": torch.tensor(2.0)})
+    calls = [first, Call({"x": 2 * x}, {}, ("x",), same_model=True), first]
+    with Worker(str(write("model.py", FACTORY)) + ":transformer") as worker:
+        space: dict[str, Any] = {}
+        exec(FACTORY, space)
+        replies = answered(worker.ask(calls) if apart else ask(space["transformer"], calls))
+
+    assert [reply.output.tolist() for reply in replies if reply.output is not None] == [[7, 7], [13, 13], [8, 8]]
+
+
+def test_a_model_that_cannot_be_built_raises_in_every_call() -> None:
+    space: dict[str, Any] = {}
+    exec(FACTORY, space)
+    x = {"x": torch.ones(2)}
+    calls = [Call(x, {}, ("x",), config={"times": 3}), Call(x, {}, ("x",), same_model=True)]
+
+    assert [reply.raised for reply in ask(space["transformer"], calls)] == [
+        "ValueError: weights lack scale; there are 0",
+        "RuntimeError: there is no model, for it could not be built",
+    ]
+    (reply,) = ask(lambda config, weights: None, [calls[0]])
+    assert reply.raised == "TypeError: the factory returned None, should return a model to call"
