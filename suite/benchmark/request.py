@@ -16,7 +16,7 @@ from suite.contracts.base import ALL, Contract, Workload
 from suite.records import CACHES, DIRECTIONS, PROFILES, UsageError
 from suite.registry import Declaration
 
-BUDGETS = {"quick": 0.3, "standard": 2.0, "full": 2.0}
+BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
 """Seconds of timed calls for each implementation in each table, by profile; every table gets the rounds that a verdict
 needs all the same."""
 SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
