@@ -215,6 +215,8 @@ class Contract:
     """The family whose cases that need no feature nobody may decline."""
     core_dtypes: Mapping[str, str] = field(default_factory=lambda: {"cpu": "float32", "cuda": "float32"})
     """The dtype of the core by kind of device."""
+    core_needs: frozenset[str] = frozenset()
+    """Features that the core needs besides."""
     conventions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where libraries honestly differ, and what may be declared there; the first is the contract's own."""
     adapt: Callable[[Call, Conventions], Call] = lambda call, conventions: call
@@ -257,7 +259,8 @@ def needs_by(parameters: Mapping[str, tuple[str, ...]]) -> Callable[[tuple[Call,
 
     def needs(calls: tuple[Call, ...]) -> frozenset[str]:
         arguments = frozenset[str]().union(*(call.arguments for call in calls))
-        dtypes = {str(t.dtype)[6:] for call in calls for t in call.tensors.values() if t.dtype.is_floating_point}
+        tensors = [tensor for call in calls for tensor in (*call.tensors.values(), *call.weights.values())]
+        dtypes = {str(tensor.dtype)[6:] for tensor in tensors if tensor.dtype.is_floating_point}
         return frozenset(dtypes).union(*(parameters.get(name, ()) for name in arguments))
 
     return needs

@@ -123,9 +123,9 @@ class Printed(Question):
         due = self.select(self.truth(self.calls("float64"), {}).value.astype(np.float64))
         given = numbers(self.printed)
         decimals = 6 if self.decimals is None else self.decimals
-        printed = _first(given.reshape(due.shape) if given.size == due.size else given, decimals)
+        printed = first(given.reshape(due.shape) if given.size == due.size else given, decimals)
         note = f"not printed; derived from the definition: {printed}" if self.decimals is None else ""
-        return _row(self, "" if note else printed, _first(due, decimals), note)
+        return row(self, "" if note else printed, first(due, decimals), note)
 
 
 @dataclass(frozen=True)
@@ -143,24 +143,14 @@ class Shaped(Question):
 
     def example(self) -> Example:
         computed = self.truth(self.calls("float64"), {}).value.shape
-        return _row(self, str(self.shape), str(computed), "unseeded draws")
+        return row(self, str(self.shape), str(computed), "unseeded draws")
 
 
-@dataclass(frozen=True)
-class Refused(base.Case):
-    """Bad input, which must raise. Asked in a process of its own."""
+class MustRaise(base.Case):
+    """What must be refused; `why` says what it is. Asked in a process of its own."""
 
-    name: str
-    why: str
-    draw: Callable[[Generator], Inputs]
-    positional: tuple[str, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ("float32",)
     in_worker: ClassVar[bool] = True
-
-    def calls(self, dtype: str) -> tuple[Call, ...]:
-        tensors = {name: as_tensor(array, dtype) for name, array in self.draw(generator(self.name)).items()}
-        return (Call(tensors, self.options, self.positional),)
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> None:
         return None
@@ -169,6 +159,21 @@ class Refused(base.Case):
         if replies[0].raised:
             return Verdict("passed", replies[0].raised)
         return Verdict("wrong", f"accepted {self.why}; an error was due")
+
+
+@dataclass(frozen=True)
+class Refused(MustRaise):
+    """Bad input to a function."""
+
+    name: str
+    why: str
+    draw: Callable[[Generator], Inputs]
+    positional: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def calls(self, dtype: str) -> tuple[Call, ...]:
+        tensors = {name: as_tensor(array, dtype) for name, array in self.draw(generator(self.name)).items()}
+        return (Call(tensors, self.options, self.positional),)
 
 
 def hold(reply: Reply, due: Bounded, dtype: torch.dtype, name: str = "output") -> Verdict:
@@ -204,8 +209,9 @@ def within(lengths: Any, keys: int) -> Array:
 
 
 def dtype_of(call: Call) -> str:
-    """The dtype that a call is asked in: that of its numbers."""
-    return next(str(t.dtype).removeprefix("torch.") for t in call.tensors.values() if t.dtype.is_floating_point)
+    """The dtype that a call is asked in: that of its numbers, or of the model's weights."""
+    tensors = (*call.tensors.values(), *call.weights.values())
+    return next(str(tensor.dtype).removeprefix("torch.") for tensor in tensors if tensor.dtype.is_floating_point)
 
 
 def as_tensor(array: Array, dtype: str) -> Tensor:
@@ -219,13 +225,14 @@ def numbers(values: Any) -> Array:
     return np.asarray(values, dtype=object).astype(np.float64)
 
 
-def _row(case: base.Case, printed: str, computed: str, note: str) -> Example:
+def row(case: base.Case, printed: str, computed: str, note: str) -> Example:
+    """What a document prints beside what is computed. `why` says where: "doc-004, section 11.2: y_hat"."""
     document, _, _ = case.name.removeprefix("documents/").partition("/")
     section, quantity = case.why.partition("section ")[2].split(": ")
     return Example(case.name, document, section, quantity, printed, computed, note=note)
 
 
-def _first(values: Array, decimals: int, most: int = 6) -> str:
+def first(values: Array, decimals: int, most: int = 6) -> str:
     """The first numbers of an array, row by row."""
     flat = values.reshape(-1)
     return ", ".join(f"{value:.{decimals}f}" for value in flat[:most]) + (", …" if flat.size > most else "")

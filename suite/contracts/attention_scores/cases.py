@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,11 +12,15 @@ from suite import documents
 from suite.contracts import base
 from suite.contracts.attention_scores.contract import POSITIONAL, SCORES
 from suite.contracts.attention_scores.oracle import attention_scores
-from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, numbers
+from suite.contracts.question import Array, Generator, Inputs, Printed, Question, Refused, Shaped, numbers
 from suite.records import DTYPES
 
 Given = tuple[str, str, str, Inputs]
 """An example, the quantity it gives, the function that computes it, and the inputs."""
+Select = Callable[[Array], Array]
+
+PRODUCT = "doc-004/11.3.3-bmm-shape"
+"""A product of matrices of which the document asserts the shape alone."""
 
 
 def cases() -> list[base.Case]:
@@ -125,22 +129,36 @@ def bad_input() -> Iterator[Refused]:
         yield Refused(f"bad_input/{name}", why, partial(drawn, **unusual), POSITIONAL, options)
 
 
-def printed() -> Iterator[Printed]:
-    """The documents' scores, wherever they give any."""
+def printed() -> Iterator[Printed | Shaped]:
+    """The documents' scores, wherever they give any, and products of matrices, which dot products are."""
+    shown: dict[str, Select] = {"masked_scores": _lower, "query_2": _second}
     for id, quantity, score, inputs in given():
         example = documents.examples()[id]
-        why = f"{example['document']}, section {example['section']}: {quantity}"
-        values = np.atleast_2d(numbers(example["expected"][quantity]))
-        yield Printed(f"documents/{id}/{quantity}", why, attention_scores, partial(_as_given, inputs), POSITIONAL,
-                      {"score": score}, printed=values, decimals=example["printed_decimals"][quantity])  # fmt: skip
+        values = np.atleast_2d(numbers((example["derived"] | example["expected"])[quantity]))
+        if quantity == "masked_scores":
+            values = _lower(values)
+        yield Printed(
+            f"documents/{id}/{quantity}", _why(example, quantity), attention_scores, partial(_as_given, inputs),
+            POSITIONAL, {"score": score}, printed=values, decimals=example["printed_decimals"].get(quantity),
+            select=shown.get(quantity, np.asarray),
+        )  # fmt: skip
+    example = documents.examples()[PRODUCT]
+    (items, queries, width), (_, _, keys) = (example["inputs"][name] for name in ("a_shape", "b_shape"))
+    draw = partial(drawn, lead=(items,), queries=queries, keys=keys, width=width)
+    yield Shaped(f"documents/{PRODUCT}", _why(example, "shape"), attention_scores, draw, POSITIONAL, {"score": "dot"},
+                 shape=tuple(example["expected"]["output_shape"]))  # fmt: skip
 
 
 def given() -> Iterator[Given]:
     for id, example in documents.examples().items():
         inputs, expected, parameters = example["inputs"], example["expected"], example["parameters"]
+        if example["contract"] == "batch_matmul" and "a" in inputs:
+            yield id, "output", "dot", {"query": numbers(inputs["a"]), "key": numbers(inputs["b"]).swapaxes(-1, -2)}
         if example["kind"] != "values":
             continue
-        if example["contract"] in ("attention", "masked_softmax") and "query" in inputs:
+        if parameters.get("stage") == "projection":
+            yield id, "query_2", "dot", {"query": numbers(inputs["x"]), "key": numbers(inputs["w_query"]).T}
+        elif example["contract"] in ("attention", "masked_softmax") and "query" in inputs:
             asked = {name: np.atleast_2d(numbers(inputs[name])) for name in POSITIONAL}
             if parameters.get("score") == "-||q-k||^2/2":
                 yield id, "scores", "distance", asked
@@ -148,6 +166,8 @@ def given() -> Iterator[Given]:
                 yield id, "scores", "bilinear", asked | {"w": numbers(inputs["m"])}
             elif "scores" in expected:
                 yield id, "scores", "dot", asked
+            elif "masked_scores" in expected and parameters["mask_fill"] == "-inf":
+                yield id, "masked_scores", "dot", asked
             elif "scaled_scores" in expected:
                 yield id, "scaled_scores", "scaled_dot", asked
         elif example["contract"] in ("additive_attention", "seq2seq_attention") and "scores" in expected:
@@ -156,5 +176,19 @@ def given() -> Iterator[Given]:
             yield id, "scores", "additive", {name: numbers(inputs[theirs]) for name, theirs in names.items()}
 
 
+def _why(example: Mapping[str, Any], quantity: str) -> str:
+    return f"{example['document']}, section {example['section']}: {quantity}"
+
+
 def _as_given(inputs: Inputs, random: Generator) -> Inputs:
     return inputs
+
+
+def _lower(scores: Array) -> Array:
+    """What the causal rule allows."""
+    chosen: Array = scores[np.tril_indices(len(scores))]
+    return chosen
+
+
+def _second(rows: Array) -> Array:
+    return rows[1:2]

@@ -17,9 +17,10 @@ from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
 Mask = Callable[[Generator], Array]
+Select = Callable[[Array], Array]
 
-EMPTY = "doc-004/11.3.2.1-literal-lens-zero"
-"""An example whose document gives the mean where the contract gives zeros: asked for its other rows."""
+EMPTY = ("doc-004/11.3.2.1-literal-lens-zero", "doc-002/causal-strict")
+"""Examples whose documents give the mean or NaN in first rows where the contract gives zeros: asked for the others."""
 
 
 def cases() -> list[base.Case]:
@@ -155,14 +156,16 @@ def bad_input() -> Iterator[Refused]:
 
 def printed() -> Iterator[Printed | Shaped]:
     """The documents' weights from scores."""
-    for id, quantity, inputs, options in given():
+    for id, quantity, inputs, options, select in given():
         example = documents.examples()[id]
         why = f"{example['document']}, section {example['section']}: {quantity}"
         values = numbers(example["expected"][quantity])
-        if id == EMPTY:
-            inputs, values = {"scores": inputs["scores"][1:], "lengths": inputs["lengths"][1:]}, values[1:]
-        yield Printed(f"documents/{id}/{quantity}", why, attention_weights, partial(_as_given, inputs), POSITIONAL,
-                      options, printed=values, decimals=example["printed_decimals"][quantity])  # fmt: skip
+        if id in EMPTY:
+            inputs, values = {name: array[1:] for name, array in inputs.items()}, values[1:]
+        yield Printed(
+            f"documents/{id}/{quantity}", why, attention_weights, partial(_as_given, inputs), POSITIONAL, options,
+            printed=values, decimals=example["printed_decimals"][quantity], select=select,
+        )  # fmt: skip
     for id, example in documents.of("masked_softmax", kind="shape").items():
         inputs = example["inputs"]
         why = f"{example['document']}, section {example['section']}: shape"
@@ -171,8 +174,9 @@ def printed() -> Iterator[Printed | Shaped]:
                      shape=tuple(example["expected"]["output_shape"]))  # fmt: skip
 
 
-def given() -> Iterator[tuple[str, str, dict[str, Array], dict[str, Any]]]:
-    """An example's id, the quantity that it gives, scores and lengths or mask, and options."""
+def given() -> Iterator[tuple[str, str, dict[str, Array], dict[str, Any], Select]]:
+    """An example's id, the quantity that it gives, scores and lengths or mask, options, and what makes it of weights."""
+    whole: Select = np.asarray
     for id, example in documents.of("masked_softmax", kind="values").items():
         inputs, parameters = example["inputs"], example["parameters"]
         if "scores" in inputs:
@@ -181,21 +185,38 @@ def given() -> Iterator[tuple[str, str, dict[str, Array], dict[str, Any]]]:
                 asked["lengths"] = np.asarray(inputs["valid_lens"])
             if keep := parameters.get("keep"):
                 asked["attn_mask"] = np.tri(len(asked["scores"]), k=0 if keep == "column <= row" else -1, dtype=bool)
-            if keep != "column < row":  # its first row is empty, and the document's NaN is not the contract's zeros
-                yield id, "weights", asked, {}
+            yield id, "weights", asked, {}, whole
+        elif "mask" in example["expected"] and "n" in inputs:
+            yield id, "mask", {"scores": np.zeros((inputs["n"], inputs["n"]))}, {"is_causal": True}, _counted
         elif parameters.get("procedure"):
             query, key = numbers(inputs["query"]), numbers(inputs["key"])
-            quantity = "renormalised" if "renormalised" in example["expected"] else "weights"
-            yield id, quantity, {"scores": parameters["scale"] * query @ key.T}, {"is_causal": True}
+            asked = {"scores": parameters["scale"] * query @ key.T}
+            if "renormalised" in example["expected"]:
+                yield id, "masked_weights", asked, {}, np.tril
+                yield id, "row_sums", asked, {}, _lower_sums
+                yield id, "renormalised", asked, {"is_causal": True}, whole
+                yield id, "renormalised_row_sums", asked, {"is_causal": True}, _lower_sums
+            else:
+                yield id, "weights", asked, {"is_causal": True}, whole
     for id, example in documents.of("attention").items():
         inputs, parameters = example["inputs"], example["parameters"]
         if parameters.get("normaliser") == "divide by the sum":
             scores = inputs.get("unnormalised")
             terms = numbers(inputs["query"]) @ numbers(inputs["key"]).T if scores is None else numbers(scores)
-            yield id, "weights", {"scores": terms}, {"normaliser": "sum"}
+            yield id, "weights", {"scores": terms}, {"normaliser": "sum"}, whole
         elif "scores" in inputs and "weights" in example["expected"]:
-            yield id, "weights", {"scores": numbers(inputs["scores"])}, {}
+            yield id, "weights", {"scores": numbers(inputs["scores"])}, {}, whole
 
 
 def _as_given(inputs: Inputs, random: Generator) -> Inputs:
     return inputs
+
+
+def _counted(weights: Array) -> Array:
+    """Ones where equal scores have a weight: of row i, counted from 1, each is 1/i."""
+    return weights * np.arange(1, len(weights) + 1)[:, None]
+
+
+def _lower_sums(weights: Array) -> Array:
+    sums: Array = np.tril(weights).sum(-1)
+    return sums

@@ -18,6 +18,8 @@ from suite.contracts.question import Array, Generator, Inputs, Printed, Question
 from suite.records import DTYPES
 
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
+PROCESS = "doc-004/11.2-data-process"
+"""What the document says of these points, and what the constant kernel makes of them."""
 GRID = 16
 """Keys and queries lie on a grid of sixteenths, which every dtype holds; queries halfway, so that none is at an edge."""
 
@@ -144,6 +146,17 @@ def forty_points() -> Iterator[Printed]:
                 printed=_rows(given[quantity]), select=select,
                 decimals=4 if fixed else None, significant=None if fixed else 5,
             )  # fmt: skip
+    process = documents.examples()[PROCESS]
+    why = f"{process['document']}, section {process['section']}: "
+    for quantity, of, shape in (
+        ("constant_estimate", "estimates", (50, 1)),
+        ("constant_weight", "weights", (50, 40)),
+    ):
+        yield Printed(
+            f"documents/{PROCESS}/{quantity}", f"{why}{quantity}", kernel_pooling, partial(_points, points, of),
+            POSITIONAL, _named("constant"), printed=np.full(shape, process["expected"][quantity]),
+            decimals=process["printed_decimals"][quantity],
+        )  # fmt: skip
 
 
 @cache

@@ -85,16 +85,18 @@ def bad_input() -> Iterator[Refused]:
 
 
 def printed() -> Iterator[Printed | Shaped]:
-    """The documents' examples."""
+    """The documents' examples: outputs, and hidden numbers read through an identity; and shapes, of unseeded draws."""
     for id, example in documents.of("positionwise_ffn").items():
         inputs, parameters = example["inputs"], example["parameters"]
         why = f"{example['document']}, section {example['section']}: "
         if example["kind"] == "values":
             options = {} if parameters["activation"] == "relu" else {"activation": "gelu"}
-            yield Printed(
-                f"documents/{id}/output", f"{why}output", positionwise_ffn, partial(_given, inputs), POSITIONAL,
-                options, printed=example["expected"]["output"], decimals=example["printed_decimals"]["output"],
-            )  # fmt: skip
+            for quantity in ("hidden", "output"):
+                yield Printed(
+                    f"documents/{id}/{quantity}", f"{why}{quantity}", positionwise_ffn,
+                    partial(_given, inputs, quantity), POSITIONAL, options,
+                    printed=example["expected"][quantity], decimals=example["printed_decimals"][quantity],
+                )  # fmt: skip
         else:
             draw = partial(
                 _ones, tuple(inputs["x_shape"]), parameters["ffn_num_hiddens"], parameters["ffn_num_outputs"]
@@ -103,8 +105,10 @@ def printed() -> Iterator[Printed | Shaped]:
             yield Shaped(f"documents/{id}", f"{why}shape", positionwise_ffn, draw, POSITIONAL, shape=shape)
 
 
-def _given(inputs: dict[str, Any], random: Generator) -> Inputs:
-    return {name: numbers(inputs[name]) for name in POSITIONAL}
+def _given(inputs: dict[str, Any], quantity: str, random: Generator) -> Inputs:
+    given = {name: numbers(inputs[name]) for name in POSITIONAL}
+    hidden = len(given["b1"])
+    return given if quantity == "output" else given | {"w2": np.eye(hidden), "b2": np.zeros(hidden)}
 
 
 def _ones(shape: tuple[int, ...], hidden: int, out: int, random: Generator) -> Inputs:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 
 from suite.contracts import base
 from suite.contracts.attention.cases.layouts import padded
-from suite.contracts.base import Call, Conventions, Reply, Verdict
-from suite.contracts.question import generator
+from suite.contracts.base import Call
+from suite.contracts.question import MustRaise, generator
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class BadInput(base.Case):
+class BadInput(MustRaise):
     """Shapes or options that must be refused. Tensors lie inside larger storage, so that reading too far finds junk."""
 
     name: str
     why: str
     shapes: Shapes
     options: Mapping[str, float | bool] = field(default_factory=dict)
-    dtypes: tuple[str, ...] = ("float32",)
-    in_worker: ClassVar[bool] = True
 
     def calls(self, dtype: str) -> tuple[Call, ...]:
         random = generator(self.name)
@@ -37,14 +34,6 @@ class BadInput(base.Case):
         if "attn_mask" in tensors:
             tensors["attn_mask"] = padded(tensors["attn_mask"] > -0.5)
         return (Call(tensors, self.options),)
-
-    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> None:
-        return None
-
-    def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: None) -> Verdict:
-        if replies[0].raised:
-            return Verdict("passed", replies[0].raised)
-        return Verdict("wrong", f"accepted {self.why}; an error was due")
 
 
 def bad_input() -> list[base.Case]:

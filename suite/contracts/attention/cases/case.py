@@ -22,7 +22,7 @@ from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from suite.contracts.base import Call, Conventions, Reply, Verdict
 from suite.contracts.judging import closest, unlike
 from suite.contracts.precision import PRECISIONS, Bounded, widest
-from suite.contracts.question import generator
+from suite.contracts.question import generator, unfit
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -271,26 +271,15 @@ def same_answer(call: Call, reply: Reply, theirs: Reply, truth: Judged) -> bool:
 
 def malformed(call: Call, reply: Reply) -> Verdict | None:
     """What is wrong with a reply before any number is read: errors, types, shapes, dtypes, changed or shared inputs."""
-    if reply.raised:
-        return Verdict("raised", reply.raised)
-    if reply.output is None:
-        return Verdict("wrong", f"returned {reply.kind}, should return a Tensor")
     query, value = call.tensors["query"], call.tensors["value"]
-    due = (*query.shape[:-1], value.shape[-1])
-    if complaint := unlike("output", reply.output, due, query.dtype):
-        return Verdict("wrong", complaint)
+    if complaint := unfit(reply, (*query.shape[:-1], value.shape[-1]), query.dtype):
+        return complaint
     for name in call.gradient_of:
         gradient = reply.gradients.get(name)
         if gradient is None:
             return Verdict("wrong", f"no gradient reached {name}")
-        if complaint := unlike(f"gradient of {name}", gradient, tuple(call.tensors[name].shape), query.dtype):
-            return Verdict("wrong", complaint)
-    if reply.changed:
-        return Verdict("wrong", f"changed its input {' and '.join(reply.changed)}")
-    if reply.aliased:
-        return Verdict("wrong", f"the output shares memory with {' and '.join(reply.aliased)}")
-    if reply.overwritten:
-        return Verdict("wrong", "a later call changed this output")
+        if wrong := unlike(f"gradient of {name}", gradient, tuple(call.tensors[name].shape), query.dtype):
+            return Verdict("wrong", wrong)
     return None
 
 

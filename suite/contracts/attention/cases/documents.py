@@ -14,22 +14,20 @@ from suite.contracts import base
 from suite.contracts.attention.cases.case import Judged, hold, judged, same_answer
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.contracts.base import Call, Conventions, Reply, Verdict
-from suite.contracts.question import generator
+from suite.contracts.question import DERIVED, ROUNDED_INPUTS, first, generator, numbers, row, within
 from suite.records import Example
 
 Array = np.ndarray[Any, Any]
 
-DERIVED = 1e-9
-"""Relative tolerance of quantities that were derived in high precision rather than printed."""
-ROUNDED_INPUTS = 4e-6
-"""What rounding the literal inputs to float32 may change, relatively."""
-
-READ_FROM_WEIGHTS = (
+POOLING = "pooling"
+"""The stage of examples that give weights or scores and values, and no query or key."""
+EXPRESSIBLE = (
     "doc-003/3.3.1-softmax-naive",
     "doc-003/3.3.1-softmax",
     "doc-004/11.3.1-gaussian-equals-dot-minus-key-norm",
+    "doc-004/11.3.3-bilinear",
 )
-"""Examples of softmax weights over scores that the signature can express, though they print no output."""
+"""Examples of another stage that the signature can express: softmax weights, and a matrix that the query is mapped by."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Printed(base.Case):
     @property
     def printed(self) -> Array:
         """The expected numbers as the document gives them."""
-        return array(self.example["expected"][self.quantity])
+        return numbers(self.example["expected"][self.quantity])
 
     @property
     def decimals(self) -> int | None:
@@ -132,13 +130,13 @@ class Shaped(base.Case):
 
 
 def printed_examples() -> list[base.Case]:
-    """Every example of this contract without a stage outside the signature, and weights read through identity values."""
+    """Every example of this contract that the signature can express, and weights read through identity values."""
     return [*_printed(), *_shaped()]
 
 
 def _printed() -> Iterator[Printed]:
     for id, example in documents.examples().items():
-        answerable = "stage" not in example["parameters"] or id in READ_FROM_WEIGHTS
+        answerable = example["parameters"].get("stage", POOLING) == POOLING or id in EXPRESSIBLE
         if example["contract"] != "attention" or example["kind"] != "values" or not answerable:
             continue
         for quantity in ("output", "weights"):
@@ -155,53 +153,42 @@ def _shaped() -> Iterator[Shaped]:
 
 def table() -> list[Example]:
     """Each asked quantity, what the document gives and what the oracle computes in float64. No implementation is asked."""
-    return [*map(_row, _printed()), *map(_shape_row, _shaped())]
+    return [*map(_printed_row, _printed()), *map(_shape_row, _shaped())]
 
 
-def _row(case: Printed) -> Example:
+def _printed_row(case: Printed) -> Example:
     calls = case.calls("float64")
     computed = case.truth(calls, {}).truth.output.value.astype(np.float64)
     example, decimals = case.example, 6 if case.decimals is None else case.decimals
-    given = _first(case.printed.reshape(computed.shape), decimals)
+    given = first(case.printed.reshape(computed.shape), decimals)
     derived = case.decimals is None
     note = f"not printed; derived from the definition: {given}" if derived else ""
     if "mask_fill" in example["parameters"] and (computed == 0).all(-1).any():
         note += "; where the document's finite fill gives an empty row the mean, the contract gives zeros"
-    return Example(
-        id=case.name,
-        document=example["document"],
-        section=example["section"],
-        quantity=case.quantity,
-        printed="" if derived else given,
-        computed=_first(computed, decimals),
-        note=note,
-    )
+    return row(case, "" if derived else given, first(computed, decimals), note)
 
 
 def _shape_row(case: Shaped) -> Example:
-    example = documents.examples()[case.id]
-    shape = str(tuple(example["expected"]["output_shape"]))
-    return Example(case.name, example["document"], example["section"], "shape", shape, shape, note="unseeded draws")
-
-
-def _first(values: Array, decimals: int, most: int = 6) -> str:
-    """The first numbers of an array, row by row."""
-    flat = values.reshape(-1)
-    return ", ".join(f"{value:.{decimals}f}" for value in flat[:most]) + (", …" if flat.size > most else "")
+    shape = str(tuple(documents.examples()[case.id]["expected"]["output_shape"]))
+    return row(case, shape, shape, "unseeded draws")
 
 
 def arrays(example: dict[str, Any]) -> dict[str, Array]:
     """The example's inputs as query, key, value and mask; projections are applied in float64."""
     inputs, parameters = example["inputs"], example["parameters"]
+    if parameters.get("stage") == POOLING:
+        return pooling(inputs)
     if "x" in inputs:
-        x = array(inputs["x"])
-        asked = {name: x @ array(inputs[f"w_{name}"]) for name in ("query", "key", "value")}
+        x = numbers(inputs["x"])
+        asked = {name: x @ numbers(inputs[f"w_{name}"]) for name in ("query", "key", "value")}
     else:
-        asked = {name: array(inputs[name]) for name in ("query", "key", "value") if name in inputs}
+        asked = {name: numbers(inputs[name]) for name in ("query", "key", "value") if name in inputs}
+    if "m" in inputs:
+        asked["query"] = asked["query"] @ numbers(inputs["m"])
     if parameters.get("score") == "-||q-k||^2/2":
         asked["attn_mask"] = -(asked["key"] ** 2).sum(-1)[None] / 2  # the query's norm drops out of the softmax
     if parameters.get("additive_mask") is not None:
-        asked["attn_mask"] = array(parameters["additive_mask"])
+        asked["attn_mask"] = numbers(parameters["additive_mask"])
     if "keep_mask" in inputs:
         asked["attn_mask"] = np.asarray(inputs["keep_mask"], dtype=bool)
     if "valid_lens" in inputs:
@@ -209,9 +196,22 @@ def arrays(example: dict[str, Any]) -> dict[str, Array]:
     return asked
 
 
+def pooling(inputs: dict[str, Any]) -> dict[str, Array]:
+    """Scores, or the logarithms of weights, as a float mask; the query is zero, so that the mask alone decides."""
+    value, given = numbers(inputs["value"]), next(iter({"scores", "weights", "unnormalised"} & set(inputs)))
+    mask = numbers(inputs[given])
+    if given != "scores":
+        with np.errstate(divide="ignore"):  # a weight of zero is a score of −∞
+            mask = np.log(mask)
+    return {"query": np.zeros((1, value.shape[1])), "key": np.zeros_like(value), "value": value, "attn_mask": mask}
+
+
 def options(example: dict[str, Any]) -> dict[str, float | bool]:
-    """The example's parameters as arguments; a scale of 1/√e is left to the default."""
-    parameters, chosen = example["parameters"], {}
+    """The example's parameters as arguments; a scale of 1/√e is left to the default, as is one that nothing asks for."""
+    parameters = example["parameters"]
+    chosen: dict[str, float | bool] = {}
+    if parameters.get("stage") == POOLING:
+        return chosen
     width = arrays(example)["query"].shape[-1]
     scale = parameters.get("scale", 1.0)
     if abs(scale - width**-0.5) > 1e-9:
@@ -219,13 +219,3 @@ def options(example: dict[str, Any]) -> dict[str, float | bool]:
     if parameters.get("causal"):
         chosen["is_causal"] = True
     return chosen
-
-
-def within(lengths: list[int], keys: int) -> Array:
-    """Valid lengths as a boolean mask b 1 s."""
-    return np.arange(keys) < np.asarray(lengths).reshape(-1, 1, 1)
-
-
-def array(values: Any) -> Array:
-    """Nested lists as float64, with "-inf" as −∞."""
-    return np.asarray(values, dtype=object).astype(np.float64)
