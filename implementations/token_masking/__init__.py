@@ -1,0 +1,1 @@
+"""Implementations of the contract `token_masking`, each independent of the others and of the oracle."""

@@ -1,0 +1,51 @@
+"""Independent draws for all tokens at once, as PyTorch operations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from suite import implementation
+
+IGNORED = -100
+
+
+@implementation
+def token_masking(
+    tokens: Tensor,  # b l
+    special: Tensor,  # b l, True = never selected
+    *,
+    vocab_size: int,
+    mask_token: int,
+    select: float = 0.15,
+) -> Tensor:
+    """Return the corrupted tokens and the labels, 2 b l: labels are −100 where nothing is to be predicted.
+
+    Raises ValueError, before any work, for what are no tokens of the vocabulary and for shares outside [0, 1].
+    """
+    _check(tokens, special, vocab_size, mask_token, select)
+    device = tokens.device
+    selected = (torch.rand(tokens.shape, device=device) < select) & ~special
+    masked = selected & (torch.rand(tokens.shape, device=device) < 0.8)
+    random = selected & ~masked & (torch.rand(tokens.shape, device=device) < 0.5)
+    anything = torch.randint(vocab_size, tokens.shape, device=device)
+    corrupted = torch.where(random, anything, tokens.masked_fill(masked, mask_token))
+    return torch.stack([corrupted, tokens.masked_fill(~selected, IGNORED)])
+
+
+def _check(tokens: Tensor, special: Tensor, vocab_size: int, mask_token: int, select: float) -> None:
+    if tokens.dim() != 2:
+        raise ValueError(f"tokens should have rank 2, not {tokens.dim()}")
+    if tokens.dtype != torch.int64:
+        raise ValueError(f"tokens should be torch.int64, not {tokens.dtype}")
+    if special.shape != tokens.shape:
+        raise ValueError(f"special should have the tokens' shape, {tuple(tokens.shape)}, not {tuple(special.shape)}")
+    if special.dtype != torch.bool:
+        raise ValueError(f"special should be torch.bool, not {special.dtype}")
+    if not 0 <= mask_token < vocab_size:
+        raise ValueError(f"mask_token should be below vocab_size, {vocab_size}, and not negative, not {mask_token}")
+    if not 0 <= select <= 1:
+        raise ValueError(f"select should lie between 0 and 1, not be {select}")
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
+        span = f"{int(tokens.min())} to {int(tokens.max())}"
+        raise ValueError(f"tokens should be below vocab_size, {vocab_size}, and not negative, not {span}")

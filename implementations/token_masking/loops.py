@@ -1,0 +1,58 @@
+"""Exact counts for each item, token by token in Python: no more chance than the shares leave."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from torch import Tensor
+
+from suite import implementation
+
+IGNORED = -100
+
+
+@implementation
+def token_masking(
+    tokens: Tensor,  # b l
+    special: Tensor,  # b l, True = never selected
+    *,
+    vocab_size: int,
+    mask_token: int,
+    select: float = 0.15,
+) -> Tensor:
+    """Return the corrupted tokens and the labels, 2 b l: labels are −100 where nothing is to be predicted.
+
+    Raises ValueError for what are no tokens of the vocabulary and for shares outside [0, 1].
+    """
+    if tokens.dim() != 2 or tokens.shape != special.shape:
+        raise ValueError(f"tokens {tuple(tokens.shape)} and special {tuple(special.shape)} should be one shape b l")
+    if tokens.dtype != torch.int64 or special.dtype != torch.bool:
+        raise ValueError(f"should be torch.int64 and torch.bool: tokens {tokens.dtype}, special {special.dtype}")
+    if select < 0 or select > 1:
+        raise ValueError(f"a share of {select} is none")
+    rows = tokens.tolist()
+    for token in {mask_token}.union(*rows):
+        if token < 0 or token >= vocab_size:
+            raise ValueError(f"{token} is no token of a vocabulary of {vocab_size}")
+
+    chance = random.Random(int(torch.randint(2**62, ())))  # so that torch.manual_seed governs it
+    labels = [[IGNORED] * len(row) for row in rows]
+    for row, label, flags in zip(rows, labels, special.tolist(), strict=True):
+        free = [place for place, flag in enumerate(flags) if not flag]
+        selected = chance.sample(free, _whole(select * len(free), chance))  # in random order
+        for rank, place in enumerate(selected):
+            label[place] = row[place]
+            fate = (rank + chance.random()) / len(selected)
+            if fate < 0.8:
+                row[place] = mask_token
+            elif fate < 0.9:
+                row[place] = chance.randrange(vocab_size)
+    both = torch.tensor([rows, labels], dtype=torch.int64)
+    return both.reshape(2, *tokens.shape).to(tokens.device)
+
+
+def _whole(number: float, chance: random.Random) -> int:
+    """One of the two nearest whole numbers, so that its mean is the number."""
+    below = int(number)
+    return below + (chance.random() < number - below)

@@ -1,0 +1,1 @@
+"""Backpropagation through time of the linear recurrent network: full, truncated and randomised."""

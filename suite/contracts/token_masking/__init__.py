@@ -1,0 +1,1 @@
+"""The corruption of tokens for a masked language model."""
