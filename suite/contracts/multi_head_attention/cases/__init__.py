@@ -1,0 +1,26 @@
+"""The cases of the contract `multi_head_attention`: a module per kind of question, a family per name before the slash."""
+
+from __future__ import annotations
+
+from suite.contracts import base
+from suite.contracts.multi_head_attention.cases import decisions
+from suite.contracts.multi_head_attention.cases.bad_input import bad_input
+from suite.contracts.multi_head_attention.cases.documents import printed_examples
+from suite.contracts.multi_head_attention.cases.dropout import dropout
+
+
+def cases() -> list[base.Case]:
+    """All cases, the plainest first."""
+    return [
+        *decisions.plain(),
+        *printed_examples(),
+        *decisions.heads(),
+        *decisions.widths(),
+        *decisions.bias(),
+        *decisions.output_map(),
+        *decisions.masks(),
+        *decisions.causal(),
+        *dropout(),
+        *decisions.numerics(),
+        *bad_input(),
+    ]

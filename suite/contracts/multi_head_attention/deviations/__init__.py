@@ -1,0 +1,28 @@
+"""Implementations of multi-head attention with exactly one named mistake each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from suite.contracts.base import Deviation
+
+ROOMS = ("maps", "heads", "weights", "dropout", "checking")
+
+
+def controls() -> dict[str, Callable[..., Any]]:
+    """The computation without any mistake."""
+    from suite.contracts.multi_head_attention.deviations.staged import MultiHead
+
+    return {"correct": MultiHead()}
+
+
+def deviations() -> list[Deviation]:
+    """All deviations, sorted by name."""
+    from suite.contracts.multi_head_attention.deviations.staged import MultiHead
+    from suite.contracts.staged import collected, imprecise
+
+    rooms = [import_module(f"{__name__}.{room}") for room in ROOMS]
+    return collected([*(thing for room in rooms for thing in vars(room).values()), *imprecise(MultiHead)])
