@@ -53,3 +53,29 @@ def difference(
         f"{place} is {float(actual[worst]):.7g}, should be {float(expected[worst]):.7g} "
         f"within {allowed:.1g} (error {ratio[worst]:.2g} bounds; {(ratio > accept).sum()} of {ratio.size} elements)"
     )
+
+
+def distances(actual: Array, expected: Array, allowed: Array) -> Array:
+    """Position by position ‖actual − expected‖ / allowed, the norms taken over the last axis; NaN is infinite."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        apart = np.sqrt(((actual.astype(expected.dtype) - expected) ** 2).sum(-1)).astype(np.float64)
+        ratio = apart / allowed
+    return np.where(apart == 0, 0.0, np.where(ratio >= 0, ratio, np.inf))
+
+
+def distance(actual: Array, expected: Array, allowed: Array, *, name: str = "output") -> str | None:
+    """Say which position lies farthest off, or return None when every position's distance is allowed.
+
+    actual and expected are `... e`, allowed is `...`; expected may be wider than float64.
+    """
+    ratio = distances(actual, expected, allowed)
+    if not (ratio > 1).any():
+        return None
+    worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
+    place = f"{name}[{', '.join(map(str, worst))}]" if worst else name
+    due = float(np.linalg.norm(expected[worst].astype(np.float64)))
+    off = float(np.linalg.norm((actual[worst].astype(expected.dtype) - expected[worst]).astype(np.float64)))
+    return (
+        f"{place} lies {off:.3g} from where it should be, a vector of norm {due:.3g}; allowed is "
+        f"{float(allowed[worst]):.1g} ({(ratio > 1).sum()} of {ratio.size} positions)"
+    )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from suite.contracts.precision import QUADRUPLE, Bounded, Precision, widened
 
@@ -57,7 +58,7 @@ class Rounded:
         return self._made(self.value - other.value, self.bound + other.bound)
 
     def __neg__(self) -> Rounded:
-        return Rounded(-self.value, self.bound, self.precision)
+        return type(self)(-self.value, self.bound, self.precision)
 
     def __mul__(self, other: Rounded | float) -> Rounded:
         other = self._of(other)
@@ -104,7 +105,8 @@ class Rounded:
 
     def relu(self) -> Rounded:
         value = np.where(self.value > 0, self.value, np.zeros_like(self.value))
-        return Rounded(value, np.where(self.value.astype(np.float64) > -self.bound, self.bound, 0.0), self.precision)
+        bound = np.where(self.value.astype(np.float64) > -self.bound, self.bound, 0.0)
+        return type(self)(value, bound, self.precision)
 
     def gelu(self) -> Rounded:
         """x·Φ(x), exactly; 1 + erf(x/√2) may lose all but an absolute rounding."""
@@ -134,7 +136,7 @@ class Rounded:
 
     def each(self, function: Callable[[Array], Array]) -> Rounded:
         """The same numbers in another arrangement: `rounded.each(lambda a: a.swapaxes(-1, -2))`."""
-        return Rounded(function(self.value), function(np.asarray(self.bound)), self.precision)
+        return type(self)(function(self.value), function(np.asarray(self.bound)), self.precision)
 
     def __getitem__(self, place: Any) -> Rounded:
         return self.each(lambda array: array[place])
@@ -163,7 +165,7 @@ class Rounded:
     def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> Rounded:
         """A result: what its operands pass on, and its own rounding."""
         own = units * self.precision.unit * abs(value).astype(np.float64) + self.precision.tiny
-        return Rounded(value, passed_on + (own if exact is None else np.where(exact, 0.0, own)), self.precision)
+        return type(self)(value, passed_on + (own if exact is None else np.where(exact, 0.0, own)), self.precision)
 
     def _summing(self, terms: int) -> float:
         """The relative error of a sum of so many terms."""
@@ -173,11 +175,13 @@ class Rounded:
         if isinstance(other, Rounded):
             return other
         value = widened(np.array(float(other)), self.value.dtype.type)
-        return Rounded(value, self.precision.unit * abs(float(other)), self.precision)
+        return type(self)(value, self.precision.unit * abs(float(other)), self.precision)
 
     def _by(self, function: str, of: Array | None = None) -> Array:
         """A function of every element, in the judging arithmetic."""
         of = self.value if of is None else of
+        if function == "erf" and of.dtype == np.float64:
+            return np.asarray(special.erf(of))
         if of.dtype != object and function != "erf":  # numpy has no erf
             return np.asarray(getattr(np, function)(of))
         precise, back = getattr(QUADRUPLE, function), QUADRUPLE.mpf if of.dtype == object else of.dtype.type
@@ -187,7 +191,24 @@ class Rounded:
         return found
 
 
+class Unbounded(Rounded):
+    """The same arithmetic without bounds, for formulas of which nobody asks them: models' products are large."""
+
+    def __init__(self, value: Array, bound: Array | float, precision: Precision) -> None:
+        super().__init__(value, 0.0, precision)
+
+    def __matmul__(self, other: Rounded) -> Rounded:
+        return Unbounded(self.value @ other.value, 0.0, self.precision)
+
+    def attend(self, values: Rounded, allowed: Array | None = None) -> Rounded:
+        return Unbounded(self._weights(allowed)[0] @ values.value, 0.0, self.precision)
+
+    def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> Rounded:
+        return Unbounded(value, 0.0, self.precision)
+
+
 def concatenated(parts: list[Rounded], axis: int = -1) -> Rounded:
     """Several as one, along an axis."""
     value = np.concatenate([part.value for part in parts], axis)
-    return Rounded(value, np.concatenate([np.asarray(part.bound) for part in parts], axis), parts[0].precision)
+    bound = np.concatenate([np.asarray(part.bound) for part in parts], axis)
+    return type(parts[0])(value, bound, parts[0].precision)

@@ -47,13 +47,22 @@ class Staged:
 
 
 def instead_of(
-    step: Step, says: str, *, source: str = "", dtypes: Sequence[str] = ("float32",), name: str = ""
+    step: Step,
+    says: str,
+    *,
+    of: type[Staged] | None = None,
+    source: str = "",
+    dtypes: Sequence[str] = ("float32",),
+    name: str = "",
 ) -> Callable[[Step], Deviation]:
-    """Turn a replacement of `step` into the deviation that bears the replacement's name."""
+    """Turn a replacement of `step` into the deviation that bears the replacement's name.
+
+    `of` is the computation where the step is one that it inherits.
+    """
 
     def deviation(replacement: Step) -> Deviation:
         computation, _, replaced = step.__qualname__.rpartition(".")
-        function = _COMPUTATIONS[step.__module__, computation](**{replaced: replacement}).as_function()
+        function = (of or _COMPUTATIONS[step.__module__, computation])(**{replaced: replacement}).as_function()
         return Deviation(name or replacement.__name__, says, function, tuple(dtypes), source)
 
     return deviation

@@ -26,4 +26,4 @@ def _normalised(rows: Rounded, eps: float) -> Rounded:
     least = np.maximum(root.value.astype(np.float64) - root.bound, np.sqrt(eps))
     value = centred.value / root.value
     passed_on = (centred.bound + abs(value).astype(np.float64) * root.bound) / least
-    return Rounded(value, passed_on, rows.precision).rounded()
+    return type(rows)(value, passed_on, rows.precision).rounded()

@@ -1,0 +1,75 @@
+"""What the implementations refuse before any work, each in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+GATES = {"gru": 3, "lstm": 4}
+SCORES = ("additive", "dot", "scaled_dot")
+
+
+def check_model(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.dtype:
+    """Return the weights' dtype. Raises ValueError for a config and weights that make no model."""
+    for key, known in (("score", SCORES), ("cell", tuple(GATES))):
+        if config[key] not in known:
+            raise ValueError(f"the config's {key} should be one of the {len(known)} {known}, not {config[key]!r}")
+    if config["layers"] < 1:
+        raise ValueError(f"the config's layers should be 1 or more, not {config['layers']}")
+    if config["window"] is not None and config["window"] < 0:
+        raise ValueError(f"the config's window should be None, 0 or more, not {config['window']}")
+    due = _due(config)
+    dtype = weights["w_logits"].dtype if "w_logits" in weights else torch.get_default_dtype()
+    for name, shape in due.items():
+        if name not in weights:
+            raise ValueError(f"weights should have {name} of shape {shape}, which is missing")
+        if tuple(weights[name].shape) != shape:
+            raise ValueError(f"weights[{name!r}] should have shape {shape}, not {tuple(weights[name].shape)}")
+        if weights[name].dtype != dtype:
+            raise ValueError(f"weights[{name!r}] should be {dtype} as w_logits is, not {weights[name].dtype}")
+    for name in weights:
+        if name not in due:
+            raise ValueError(f"weights should be the {len(due)} of the config, without {name}")
+    return dtype
+
+
+def check_inputs(config: Mapping[str, Any], source: Tensor, lengths: Tensor, target: Tensor) -> None:
+    """Raises ValueError for inputs that the model does not take."""
+    for name, tensor, rank in (("source", source, 2), ("lengths", lengths, 1), ("target", target, 2)):
+        if tensor.dtype != torch.int64:
+            raise ValueError(f"{name} should be torch.int64, not {tensor.dtype}")
+        if tensor.dim() != rank:
+            raise ValueError(f"{name} should have {rank} axes, not {tensor.dim()}")
+        if len(tensor) != len(source):
+            raise ValueError(f"{name} should be of {len(source)} items as source is, not of {len(tensor)}")
+    _within("a token of source", source, 0, config["source_vocab"] - 1)
+    _within("a token of target", target, 0, config["target_vocab"] - 1)
+    _within("a length", lengths, 1, source.shape[1])
+
+
+def _within(what: str, tensor: Tensor, least: int, most: int) -> None:
+    outside = tensor[(tensor < least) | (tensor > most)]
+    if outside.numel():
+        raise ValueError(f"{what} should be from {least} to {most}, not {outside[0].item()}")
+
+
+def _due(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    embedding, hidden, gates = config["embedding"], config["hidden"], GATES[config["cell"]] * config["hidden"]
+    due: dict[str, tuple[int, ...]] = {
+        "source_embedding": (config["source_vocab"], embedding),
+        "target_embedding": (config["target_vocab"], embedding),
+        "w_logits": (hidden, config["target_vocab"]),
+        "b_logits": (config["target_vocab"],),
+    }
+    for layer in range(config["layers"]):
+        for part, width in (("encoder", embedding), ("decoder", hidden + embedding)):
+            due[f"{part}.{layer}.w_input"] = (hidden if layer else width, gates)
+            due[f"{part}.{layer}.w_hidden"] = (hidden, gates)
+            due[f"{part}.{layer}.b_input"] = due[f"{part}.{layer}.b_hidden"] = (gates,)
+    if config["score"] == "additive":
+        due |= {"attention.w_query": (hidden, hidden), "attention.w_key": (hidden, hidden)}
+        due["attention.w_score"] = (hidden,)
+    return due

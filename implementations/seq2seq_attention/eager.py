@@ -1,0 +1,91 @@
+"""The encoder–decoder as batched operations in PyTorch.
+
+What the previous step has no part in is computed for all positions at once: the encoder's input products, layer by
+layer, and the keys of the scores. Half types are computed in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from implementations.seq2seq_attention._checks import check_inputs, check_model
+from suite import implementation
+
+State = tuple[Tensor, ...]  # s, and for an LSTM its memory cell, b d each
+
+
+@implementation
+def seq2seq_attention(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> _Model:
+    """Return the model of this config. Raises ValueError for weights that are not those that are due."""
+    dtype = check_model(config, weights)
+    wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    return _Model(config, {name: tensor.to(wide) for name, tensor in weights.items()}, dtype)
+
+
+class _Model:
+    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Tensor], dtype: torch.dtype) -> None:
+        self.config, self.weights, self.dtype = config, weights, dtype
+
+    def __call__(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+        """Return the logits, b t v, for source b s, lengths b and target b t. Raises ValueError for bad input."""
+        check_inputs(self.config, source, lengths, target)
+        memory, states = self.encode(source)
+        keys = memory @ self.weights["attention.w_key"] if self.config["score"] == "additive" else memory
+        positions = torch.arange(source.shape[1], device=source.device)
+        allowed, window = positions < lengths[:, None], self.config["window"]
+        tops = []
+        for step, embedding in enumerate(self.weights["target_embedding"][target].unbind(1)):
+            seen = allowed if window is None else allowed & ((positions - step).abs() <= window)
+            context = self.attend(states[-1][0], keys, memory, seen)
+            x = torch.cat([context, embedding], -1)
+            for layer, state in enumerate(states):
+                states[layer] = self.cell(f"decoder.{layer}", self.product(f"decoder.{layer}", x), state)
+                x = states[layer][0]
+            tops.append(x)
+        logits = torch.stack(tops, 1) @ self.weights["w_logits"] + self.weights["b_logits"]
+        return logits.to(self.dtype)
+
+    def encode(self, source: Tensor) -> tuple[Tensor, list[State]]:
+        """The top layer's states, b s d, and the last state of each layer."""
+        x, last = self.weights["source_embedding"][source], []
+        for layer in range(self.config["layers"]):
+            zeros = x.new_zeros(len(x), self.config["hidden"])
+            state: State = (zeros,) if self.config["cell"] == "gru" else (zeros, zeros)
+            states = []
+            for product in self.product(f"encoder.{layer}", x).unbind(1):
+                state = self.cell(f"encoder.{layer}", product, state)
+                states.append(state[0])
+            x = torch.stack(states, 1)
+            last.append(state)
+        return x, last
+
+    def attend(self, query: Tensor, keys: Tensor, memory: Tensor, seen: Tensor) -> Tensor:
+        """The context, b d: zeros where nothing is seen."""
+        if self.config["score"] == "additive":
+            features = ((query @ self.weights["attention.w_query"]).unsqueeze(1) + keys).tanh()
+            scores = features @ self.weights["attention.w_score"]
+        else:
+            scale = 1 / math.sqrt(query.shape[-1]) if self.config["score"] == "scaled_dot" else 1.0
+            scores = torch.einsum("bd,bsd->bs", query * scale, keys)
+        empty = ~seen.any(-1, keepdim=True)
+        weights = scores.masked_fill(~seen & ~empty, -torch.inf).softmax(-1).masked_fill(empty, 0.0)
+        return torch.einsum("bs,bsd->bd", weights, memory)
+
+    def product(self, name: str, x: Tensor) -> Tensor:
+        return x @ self.weights[f"{name}.w_input"] + self.weights[f"{name}.b_input"]
+
+    def cell(self, name: str, product: Tensor, state: State) -> State:
+        hidden = state[0] @ self.weights[f"{name}.w_hidden"] + self.weights[f"{name}.b_hidden"]
+        if self.config["cell"] == "lstm":
+            entering, forgetting, new, leaving = (product + hidden).chunk(4, -1)
+            memory = forgetting.sigmoid() * state[1] + entering.sigmoid() * new.tanh()
+            return leaving.sigmoid() * memory.tanh(), memory
+        width = state[0].shape[-1]
+        reset, update = (product + hidden)[:, : 2 * width].sigmoid().chunk(2, -1)
+        new = (product[:, 2 * width :] + reset * hidden[:, 2 * width :]).tanh()
+        return (new + update * (state[0] - new),)

@@ -1,0 +1,1 @@
+"""Implementations of the contract `transformer`, each independent of the oracle."""

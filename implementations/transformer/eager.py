@@ -1,0 +1,149 @@
+"""The Transformer in PyTorch's tensor operations, with any implementation of attention plugged in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from implementations.transformer._checks import check_inputs, check_model
+from suite import implementation
+
+Config = Mapping[str, Any]
+Weights = Mapping[str, Tensor]
+Attention = Callable[..., Tensor]
+Model = Callable[..., Tensor]
+
+
+@implementation
+def transformer(config: Config, weights: Weights, *, attention: Attention | None = None) -> Model:
+    """Return model(source, lengths, target) → logits, b t v; without a decoder model(source, lengths) → states, b s d.
+
+    Raises ValueError for a config, weights or inputs that do not go together.
+    """
+    check_model(config, weights)
+    attend = attention or softmax_attention
+    decode = decode_cached if config.get("decoding") == "cached" else decode_full
+
+    def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
+        check_inputs(config, source, lengths, target)
+        padded = bool((lengths < source.shape[1]).any())
+        within = padding_mask(lengths, source.shape[1]) if padded else None
+        states = encode(config, weights, attend, source, within)
+        return states if target is None else decode(config, weights, attend, states, within, target)
+
+    return model
+
+
+def padding_mask(lengths: Tensor, length: int) -> Tensor:
+    """True for the tokens that count, b 1 1 s."""
+    return (torch.arange(length, device=lengths.device) < lengths[:, None])[:, None, None]
+
+
+def encode(config: Config, weights: Weights, attend: Attention, source: Tensor, within: Tensor | None) -> Tensor:
+    """The states of the source, b s d."""
+    states = _embedded(source, weights["source_embedding"])
+    for number in range(config["encoder_blocks"]):
+        at = _Block(weights, f"encoder.{number}", config["heads"], attend)
+        states = at.norm("norm1", states + at.multi_head("attention", states, states, mask=within))
+        states = at.norm("norm2", states + at.feed_forward(states))
+    return states
+
+
+def decode_full(
+    config: Config, weights: Weights, attend: Attention, states: Tensor, within: Tensor | None, target: Tensor
+) -> Tensor:
+    """The logits of all positions at once, b t v."""
+    hidden = _embedded(target, weights["target_embedding"])
+    for number in range(config["decoder_blocks"]):
+        at = _Block(weights, f"decoder.{number}", config["heads"], attend)
+        hidden = at.norm("norm1", hidden + at.multi_head("self_attention", hidden, hidden, causal=True))
+        hidden = at.norm("norm2", hidden + at.multi_head("cross_attention", hidden, states, mask=within))
+        hidden = at.norm("norm3", hidden + at.feed_forward(hidden))
+    return hidden @ weights["w_logits"] + weights["b_logits"]
+
+
+def decode_cached(
+    config: Config, weights: Weights, attend: Attention, states: Tensor, within: Tensor | None, target: Tensor
+) -> Tensor:
+    """The same, position by position: keys and values of those before it, and of the source, are computed once."""
+    blocks = [
+        _Block(weights, f"decoder.{number}", config["heads"], attend) for number in range(config["decoder_blocks"])
+    ]
+    sources = [at.keys_and_values("cross_attention", states) for at in blocks]
+    seen = [at.keys_and_values("self_attention", states[:, :0]) for at in blocks]
+    logits = []
+    for step in range(target.shape[1]):
+        hidden = _embedded(target[:, step : step + 1], weights["target_embedding"], step)
+        for number, at in enumerate(blocks):
+            new = at.keys_and_values("self_attention", hidden)
+            seen[number] = tuple(torch.cat(pair, 2) for pair in zip(seen[number], new, strict=True))
+            hidden = at.norm("norm1", hidden + at.mixed("self_attention", hidden, *seen[number]))
+            hidden = at.norm("norm2", hidden + at.mixed("cross_attention", hidden, *sources[number], mask=within))
+            hidden = at.norm("norm3", hidden + at.feed_forward(hidden))
+        logits.append(hidden @ weights["w_logits"] + weights["b_logits"])
+    return torch.cat(logits, 1) if logits else states.new_empty(len(target), 0, config["target_vocab"])
+
+
+def softmax_attention(
+    query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
+) -> Tensor:
+    """softmax(query keyᵀ / √p) value, b h l p."""
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if attn_mask is not None:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    return scores.softmax(-1) @ value
+
+
+class _Block:
+    """One block's weights, and what is done with them."""
+
+    def __init__(self, weights: Weights, name: str, heads: int, attend: Attention) -> None:
+        self.weights = {
+            of.removeprefix(f"{name}."): tensor for of, tensor in weights.items() if of.startswith(f"{name}.")
+        }
+        self.heads, self.attend = heads, attend
+
+    def norm(self, name: str, x: Tensor) -> Tensor:
+        return functional.layer_norm(x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        inner = (x @ self.weights["ffn.w1"] + self.weights["ffn.b1"]).relu()
+        return inner @ self.weights["ffn.w2"] + self.weights["ffn.b2"]
+
+    def multi_head(
+        self, name: str, x: Tensor, memory: Tensor, *, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        return self.mixed(name, x, *self.keys_and_values(name, memory), mask=mask, causal=causal)
+
+    def keys_and_values(self, name: str, memory: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self._split(memory @ self.weights[f"{name}.w_{role}"]) for role in ("key", "value"))
+
+    def mixed(
+        self, name: str, x: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        query = self._split(x @ self.weights[f"{name}.w_query"])
+        options: dict[str, Any] = {"is_causal": True} if causal else {}
+        if mask is not None:
+            options["attn_mask"] = mask
+        mixed = self.attend(query, key, value, **options)
+        return mixed.transpose(1, 2).flatten(-2) @ self.weights[f"{name}.w_output"]
+
+    def _split(self, x: Tensor) -> Tensor:
+        """b l d → b h l p."""
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+def _embedded(tokens: Tensor, table: Tensor, offset: int = 0) -> Tensor:
+    """Rows of the table times √d, plus their positions, b l d."""
+    width = table.shape[1]
+    rates = 10000 ** (-torch.arange(0, width, 2, dtype=torch.float64, device=tokens.device) / width)
+    angles = torch.arange(offset, offset + tokens.shape[1], device=tokens.device)[:, None] * rates
+    positions = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+    return table[tokens] * math.sqrt(width) + positions.to(table.dtype)

@@ -1,0 +1,138 @@
+"""The Transformer exported to ONNX and run by onnxruntime.
+
+A graph depends on the config and the dtype alone: it is exported once, with the weights as inputs, and becomes a model
+when a factory's weights are made its constants. Attention is one operator from opset 23 on, and many before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import onnx
+import onnxruntime
+import torch
+from onnx import numpy_helper
+from torch import Tensor, nn
+from torch.export import Dim
+from torch.nn.functional import scaled_dot_product_attention
+
+from implementations.transformer._checks import check_inputs, check_model
+from implementations.transformer.eager import decode_full, encode, padding_mask
+from suite import implementation
+
+Config = Mapping[str, Any]
+Weights = Mapping[str, Tensor]
+Model = Callable[..., Tensor]
+
+
+@implementation(
+    variant="opset18",
+    requires=["onnx", "onnxruntime", "onnxscript"],
+    lacks={
+        "cached": "the graph decodes the whole target",
+        "float64": "attributes of ONNX operators are float32: epsilon of the normalisation, scale of the attention",
+        "bfloat16": "onnxruntime multiplies no bfloat16 matrices on a CPU",
+        "cuda": "the session runs on the CPU",
+    },
+)
+def opset18(config: Config, weights: Weights) -> Model:
+    """Attention as many operators."""
+    return _model(config, weights, 18)
+
+
+@implementation(
+    variant="opset23",
+    requires=["onnx", "onnxruntime", "onnxscript"],
+    lacks={
+        "cached": "the graph decodes the whole target",
+        "float64": "attributes of ONNX operators are float32: epsilon of the normalisation, scale of the attention",
+        "bfloat16": "onnxruntime multiplies no bfloat16 matrices on a CPU",
+        "cuda": "the session runs on the CPU",
+    },
+)
+def opset23(config: Config, weights: Weights) -> Model:
+    """Attention as the one operator of that name."""
+    return _model(config, weights, 23)
+
+
+def _model(config: Config, weights: Weights, opset: int) -> Model:
+    """Raises ValueError for a config, weights or inputs that do not go together."""
+    check_model(config, weights)
+    if config.get("decoding") == "cached":
+        raise NotImplementedError("the graph decodes the whole target")
+    names, dtype = tuple(sorted(weights)), weights["source_embedding"].dtype
+    shapes = tuple(tuple(weights[name].shape) for name in names)
+    session = _session(_graph(tuple(sorted(config.items())), names, shapes, dtype, opset), weights)
+
+    def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
+        check_inputs(config, source, lengths, target)
+        inputs = {"source": source, "lengths": lengths, "target": target}
+        (output,) = session.run(None, {name: given.numpy() for name, given in inputs.items() if given is not None})
+        return torch.from_numpy(output)
+
+    return model
+
+
+class _Exported(nn.Module):
+    """The eager model with PyTorch's own attention, its weights given with each call."""
+
+    def __init__(self, config: Config, names: Sequence[str]) -> None:
+        super().__init__()
+        self.config, self.names = config, names
+
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor | None, weights: Sequence[Tensor]) -> Tensor:
+        named, within = dict(zip(self.names, weights, strict=True)), padding_mask(lengths, source.shape[1])
+        states = encode(self.config, named, _attention, source, within)
+        return states if target is None else decode_full(self.config, named, _attention, states, within, target)
+
+
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
+) -> Tensor:
+    """PyTorch's; onnxruntime's operator wants a mask with all its queries."""
+    if attn_mask is not None:
+        attn_mask = attn_mask.expand(-1, -1, query.shape[2], -1)
+    return scaled_dot_product_attention(query, key, value, attn_mask, is_causal=is_causal)
+
+
+@cache
+def _graph(
+    config: tuple[tuple[str, Any], ...],
+    names: tuple[str, ...],
+    shapes: tuple[tuple[int, ...], ...],
+    dtype: torch.dtype,
+    opset: int,
+) -> onnx.ModelProto:
+    """The graph with source, lengths, target and then the weights as inputs; batch and lengths are dynamic."""
+    decodes = dict(config)["decoder_blocks"] > 0
+    weights = [torch.zeros(shape, dtype=dtype) for shape in shapes]
+    source, lengths, target = torch.zeros(3, 7, dtype=torch.int64), torch.tensor([7, 4, 2]), torch.zeros(3, 5).long()
+    batch, given, due = Dim("batch"), Dim("source_length"), Dim("target_length")
+    program = torch.onnx.export(
+        _Exported(dict(config), names),
+        (source, lengths, target if decodes else None, weights),
+        dynamo=True,
+        opset_version=opset,
+        input_names=["source", "lengths", *(["target"] if decodes else []), *names],
+        dynamic_shapes=({0: batch, 1: given}, {0: batch}, {0: batch, 1: due} if decodes else None, [None] * len(names)),
+        verbose=False,
+    )
+    assert program is not None
+    return program.model_proto
+
+
+def _session(graph: onnx.ModelProto, weights: Weights) -> onnxruntime.InferenceSession:
+    """A session of the graph with the weights as its constants."""
+    model = onnx.ModelProto()
+    model.CopyFrom(graph)
+    inputs = [given for given in model.graph.input if given.name not in weights]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(tensor.contiguous().numpy(), name) for name, tensor in weights.items()
+    )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -1,0 +1,1 @@
+"""Implementations of the contract `vision_transformer`, each independent of the oracle."""

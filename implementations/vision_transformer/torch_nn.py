@@ -1,0 +1,78 @@
+"""The Vision Transformer of torch.nn: a convolution for the patches, and its encoder layers with weights converted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from implementations.vision_transformer._checks import check_images, check_model
+from suite import implementation
+
+Config = Mapping[str, Any]
+Weights = Mapping[str, Tensor]
+
+
+@implementation
+def vision_transformer(config: Config, weights: Weights) -> Callable[[Tensor], Tensor]:
+    """Return model(images) → logits, b k; without classes the states of all positions, b n d.
+
+    Raises ValueError for a config, weights or images that do not go together.
+    """
+    check_model(config, weights)
+    return _VisionTransformer(config, weights).eval().requires_grad_(False)
+
+
+class _VisionTransformer(nn.Module):
+    def __init__(self, config: Config, weights: Weights) -> None:
+        super().__init__()
+        self.config, self.weights = config, weights
+        width, side = config["width"], config["patch"]
+        like = {"dtype": weights["w_patch"].dtype, "device": weights["w_patch"].device}
+        self.patches = nn.Conv2d(config["channels"], width, side, stride=side, **like)
+        kernels = weights["w_patch"].T.reshape(width, config["channels"], side, side)
+        self.patches.load_state_dict({"weight": kernels, "bias": weights["b_patch"]})
+        self.blocks = nn.ModuleList(_converted(config, weights, number, like) for number in range(config["blocks"]))
+        if config["classes"]:
+            self.head = nn.Sequential(nn.LayerNorm(width, **like), nn.Linear(width, config["classes"], **like))
+            norm = {f"0.{part}": weights[f"norm.{part}"] for part in ("weight", "bias")}
+            self.head.load_state_dict({**norm, "1.weight": weights["w_head"].T, "1.bias": weights["b_head"]})
+
+    def forward(self, images: Tensor) -> Tensor:
+        check_images(self.config, self.weights, images)
+        x = self.patches(images).flatten(2).mT
+        if self.config["pooling"] == "class":
+            x = torch.cat([self.weights["class_token"].repeat(len(x), 1, 1), x], 1)
+        x = x + self.weights["positions"]
+        for block in self.blocks:
+            x = block(x)
+        if not self.config["classes"]:
+            return x
+        logits: Tensor = self.head(x[:, 0] if self.config["pooling"] == "class" else x.mean(1))
+        return logits
+
+
+def _converted(config: Config, weights: Weights, number: int, like: Mapping[str, Any]) -> nn.Module:
+    """One pre-norm layer with the block's weights; torch.nn's are transposed, its attention's biases become zero."""
+    prefix, width = f"blocks.{number}.", config["width"]
+    of = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+    layer = nn.TransformerEncoderLayer(
+        width, config["heads"], config["mlp_width"], 0.0, "gelu", batch_first=True, norm_first=True, **like
+    )
+    roles = [of[f"attention.w_{role}"].T for role in ("query", "key", "value")]
+    layer.load_state_dict(
+        {
+            "self_attn.in_proj_weight": torch.cat(roles),
+            "self_attn.in_proj_bias": torch.zeros(3 * width, **like),
+            "self_attn.out_proj.weight": of["attention.w_output"].T,
+            "self_attn.out_proj.bias": torch.zeros(width, **like),
+            "linear1.weight": of["mlp.w1"].T,
+            "linear1.bias": of["mlp.b1"],
+            "linear2.weight": of["mlp.w2"].T,
+            "linear2.bias": of["mlp.b2"],
+            **{name: tensor for name, tensor in of.items() if name.startswith("norm")},
+        }
+    )
+    return layer

@@ -1,0 +1,1 @@
+"""The recurrent encoder–decoder with attention, as Bahdanau, Cho and Bengio describe it."""

@@ -1,0 +1,232 @@
+"""The cases of the contract `vision_transformer`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from suite import documents
+from suite.contracts import base
+from suite.contracts.model import Config, Kind, Posed, Printed, Refused, Shaped, Weights
+from suite.contracts.question import Generator, Inputs, numbers
+from suite.contracts.vision_transformer import oracle
+from suite.contracts.vision_transformer.contract import POSITIONAL, shapes
+from suite.contracts.vision_transformer.deviations import VisionTransformer
+
+Array = np.ndarray[Any, Any]
+
+USUAL: Config = {
+    "image_height": 8,
+    "image_width": 12,
+    "patch": 4,
+    "channels": 3,
+    "width": 16,
+    "heads": 4,
+    "mlp_width": 24,
+    "blocks": 2,
+    "classes": 10,
+    "pooling": "class",
+}
+MEAN = {**USUAL, "pooling": "mean"}
+STATES = {**USUAL, "classes": 0}
+BASE = {
+    **USUAL,
+    "image_height": 224,
+    "image_width": 224,
+    "patch": 16,
+    "width": 768,
+    "heads": 12,
+    "mlp_width": 3072,
+    "blocks": 12,
+    "classes": 1000,
+}
+"""ViT-B/16."""
+
+
+def cases() -> list[base.Case]:
+    """All cases, the plainest first."""
+    return [*plain(), *printed(), *mean(), *states(), *sizes(), *bad_input()]
+
+
+def weights(config: Config, random: Generator) -> Weights:
+    """Weights of which attention is peaked, and no block without effect."""
+    return {name: _tensor(name, shape, random) for name, shape in shapes(config).items()}
+
+
+def _tensor(name: str, shape: tuple[int, ...], random: Generator) -> Array:
+    size = 1 / math.sqrt(shape[0]) if len(shape) == 2 else 0.3
+    if name.endswith(("w_query", "w_key")):
+        size *= 1.5
+    if name in ("positions", "class_token"):
+        size = 1.0
+    return size * random.normal(size=shape) + ("norm" in name and name.endswith("weight"))
+
+
+KIND = Kind(oracle.vision_transformer, VisionTransformer(), weights, POSITIONAL)
+
+
+def drawn(random: Generator, *, config: Config = USUAL, batch: int = 3) -> Inputs:
+    shape = (batch, *(config[name] for name in ("channels", "image_height", "image_width")))
+    return {"images": random.normal(size=shape) + 0.3}
+
+
+def posed(name: str, why: str, config: Config = USUAL, *, batch: int = 3, **unusual: Any) -> Posed:
+    """A question with one call."""
+    return Posed(name, why, KIND, config, lambda random: [drawn(random, config=config, batch=batch)], **unusual)
+
+
+def plain() -> Iterator[Posed]:
+    """Whole models with a class token."""
+    yield posed("plain/usual", "six patches in two rows, of three channels")
+    yield posed("plain/one_patch", "the whole image is a patch", {**USUAL, "image_height": 4, "image_width": 4}, batch=1,
+                dtypes=("float64", "float32"))  # fmt: skip
+    yield posed("plain/single_numbers", "patches of one number each", {**USUAL, "image_height": 2, "image_width": 3,
+                "patch": 1, "channels": 1})  # fmt: skip
+
+
+def mean() -> Iterator[Posed]:
+    """No class token: the mean of the patches is read."""
+    yield posed("mean/usual", "the mean of six patches", MEAN)
+
+
+def states() -> Iterator[Posed]:
+    """No classes: the states of all positions are returned."""
+    yield posed("states/class_token", "the class token's comes first", STATES)
+    yield posed("states/no_blocks", "patches and positions alone", {**STATES, "pooling": "mean", "blocks": 0})
+
+
+def sizes() -> Iterator[Posed]:
+    """Batches, sequences and models of several sizes."""
+
+    def batches(random: Generator) -> Sequence[Inputs]:
+        return [drawn(random, batch=batch) for batch in (1, 7)]
+
+    yield Posed("sizes/batches", "one model with batches of 1 and 7", KIND, USUAL, batches)
+    yield posed("sizes/many_patches", "keys beyond the 128th", {**USUAL, "image_height": 12, "image_width": 16, "patch": 1,
+                "channels": 1}, batch=1)  # fmt: skip
+    yield posed("sizes/vit_b_16", "ViT-B/16: 86 million weights, twelve blocks", BASE, batch=1, dtypes=("float32",))
+
+
+def bad_input() -> Iterator[Refused]:
+    """Configs, weights and images that do not go together."""
+
+    def without(name: str) -> Callable[[dict[str, Array]], Weights]:
+        return lambda weights: {other: tensor for other, tensor in weights.items() if other != name}
+
+    def misshapen(name: str, *shape: int) -> Callable[[dict[str, Array]], Weights]:
+        return lambda weights: {**weights, name: np.zeros(shape)}
+
+    for name, why, unusual in (
+        ("missing", "weights without blocks.1.mlp.w2", without("blocks.1.mlp.w2")),
+        ("extra", "weights with blocks.2.mlp.w2, which is not due", misshapen("blocks.2.mlp.w2", 24, 16)),
+        ("misshapen", "w_head of shape 10 × 16, which is transposed", misshapen("w_head", 10, 16)),
+        ("positions", "positions for 6 of 7, without the class token's", misshapen("positions", 6, 16)),
+    ):
+        yield Refused(f"bad_input/{name}", why, KIND, USUAL, drawn, unusual)
+    for name, why, config in (
+        ("heads", "3 heads, which do not divide the width of 16", {"heads": 3}),
+        ("patch", "patches of 5, which divide neither 8 nor 12", {"patch": 5}),
+        ("patch_width", "an image of width 14, which patches of 4 do not divide", {"image_width": 14}),
+    ):
+        unfit = {**USUAL, **config}
+        yield Refused(f"bad_input/{name}", why, KIND, unfit, partial(drawn, config=unfit))
+    for name, why, shape in (
+        ("larger_image", "images of 12 × 12 where 8 × 12 are due", (3, 3, 12, 12)),
+        ("turned_image", "images of 12 × 8 where 8 × 12 are due", (3, 3, 12, 8)),
+        ("channels", "images of 1 channel where 3 are due", (3, 1, 8, 12)),
+        ("no_batch", "a single image without the axis of a batch", (3, 8, 12)),
+    ):
+        yield Refused(f"bad_input/{name}", why, KIND, USUAL, partial(_shaped_images, shape))
+
+
+def printed() -> Iterator[Posed]:
+    """The documents' examples. A sequence passes as an image of one row, each patch one number of many channels."""
+    for id, example in documents.of("vision_transformer").items():
+        why = f"{example['document']}, section {example['section']}: {{}}"
+        given = example["inputs"]
+        if "image" in given:
+            yield _patches(f"documents/{id}/output", why.format("output"), example)
+        elif "x" in given:
+            yield _block(f"documents/{id}/output", why.format("output"), example)
+        elif "image_shape" in given:
+            yield _shaped(f"documents/{id}", why.format("shape"), example)
+        elif "x_shape" in given:
+            yield _shaped_block(f"documents/{id}", why.format("shape"), example)
+        elif "patches" in given:
+            yield _figure(f"documents/{id}", why.format("shape"), example)
+
+
+def _patches(name: str, why: str, example: dict[str, Any]) -> Printed:
+    """Patches and their map alone: no blocks, no positions, no head."""
+    image, weight = numbers(example["inputs"]["image"]), numbers(example["inputs"]["weight"])  # b c h w, d c p p
+    config = {**USUAL, "image_height": image.shape[2], "image_width": image.shape[3], "channels": image.shape[1]}
+    config |= {
+        "patch": weight.shape[-1],
+        "width": len(weight),
+        "heads": 1,
+        "blocks": 0,
+        "classes": 0,
+        "pooling": "mean",
+    }
+    found = {tensor: np.zeros(shape) for tensor, shape in shapes(config).items()}
+    found |= {"w_patch": weight.reshape(len(weight), -1).T, "b_patch": numbers(example["inputs"]["bias"])}
+    return Printed(name, why, KIND, config, lambda _: [{"images": image}], found, printed=example["expected"]["output"])
+
+
+def _block(name: str, why: str, example: dict[str, Any]) -> Printed:
+    """One block with the example's weights; its input is the image, through a map that changes nothing."""
+    given = example["inputs"]
+    x, inner = numbers(given["x"]), numbers(given["w1"]).shape[-1]
+    config = {**_sequence(*x.shape[1:]), "heads": example["parameters"]["num_heads"], "mlp_width": inner}
+    found = {
+        tensor: np.ones(shape) if tensor.endswith("weight") else np.zeros(shape)
+        for tensor, shape in shapes(config).items()
+    }
+    found["w_patch"] = np.eye(x.shape[-1])
+    roles = ("w_query", "w_key", "w_value", "w_output")
+    found |= {f"blocks.0.attention.{role}": numbers(given[role]) for role in roles}
+    found |= {f"blocks.0.mlp.{role}": numbers(given[role]) for role in ("w1", "b1", "w2", "b2")}
+    images = x.swapaxes(1, 2)[:, :, None]  # b d 1 n
+    return Printed(
+        name, why, KIND, config, lambda _: [{"images": images}], found, printed=example["expected"]["output"]
+    )
+
+
+def _shaped(name: str, why: str, example: dict[str, Any]) -> Shaped:
+    batch, channels, height, width = example["inputs"]["image_shape"]
+    parameters = example["parameters"]
+    config = {**USUAL, "image_height": height, "image_width": width, "channels": channels}
+    config |= {"patch": parameters["patch_size"], "width": parameters["num_hiddens"], "heads": 1}
+    config |= {"blocks": 0, "classes": 0, "pooling": "mean"}
+    return Shaped(name, why, KIND, config, lambda random: [drawn(random, config=config, batch=batch)],
+                  shape=tuple(example["expected"]["output_shape"]))  # fmt: skip
+
+
+def _shaped_block(name: str, why: str, example: dict[str, Any]) -> Shaped:
+    batch, length, width = example["inputs"]["x_shape"]
+    parameters = example["parameters"]
+    config = {**_sequence(length, width), "heads": parameters["num_heads"], "mlp_width": parameters["mlp_num_hiddens"]}
+    return Shaped(name, why, KIND, config, lambda random: [drawn(random, config=config, batch=batch)],
+                  shape=tuple(example["expected"]["output_shape"]))  # fmt: skip
+
+
+def _figure(name: str, why: str, example: dict[str, Any]) -> Shaped:
+    """A class token and so many patches."""
+    patches, length = example["inputs"]["patches"], example["expected"]["sequence_length"]
+    config = {**STATES, "image_height": 4, "image_width": 4 * patches}
+    return Shaped(name, why, KIND, config, lambda random: [drawn(random, config=config, batch=1)],
+                  shape=(1, length, config["width"]))  # fmt: skip
+
+
+def _sequence(length: int, width: int) -> dict[str, Any]:
+    """One block whose states are returned, over a sequence that comes as an image of one row."""
+    config = {**USUAL, "image_height": 1, "image_width": length, "patch": 1, "channels": width, "width": width}
+    return {**config, "blocks": 1, "classes": 0, "pooling": "mean"}
+
+
+def _shaped_images(shape: tuple[int, ...], random: Generator) -> Inputs:
+    return {"images": random.normal(size=shape)}
