@@ -181,6 +181,7 @@ class Session:
             lacks=declaration.lacks,
             conventions=declaration.conventions,
             device=device,
+            plugged=declaration.plug is not None,
         )
 
 

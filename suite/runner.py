@@ -40,6 +40,8 @@ class Subject:
     lacks: Mapping[str, str] = field(default_factory=dict)
     conventions: Conventions = field(default_factory=dict)
     device: str = "cpu"
+    plugged: bool = False
+    """Whether another implementation is plugged into it, whose gaps are its gaps."""
 
     @cached_property
     def understood(self) -> Conventions:
@@ -238,7 +240,7 @@ class Check:
     def _rechecked(self, feature: str) -> str | None:
         """Ask what needs just this gap until a case confirms it. Nothing to ask confirms it too."""
         refuted = False
-        for case, dtype in self._everything if feature not in UNCHECKED else ():
+        for case, dtype in self._everything if feature not in UNCHECKED and not self.subject.plugged else ():
             if self._lacking(self.questions.needs(case, dtype)) != [feature]:
                 continue
             question = self.questions.question(case, dtype, self.subject.understood)
@@ -256,7 +258,9 @@ class Check:
 
     def _is_core(self, question: Question) -> bool:
         contract = self.subject.contract
-        return question.case.family == contract.core and question.needs == {contract.core_dtypes[self.device]}
+        if self.subject.plugged or question.case.family != contract.core:
+            return False
+        return question.needs - contract.core_needs == {contract.core_dtypes[self.device]}
 
     def _hopeless(self, case: Case, dtype: str) -> Outcome:
         """The outcome of a question that is not asked, because those before it hung."""

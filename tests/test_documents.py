@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,13 @@ from suite import documents
 from suite.contracts.attention import oracle
 from suite.contracts.attention.cases import cases
 from suite.contracts.attention.cases.case import as_asked
-from suite.contracts.attention.cases.documents import (
-    DERIVED,
-    Printed,
-    Shaped,
-    array,
-    arrays,
-    options,
-    printed_examples,
-    table,
-)
+from suite.contracts.attention.cases.documents import Printed, Shaped, arrays, options, printed_examples, table
 from suite.contracts.attention.contract import needs
 from suite.contracts.base import Reply, Verdict
+from suite.contracts.kernel_pooling.cases import forty_points
 from suite.contracts.precision import PRECISIONS
+from suite.contracts.question import DERIVED, numbers
+from suite.documents.coverage import asked, coverage, left_out
 
 Array = np.ndarray[Any, Any]
 
@@ -34,40 +29,9 @@ FIELDS = (
     *("printed_decimals", "source", "note", "derived"),
 )
 
-SCORES = "scores alone: attention returns no scores"
-POOLING = "weights are given, not computed from queries and keys"
-LEFT_OUT = {
-    "doc-000/1.2-scores": SCORES,
-    "doc-003/3.3.1-dot-x2-x1": SCORES,
-    "doc-003/3.3.1-scores-query-2": SCORES,
-    "doc-003/3.4.1-score-22": SCORES,
-    "doc-003/3.3.1-sum-normalised": "weights divided by their sum, not a softmax",
-    "doc-003/3.4.1-query-2": "a projection, before any attention",
-    "doc-003/3.5.2-dropout-ones": "the document's own draw, applied to no weights",
-    "doc-003/3.5.2-dropout-weights": "the document's own draw, which depends on its platform",
-    "doc-003/3.5.2-dropout-factor": "asked by dropout/kept and its neighbours, read off the weights",
-    "doc-003/3.5.3-batch-shape": "stacking, before any attention",
-    "doc-004/11.1-database-exact": "a lookup of words",
-    "doc-004/11.1-database-approximate": "a lookup of words",
-    "doc-004/11.1-one-hot-weights": POOLING,
-    "doc-004/11.1-equal-weights": POOLING,
-    "doc-004/11.1-ratio-normalisation": POOLING,
-    "doc-004/11.1-softmax-normalisation": "scores are given, not computed from queries and keys",
-    "doc-004/11.1-softmax-gradient-saturates": "the derivative of a softmax alone",
-    "doc-004/11.1.1-identity-heatmap": "a figure",
-    "doc-004/11.3.1-dot-product-variance": "a statement about random variables",
-    "doc-004/11.3.3-bilinear": "keys of another width, joined by a matrix that the signature has no place for",
-    "doc-004/11.6.2-complexity": "a table of complexities",
-}
-"""The examples of this contract that are no case of it, each with its reason."""
-
 CASES = {case.name: case for case in printed_examples()}
 PRINTED = {name: case for name, case in CASES.items() if isinstance(case, Printed)}
 EMPTY_ROW = "doc-001/sdpa-empty-row"
-
-
-def examples_of(contract: str) -> dict[str, dict[str, Any]]:
-    return {id: example for id, example in documents.examples().items() if example["contract"] == contract}
 
 
 def answer(case: Printed, dtype: str, output: Array) -> Verdict:
@@ -87,9 +51,9 @@ def honest(case: Printed, dtype: str = "float64") -> Array:
 
 def due(example: dict[str, Any], where: str, quantity: str) -> tuple[Array, Array | float]:
     """An expected quantity and how far a computation may lie from it: half a printed unit, or 1e-9 of itself."""
-    numbers = array(example[where][quantity])
+    given = numbers(example[where][quantity])
     decimals = example["printed_decimals"].get(quantity) if where == "expected" else None
-    return numbers, (1e-9 * abs(numbers) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9))
+    return given, (1e-9 * abs(given) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9))
 
 
 # The file
@@ -119,23 +83,37 @@ def test_all_five_documents_are_there() -> None:
 # Which are asked
 
 
-def test_every_example_of_attention_is_asked_or_left_out_for_a_reason() -> None:
-    asked = {case.id for case in CASES.values() if isinstance(case, Printed | Shaped)}
+def test_every_example_is_asked_by_a_case_or_left_out_for_a_reason() -> None:
+    for each in coverage():
+        assert each.cases or each.reason, each.id
+        assert not (each.cases and each.reason), each.id
 
-    assert asked | set(LEFT_OUT) == set(examples_of("attention"))
-    assert not asked & set(LEFT_OUT)
-    assert all(LEFT_OUT.values())
+
+def test_reasons_are_given_once_and_for_examples_that_exist() -> None:
+    given = Counter(id for those in left_out().values() for id in those)
+
+    assert set(given) <= set(documents.examples())
+    assert set(given.values()) == {1}
+    assert all(reason for those in left_out().values() for reason in those.values())
+
+
+def test_every_case_of_the_documents_asks_an_example() -> None:
+    run = {"/".join(case.name.split("/")[1:3]) for case in forty_points()}
+
+    assert set(asked()) - run <= set(documents.examples())
+
+
+def test_output_and_weights_of_every_asked_example_of_attention_are_asked() -> None:
+    for each in coverage():
+        example = documents.examples()[each.id]
+        if example["contract"] == "attention" and example["kind"] == "values" and not each.reason:
+            names = {name for cases in each.cases.values() for name in cases}
+            for quantity in {"output", "weights"} & set(example["expected"]):
+                assert f"documents/{each.id}/{quantity}" in names
 
 
 def test_the_cases_of_the_documents_are_cases_of_the_contract() -> None:
     assert set(CASES) == {case.name for case in cases() if case.family == "documents"}
-
-
-def test_output_and_weights_of_every_asked_example_are_asked() -> None:
-    for id, example in examples_of("attention").items():
-        if id not in LEFT_OUT and example["kind"] == "values":
-            for quantity in {"output", "weights"} & set(example["expected"]):
-                assert f"documents/{id}/{quantity}" in CASES
 
 
 def test_the_table_prints_every_asked_quantity_beside_what_the_oracle_computes() -> None:
@@ -162,10 +140,10 @@ def test_the_oracle_in_float64_reproduces_every_digit(name: str) -> None:
 
     for where in ("expected", "derived"):
         if case.quantity in case.example[where]:
-            numbers, tolerance = due(case.example, where, case.quantity)
-            found = truth.output.value.reshape(numbers.shape)
+            printed, tolerance = due(case.example, where, case.quantity)
+            found = truth.output.value.reshape(printed.shape)
             rows = slice(1, None) if case.id == EMPTY_ROW else slice(None)
-            assert (abs(found - numbers) <= tolerance)[..., rows, :].all(), where
+            assert (abs(found - printed) <= tolerance)[..., rows, :].all(), where
 
 
 @pytest.mark.parametrize("id", sorted({case.id for case in PRINTED.values()}))
@@ -191,8 +169,8 @@ def test_the_steps_on_the_way_reproduce_every_digit(id: str) -> None:
     rows = slice(1, None) if id == EMPTY_ROW else slice(None)
     for where in ("expected", "derived"):
         for quantity in example[where]:
-            numbers, tolerance = due(example, where, quantity)
-            close = abs(found[quantity].reshape(numbers.shape) - numbers) <= tolerance
+            printed, tolerance = due(example, where, quantity)
+            close = abs(found[quantity].reshape(printed.shape) - printed) <= tolerance
             assert (close[..., rows, :] if close.ndim > 1 else close).all(), (where, quantity)
 
 
@@ -209,17 +187,17 @@ def test_the_right_digits_pass(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("name", PRINTED)
 def test_one_wrong_digit_in_the_document_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = PRINTED[name]
-    numbers = case.printed
+    printed = case.printed
     last = 10.0**-case.decimals if case.decimals is not None else None
     output = honest(case)
 
-    for place in np.ndindex(numbers.shape):
+    for place in np.ndindex(printed.shape):
         if case.id == EMPTY_ROW and place[-2] == 0:
             continue  # the contract decides what an empty row answers
         # away from the true number: half a unit towards it would round to the same digits
-        away = -1.0 if output.reshape(numbers.shape)[place] > numbers[place] else 1.0
-        changed = numbers.copy()
-        changed[place] += away * (last if last is not None else 3 * DERIVED * abs(numbers[place]) + 1e-11)
+        away = -1.0 if output.reshape(printed.shape)[place] > printed[place] else 1.0
+        changed = printed.copy()
+        changed[place] += away * (last if last is not None else 3 * DERIVED * abs(printed[place]) + 1e-11)
         monkeypatch.setattr(Printed, "printed", changed)
         verdict = answer(case, "float64", output)
         assert verdict.status == "wrong", place

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from suite.documents.coverage import summary
+
 HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
 
@@ -41,3 +43,7 @@ def test_the_readme_quotes_the_audit() -> None:
     assert caught.group(1) in audit
     assert strangers is not None
     assert " ".join(strangers.group(1).split()) in audit
+
+
+def test_the_readme_counts_the_documents_examples() -> None:
+    assert f"\n{summary()}\n\n" in README, "python -m suite.documents.coverage prints what is due"

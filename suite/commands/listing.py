@@ -11,16 +11,24 @@ from suite.registry import Declaration
 
 
 def show(targets: Sequence[str], contract: str | None) -> None:
-    """Print the contracts, then each implementation with what it lacks and the conventions it declares."""
+    """Print the contracts, then each implementation with what it lacks and the conventions it declares.
+
+    Those with an attention plugged in are named in a line, unless they are asked for.
+    """
     declarations = registry.find(targets, contract)
     for name in dict.fromkeys(declaration.contract for declaration in declarations):
         members = [declaration for declaration in declarations if declaration.contract == name]
+        plugs = [declaration for declaration in members if declaration.plug is not None]
+        if not any("+" in target for target in targets):
+            members = [declaration for declaration in members if declaration.plug is None]
         print(f"{name}: {len(members)} implementations")
         width = max(len(declaration.full_name) for declaration in members)
         for declaration in members:
             print(f"  {declaration.full_name:{width}}  {_said(declaration)}")
             for line in _lines(declaration):
                 print(f"  {'':{width}}  {line}")
+        if len(plugs) and plugs[0] not in members:
+            print(f"  with an attention plugged in: {', '.join(declaration.name for declaration in plugs)}")
 
 
 def _said(declaration: Declaration) -> str:

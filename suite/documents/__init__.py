@@ -6,8 +6,9 @@
 - doc-003: Lec 27, implementing attention, SWCON425, a notebook after Raschka, Build a Large Language Model, chapter 3
 - doc-004: Dive into Deep Learning 1.0.0-beta0, chapter 11 and section 9.7, an annotated copy
 
-Where a deviation names E1, E2 and so on, that is an erratum found in a document, and the deviation says what it is. The
-examples of contracts that do not exist yet are here; `nadaraya_watson.json` holds the data of doc-004, section 11.2.
+Where a deviation names E1, E2 and so on, that is an erratum found in a document, and the deviation says what it is.
+`nadaraya_watson.json` holds the data of doc-004, section 11.2. Which cases ask an example, or why none does, is in
+`coverage.py`.
 """
 
 from __future__ import annotations

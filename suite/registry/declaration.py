@@ -33,6 +33,8 @@ class Declaration:
     """Why the declaration cannot be read, or empty. Loading it gives `Broken` with this reason."""
     named: bool = False
     """Whether the user named this very function: that it does not exist is then the user's mistake."""
+    plug: Declaration | None = None
+    """The attention that is plugged into it."""
 
     @property
     def full_name(self) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
 from suite.registry.loading import load, locate, on_path
+from suite.registry.plugging import plugged, plugs, takes_plug
 from suite.registry.reading import FunctionSource, ModuleSource, Unreadable, read
 
 ENTRY_POINTS = "attnsuite.implementations"
@@ -33,7 +34,8 @@ def discover(root: str | Path | None = None) -> list[Declaration]:
     """Every registered implementation, in alphabetical order, none of them imported.
 
     They are the files of the shipped room, or of the folder `root` in its place, and the installed entry points. Files
-    whose name begins with an underscore are helpers. What cannot be read stands in the list with the reason.
+    whose name begins with an underscore are helpers. What cannot be read stands in the list with the reason. Each that
+    takes a plug stands there with every attention plugged into it as well.
     """
     room, package = _room(root)
     found: dict[str, Declaration] = {}
@@ -49,6 +51,7 @@ def discover(root: str | Path | None = None) -> list[Declaration]:
                 distribution = point.dist.name if point.dist else point.value
                 declaration = replace(declaration, name=f"{declaration.name}@{distribution}")
             found[declaration.full_name] = declaration
+    found |= {declaration.full_name: declaration for declaration in plugs(found.values())}
     return sorted(found.values(), key=lambda declaration: (declaration.contract, declaration.name))
 
 
@@ -63,7 +66,8 @@ def find(
     - `torch_sdpa`, a file with all its variants;
     - `attention/*`, a pattern;
     - `path/to/file.py`: its decorated functions; without any, the one named as the contract, else the only public one;
-    - `path/to/file.py:function` and `package.module:function`: no decorator needed.
+    - `path/to/file.py:function` and `package.module:function`: no decorator needed;
+    - `transformer/eager+TARGET`, one of attention plugged into another.
 
     The contract of a file or module is `contract` where given, else the folder's name where that is a contract, else
     attention. It is named after the file, or after a function that the user named, unless that is called as the
@@ -189,11 +193,16 @@ def _named(
     place, colon, function = target.rpartition(":")
     if colon and not (place and function):
         raise UsageError(f"target {target!r}: a colon stands between a file or module and a function in it")
-    if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
-        return [_of_module(place, function, contract, known)]
     by_name = _registered(target, registered)
     if by_name:
         return by_name
+    host, plus, plug = target.partition("+")
+    if plus and (hosts := [d for d in _registered(host, registered) if takes_plug(d)]):
+        attentions = [d for d in discover() if d.contract == DEFAULT_CONTRACT]
+        inside = _named(plug, DEFAULT_CONTRACT, attentions, known)
+        return [plugged(outside, each) for outside in hosts for each in inside]
+    if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
+        return [_of_module(place, function, contract, known)]
     if not colon:
         place, function = target, ""
     file = Path(place).expanduser()
@@ -238,7 +247,7 @@ def _of_path(
     if file.suffix != ".py" or not file.is_file():
         raise UsageError(f"{str(file)!r} is no Python file (.py)")
     file = file.resolve()
-    shipped = [d for d in registered if d.file == str(file) and function in ("", d.function)]
+    shipped = [d for d in registered if d.file == str(file) and function in ("", d.function) and d.plug is None]
     if shipped:
         return shipped
     if contract is None:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +36,9 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     missing = absent(declaration)
     if missing is not None:
         return missing
+    plug = load(declaration.plug, alone=alone) if declaration.plug else None
+    if isinstance(plug, Missing | Broken):
+        return replace(plug, declaration=declaration)
     problem = ""
     function: Any = None
     with diverted(not alone) as printed, undisturbed(), warnings.catch_warnings():
@@ -49,6 +53,8 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         _keep_on_path(declaration)
     if problem:
         return Broken(declaration, problem, printed())
+    if plug is not None:
+        return Loaded(declaration, partial(function, **{plug.declaration.contract: plug.function}), printed())
     return Loaded(_completed(declaration, function), function, printed())
 
 
@@ -83,9 +89,13 @@ def from_function(function: Callable[..., Any], contract: str = "attention", nam
 
 
 def source_hash(declaration: Declaration) -> str:
-    """The first 12 hexadecimal digits of the SHA-256 of the declaration's file, or empty where there is none."""
+    """The first 12 hexadecimal digits of the SHA-256 of the declaration's file, or empty where there is none.
+
+    Where another is plugged into it, of both files.
+    """
+    files = [declaration.file, *([declaration.plug.file] if declaration.plug else [])]
     try:
-        return hashlib.sha256(Path(declaration.file).read_bytes()).hexdigest()[:12]
+        return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:12]
     except OSError:
         return ""
 

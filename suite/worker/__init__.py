@@ -115,7 +115,8 @@ class Worker:
         self._process = Process(self._environment, self._cores)
         self._questions = 0
         path = [str(Path(entry or ".").resolve()) for entry in sys.path]
-        hello: dict[str, Any] = {"declaration": as_data(self.declaration), "device": self.device, "path": path}
+        declared = as_data(self.declaration) | {"plug": self.declaration.plug and as_data(self.declaration.plug)}
+        hello: dict[str, Any] = {"declaration": declared, "device": self.device, "path": path}
         hello["measures"] = self._measures
         with suppress(EOFError, TimeoutError):  # `ready` finds the same and says it
             self._process.send(hello, self._deadline)

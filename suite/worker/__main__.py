@@ -45,7 +45,8 @@ def serve(channel: socket.socket) -> None:
     if hello["measures"]:  # the stopwatch is bound before a submission can replace the clock
         import_module("suite.measure.serving")
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
-    declaration = Declaration(**hello["declaration"])
+    declared, plug = hello["declaration"], hello["declaration"]["plug"]
+    declaration = Declaration(**declared | {"plug": Declaration(**plug) if plug else None})
     function, greeting = _imported(declaration)
     _send(channel, greeting)
     if function is None:

@@ -1,0 +1,55 @@
+"""Implementations of attention plugged into every function and factory that takes a parameter `attention`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from suite.contracts import contract, names
+from suite.registry.declaration import Declaration
+
+PARAMETER = "attention"
+"""The parameter that takes a plug, and the contract that the plug keeps."""
+
+
+def plugs(found: Iterable[Declaration]) -> Iterator[Declaration]:
+    """Each that takes a plug, with each attention."""
+    found = list(found)
+    for host in filter(takes_plug, found):
+        for plug in found:
+            if plug.contract == PARAMETER:
+                yield plugged(host, plug)
+
+
+def takes_plug(declaration: Declaration) -> bool:
+    """Whether an attention can be plugged into it."""
+    return declaration.plug is None and not declaration.broken and PARAMETER in (declaration.parameters or ())
+
+
+def plugged(host: Declaration, plug: Declaration) -> Declaration:
+    """One with the other in it, called `transformer/eager+chunked`. What the plug lacks the whole lacks too."""
+    known = contract(host.contract).features if host.contract in names() else {}
+    lacks = {feature: reason for feature, reason in _gaps(plug).items() if feature in known}
+    return replace(
+        host,
+        name=f"{host.name}+{plug.name}",
+        parameters=tuple(name for name in host.parameters or () if name != PARAMETER),
+        requires=tuple(dict.fromkeys((*host.requires, *plug.requires))),
+        lacks={**lacks, **host.lacks},
+        summary=f"{host.summary.rstrip('.')}; attention is that of {plug.full_name}.",
+        broken=plug.broken,
+        plug=plug,
+    )
+
+
+def _gaps(plug: Declaration) -> dict[str, str]:
+    """What an attention does not have, by its signature, declarations and conventions."""
+    gaps: dict[str, str] = {}
+    usual = {name: choices[0] for name, choices in contract(PARAMETER).conventions.items()}
+    for parameter, features in contract(PARAMETER).parameter_features.items():
+        if plug.parameters is not None and parameter not in plug.parameters:
+            gaps |= dict.fromkeys(features, f"{plug.full_name} takes no {parameter}")
+    for convention, chosen in plug.conventions.items():  # each is called as the feature that it is about
+        if convention in usual and chosen != usual[convention]:
+            gaps[convention] = f"the convention {convention} of {plug.full_name} is {chosen}"
+    return gaps | {feature: f"{plug.full_name}: {reason}" for feature, reason in plug.lacks.items()}
