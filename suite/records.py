@@ -18,8 +18,13 @@ BENCHMARK_FAILURES = ("raised", "died", "hung", "refused")
 DIRECTIONS = ("forward", "backward", "forward_backward")
 CACHES = ("hot", "cold")
 PROFILES = ("quick", "standard", "full")
-BASELINE = "matmul"
-"""The implementation that others are compared with."""
+BASELINE, MODEL_BASELINE = "matmul", "eager"
+MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
+
+
+def baseline(contract: str) -> str:
+    """The implementation of a contract that others are compared with."""
+    return MODEL_BASELINE if contract in MODELS else BASELINE
 
 
 class UsageError(Exception):
@@ -86,6 +91,9 @@ class Measurement:
     """Seconds of the very first call: compiling, building a session, loading code."""
     warm_up: float | None = None
     """Seconds spent in calls before the first sample, without the first call."""
+    making: Mapping[str, float | None] = field(default_factory=dict)
+    """What it took to make a model: `factory`, seconds in all; and in the model's own word, where it says so, the
+    seconds of `export` and of the start of a `session`, and the bytes of its `file`."""
     memory: Mapping[str, float | None] = field(default_factory=dict)
     """Bytes by meter, all net of inputs.
 

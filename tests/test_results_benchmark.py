@@ -40,6 +40,7 @@ FULL = measurement(
     calls=7,
     stopped="narrow",
     first_call=1.5,
+    making={"factory": 3.5, "export": 3.0},
     warm_up=0.25,
     memory={"output": 262144, "resident": 1048580.0, "allocator": None},
     work={"attended": 1e9, "bytes": 4096.0},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import onnx
@@ -64,7 +65,8 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
         raise NotImplementedError("the graph decodes the whole target")
     names, dtype = tuple(sorted(weights)), weights["source_embedding"].dtype
     shapes = tuple(tuple(weights[name].shape) for name in names)
-    session = _session(_graph(tuple(sorted(config.items())), names, shapes, dtype, opset), weights)
+    graph, seconds = _graph(tuple(sorted(config.items())), names, shapes, dtype, opset)
+    session, making = _session(graph, weights)
 
     def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
         check_inputs(config, source, lengths, target)
@@ -72,6 +74,7 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
         (output,) = session.run(None, {name: given.numpy() for name, given in inputs.items() if given is not None})
         return torch.from_numpy(output)
 
+    vars(model)["making"] = {"export": seconds, **making}
     return model
 
 
@@ -104,12 +107,13 @@ def _graph(
     shapes: tuple[tuple[int, ...], ...],
     dtype: torch.dtype,
     opset: int,
-) -> onnx.ModelProto:
-    """The graph with source, lengths, target and then the weights as inputs; batch and lengths are dynamic."""
+) -> tuple[onnx.ModelProto, float]:
+    """The graph, with source, lengths, target and the weights as inputs, all sizes dynamic; the seconds of its export."""
     decodes = dict(config)["decoder_blocks"] > 0
     weights = [torch.zeros(shape, dtype=dtype) for shape in shapes]
     source, lengths, target = torch.zeros(3, 7, dtype=torch.int64), torch.tensor([7, 4, 2]), torch.zeros(3, 5).long()
     batch, given, due = Dim("batch"), Dim("source_length"), Dim("target_length")
+    started = perf_counter()
     program = torch.onnx.export(
         _Exported(dict(config), names),
         (source, lengths, target if decodes else None, weights),
@@ -120,11 +124,11 @@ def _graph(
         verbose=False,
     )
     assert program is not None
-    return program.model_proto
+    return program.model_proto, perf_counter() - started
 
 
-def _session(graph: onnx.ModelProto, weights: Weights) -> onnxruntime.InferenceSession:
-    """A session of the graph with the weights as its constants."""
+def _session(graph: onnx.ModelProto, weights: Weights) -> tuple[onnxruntime.InferenceSession, dict[str, float]]:
+    """A session of the graph with the weights as its constants; the seconds of its start and the bytes of the file."""
     model = onnx.ModelProto()
     model.CopyFrom(graph)
     inputs = [given for given in model.graph.input if given.name not in weights]
@@ -135,4 +139,6 @@ def _session(graph: onnx.ModelProto, weights: Weights) -> onnxruntime.InferenceS
     )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    file, started = model.SerializeToString(), perf_counter()
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    return session, {"session": perf_counter() - started, "file": float(len(file))}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import onnx
@@ -60,14 +61,15 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
     check_model(config, weights)
     names = tuple(sorted(weights))
     shapes = tuple(tuple(weights[name].shape) for name in names)
-    graph = _graph(tuple(sorted(config.items())), names, shapes, weights["w_patch"].dtype, opset)
-    session = _session(graph, weights)
+    graph, seconds = _graph(tuple(sorted(config.items())), names, shapes, weights["w_patch"].dtype, opset)
+    session, making = _session(graph, weights)
 
     def model(images: Tensor) -> Tensor:
         check_images(config, weights, images)
         (output,) = session.run(None, {"images": images.numpy()})
         return torch.from_numpy(output)
 
+    vars(model)["making"] = {"export": seconds, **making}
     return model
 
 
@@ -90,11 +92,12 @@ def _graph(
     shapes: tuple[tuple[int, ...], ...],
     dtype: torch.dtype,
     opset: int,
-) -> onnx.ModelProto:
-    """The graph with images and then the weights as inputs; the batch is dynamic."""
+) -> tuple[onnx.ModelProto, float]:
+    """The graph and the seconds of its export. Its inputs are images and the weights; the batch is dynamic."""
     sizes = dict(config)
     weights = [torch.zeros((), dtype=dtype).expand(shape) for shape in shapes]
     images = torch.zeros(3, sizes["channels"], sizes["image_height"], sizes["image_width"], dtype=dtype)
+    started = perf_counter()
     program = torch.onnx.export(
         _Exported(sizes, names),
         (images, weights),
@@ -105,11 +108,11 @@ def _graph(
         verbose=False,
     )
     assert program is not None
-    return program.model_proto
+    return program.model_proto, perf_counter() - started
 
 
-def _session(graph: onnx.ModelProto, weights: Weights) -> onnxruntime.InferenceSession:
-    """A session of the graph with the weights as its constants."""
+def _session(graph: onnx.ModelProto, weights: Weights) -> tuple[onnxruntime.InferenceSession, dict[str, float]]:
+    """A session of the graph with the weights as its constants; the seconds of its start and the bytes of the file."""
     model = onnx.ModelProto()
     model.CopyFrom(graph)
     inputs = [given for given in model.graph.input if given.name not in weights]
@@ -120,4 +123,6 @@ def _session(graph: onnx.ModelProto, weights: Weights) -> onnxruntime.InferenceS
     )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    file, started = model.SerializeToString(), perf_counter()
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    return session, {"session": perf_counter() - started, "file": float(len(file))}

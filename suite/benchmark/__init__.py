@@ -24,7 +24,7 @@ from suite.contracts import contract as contract_named
 from suite.contracts.base import Contract
 from suite.machine import nvidia
 from suite.measure.memory import device_uuid
-from suite.records import BASELINE, EVERY_CASE, Measurement, Outcome, UsageError
+from suite.records import EVERY_CASE, Measurement, Outcome, UsageError, baseline
 from suite.registry import Declaration, Loaded
 
 __all__ = ["Benchmark", "Request", "Table", "bench"]
@@ -155,7 +155,9 @@ class Benchmark:
     def _race(self, table: Table, courses: Sequence[Course]) -> None:
         rows = table.workload.rows(table.direction, self.random)
         with self._spending("between rounds"):
-            rounds.run(courses, f"{self.contract.name}/{BASELINE}", rows, self.request.seconds, self.random)
+            rounds.run(
+                courses, f"{self.contract.name}/{baseline(self.contract.name)}", rows, self.request.seconds, self.random
+            )
         for course in courses:
             self._move("between rounds", "rounds", course.spent)
             self._move("between rounds", "warm_up", course.warmed)
@@ -205,6 +207,7 @@ class Benchmark:
             stopped=course.stopped,
             first_call=course.prepared["first_call"],
             warm_up=course.prepared["warm_up"],
+            making=course.prepared["making"],
             memory=memory,
             work=dict(table.workload.work(table.dtype, table.direction)),
             ceilings=self._ceilings.get((table.dtype, table.threads), {}),
@@ -235,7 +238,9 @@ class Benchmark:
         able = [course.member for course in courses if not course.failed]
         if key in self._ceilings or not able:
             return
-        trusted = next((each for each in able if each.name == f"{self.contract.name}/{BASELINE}"), able[0])
+        trusted = next(
+            (each for each in able if each.name == f"{self.contract.name}/{baseline(self.contract.name)}"), able[0]
+        )
         with self._spending("ceilings"):
             answer = trusted.request("ceilings", {"dtype": table.dtype})
         if "status" not in answer:

@@ -177,7 +177,13 @@ def _are_tensors(value: object) -> bool:
 
 
 _ANSWERS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
-    "prepare": {"first_call": _is_time, "warm_up": _is_time, "expected": _is_time, "calls": _is_count},
+    "prepare": {
+        "making": _are_numbers,
+        "first_call": _is_time,
+        "warm_up": _is_time,
+        "expected": _is_time,
+        "calls": _is_count,
+    },
     "sample": {"seconds": _is_time, "warmed": lambda value: value == 0 or _is_time(value)},
     "rows": {"rows": _are_tensors},
     "memory": {"memory": _are_numbers, "kernel": lambda value: isinstance(value, str)},

@@ -151,7 +151,8 @@ class Request:
         return list(dict.fromkeys(len(cores()) if threads == ALL else threads for threads in asked))
 
     def _directions(self, workload: Workload) -> Sequence[str]:
-        return DIRECTIONS if self.backward else workload.profiles.get(self.timed_as or "", DIRECTIONS[:1])
+        asked = DIRECTIONS if self.backward else workload.profiles.get(self.timed_as or "", DIRECTIONS[:1])
+        return [direction for direction in asked if direction in workload.directions]
 
 
 def cores() -> list[int]:

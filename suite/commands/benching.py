@@ -14,7 +14,7 @@ from suite import machine, registry
 from suite.commands.checking import JsonRows, chosen
 from suite.commands.progress import Steps
 from suite.commands.reporting import report
-from suite.records import BASELINE, Measurement, Outcome, UsageError
+from suite.records import Measurement, Outcome, UsageError, baseline
 from suite.registry import Declaration
 from suite.report.terminal import benchmark_lines
 from suite.results import Results, RunWriter
@@ -90,7 +90,7 @@ def with_baseline(declarations: Sequence[Declaration], leave_out: Sequence[str])
     found = list(declarations)
     unwanted = {declaration.full_name for declaration in registry.find(leave_out)} if leave_out else set()
     for contract in dict.fromkeys(declaration.contract for declaration in declarations):
-        name = f"{contract}/{BASELINE}"
+        name = f"{contract}/{baseline(contract)}"
         registered = {declaration.full_name: declaration for declaration in registry.discover()}
         if name in registered and name not in unwanted and name not in {d.full_name for d in found}:
             found.append(registered[name])
@@ -98,16 +98,23 @@ def with_baseline(declarations: Sequence[Declaration], leave_out: Sequence[str])
 
 
 def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list[Benchmark]:
-    """A benchmark for each contract that has workloads."""
+    """A benchmark for each contract that has such workloads. UsageError where none has."""
     from suite.benchmark import Benchmark
     from suite.contracts import contract as contract_named
 
     by_contract: dict[str, list[Declaration]] = defaultdict(list)
     for declaration in declarations:
         by_contract[declaration.contract].append(declaration)
-    found = [Benchmark(contract_named(name), members, request) for name, members in by_contract.items()]
-    for benchmark in found:
-        benchmark.tables()  # a workload that does not exist is said before anything is started
+    found, problems = [], []
+    for name, members in by_contract.items():
+        benchmark = Benchmark(contract_named(name), members, request)
+        try:
+            benchmark.tables()  # a workload that does not exist is said before anything is started
+            found.append(benchmark)
+        except UsageError as error:
+            problems.append(error)
+    if problems and not found:
+        raise problems[0]
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from suite.records import DTYPES, Example
+from suite.records import DIRECTIONS, DTYPES, Example
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -136,6 +136,8 @@ class Workload(ABC):
     cores: Mapping[str, tuple[int, ...]]
     dtypes: Mapping[str, tuple[str, ...]]
     """The dtypes to time by kind of device."""
+    directions: tuple[str, ...] = DIRECTIONS
+    """The directions that can be timed at all."""
 
     @property
     def group(self) -> str:
@@ -156,7 +158,7 @@ class Workload(ABC):
 
     @abstractmethod
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
-        """`attended` and `convention` in FLOPs, `bytes`, all of one call."""
+        """`attended` and `convention` in FLOPs, `bytes`, and `tokens` or `images` where it has any; all of one call."""
 
     @abstractmethod
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:

@@ -69,6 +69,33 @@ class Truth:
     allowed: Array
 
 
+def truths(kind: Kind, calls: Sequence[Call]) -> list[Truth]:
+    """What is true of calls of one model."""
+    config, dtype = calls[0].config, dtype_of(calls[0])
+    assert config is not None
+    precision = PRECISIONS[dtype]
+
+    def exact(tensor: Tensor) -> Any:
+        floating = tensor.dtype.is_floating_point
+        return Unbounded.exact(compare.numbers(tensor), precision, widest(dtype)) if floating else tensor.numpy()
+
+    weights = {name: exact(tensor) for name, tensor in calls[0].weights.items()}
+    eager = kind.eager(config, calls[0].weights)
+    terms = sum(math.sqrt(len(array.value)) for array in weights.values() if len(array.shape) == 2)
+    floor = terms * precision.accumulator + precision.unit
+    values, farthest = [], 0.0
+    for call in calls:
+        with np.errstate(all="ignore"):
+            value = kind.oracle(config, weights, **{name: exact(given) for name, given in call.tensors.items()}).value
+        with torch.no_grad():
+            theirs = compare.numbers(eager(*(call.tensors[name] for name in call.positional if name in call.tensors)))
+        off = np.sqrt(((theirs.astype(value.dtype) - value) ** 2).sum(-1)).astype(np.float64)
+        values.append(value)
+        farthest = max(farthest, off.max(initial=0.0))
+    sizes = [np.sqrt((value**2).sum(-1)).astype(np.float64) for value in values]
+    return [Truth(value, TIMES_EAGER * farthest + floor * size) for value, size in zip(values, sizes, strict=True)]
+
+
 @dataclass(frozen=True)
 class Posed(base.Case):
     """One model and one call of it or several, in order. The weights of a config are the same in all cases."""
@@ -95,29 +122,7 @@ class Posed(base.Case):
         return (first, *(Call(tensors, {}, self.kind.positional, same_model=True) for tensors in asked[1:]))
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> list[Truth]:
-        config, dtype = calls[0].config, dtype_of(calls[0])
-        assert config is not None
-        precision = PRECISIONS[dtype]
-
-        def exact(tensor: Tensor) -> Any:
-            floating = tensor.dtype.is_floating_point
-            return Unbounded.exact(compare.numbers(tensor), precision, widest(dtype)) if floating else tensor.numpy()
-
-        weights = {name: exact(tensor) for name, tensor in calls[0].weights.items()}
-        eager = self.kind.eager(config, calls[0].weights)
-        terms = sum(math.sqrt(len(array.value)) for array in weights.values() if len(array.shape) == 2)
-        floor = terms * precision.accumulator + precision.unit
-        values, farthest = [], 0.0
-        for call in calls:
-            with np.errstate(all="ignore"):
-                value = self.kind.oracle(config, weights, **{n: exact(t) for n, t in call.tensors.items()}).value
-            with torch.no_grad():
-                theirs = compare.numbers(eager(*(call.tensors[n] for n in call.positional if n in call.tensors)))
-            off = np.sqrt(((theirs.astype(value.dtype) - value) ** 2).sum(-1)).astype(np.float64)
-            values.append(value)
-            farthest = max(farthest, off.max(initial=0.0))
-        sizes = [np.sqrt((value**2).sum(-1)).astype(np.float64) for value in values]
-        return [Truth(value, TIMES_EAGER * farthest + floor * size) for value, size in zip(values, sizes, strict=True)]
+        return truths(self.kind, calls)
 
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: list[Truth]) -> Verdict:
         largest, dtype = 0.0, getattr(torch, dtype_of(calls[0]))

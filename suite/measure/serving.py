@@ -73,6 +73,7 @@ def prepare(function: Function, device: str, arguments: Arguments) -> dict[str, 
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
         task = Task(function, *_asked(arguments), device, arguments["cache"])
+        answer["making"] = task.making
         answer["first_call"] = task.stopwatch.first_call()
         answer["warm_up"], answer["expected"] = task.stopwatch.warm_up()
         if not answer["expected"] > 0:

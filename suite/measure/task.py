@@ -23,6 +23,8 @@ REMEMBERED, REMEMBERING = 2.0, 1e-4
 """A call on new numbers may take so many times as long as the same call again, and so many seconds more."""
 UNSEEN = 1_000_003
 """The first of the numbers by which inputs are turned to what no round asks."""
+MAKING = ("export", "session", "file")
+"""What a model may say of its making, in an attribute of that name: seconds, seconds, bytes."""
 KEPT = 2**22
 """Bytes of an output that are copied as soon as it has been timed."""
 
@@ -41,6 +43,9 @@ class Task:
         call = workload.call(dtype, direction)
         turned = frozenset(workload.turned(call, 0))
         self._workload, self._direction = workload, direction
+        self.making: dict[str, float] = {}
+        if call.config is not None:
+            function = self._made(function, call.config, {n: w.to(device) for n, w in call.weights.items()})
         base = {name: tensor.to(device) for name, tensor in call.tensors.items()}
         self._base = call.__class__(base, call.options)
         self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
@@ -58,6 +63,19 @@ class Task:
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache)
         self.output_bytes = 0
         self._unseen = count(UNSEEN)
+
+    def _made(
+        self, factory: Callable[..., Any], config: Mapping[str, Any], weights: Mapping[str, Tensor]
+    ) -> Callable[..., Any]:
+        """The model; `making` says what its factory took, and what it says itself of that."""
+        started = perf_counter()
+        model: Callable[..., Any] = factory(dict(config), dict(weights))
+        self.making["factory"] = perf_counter() - started
+        said = getattr(model, "making", {})
+        for name in MAKING:
+            if isinstance(said, Mapping) and isinstance(said.get(name), float | int):
+                self.making[name] = float(said[name])
+        return model
 
     def turn(self, number: int) -> None:
         """Give the inputs the numbers of that round."""

@@ -92,5 +92,5 @@ CONTRACT = Contract(
     parameter_features={},
     needs=needs,
     core_needs=frozenset({"bool_mask", "causal"}),
-    **rooms(__package__),
+    **rooms(__package__, workloads="workloads.workloads"),
 )

@@ -68,5 +68,5 @@ CONTRACT = Contract(
     features=EVERYWHERE,
     parameter_features={},
     needs=needs_by({}),
-    **rooms(__package__),
+    **rooms(__package__, workloads="workloads.workloads"),
 )

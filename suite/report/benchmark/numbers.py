@@ -26,9 +26,13 @@ def long_table(of: Table) -> list[str]:
         "99 % interval": lambda row: _between(row.time.low, row.time.high, time) if row.time else "",
         "speed-up": _speedup,
         "rounds": lambda row: str(len(row.of.seconds)),
-        "first call": lambda row: (
-            "" if row.of.first_call is None else time_unit([row.of.first_call]).of(row.of.first_call)
-        ),
+        "first call": lambda row: _duration(row.of.first_call),
+        "made in": lambda row: _duration(row.of.making.get("factory")),
+        "of which export": lambda row: _duration(row.of.making.get("export")),
+        "session start": lambda row: _duration(row.of.making.get("session")),
+        "its file": lambda row: _size(row.of.making.get("file")),
+        "tokens/s": lambda row: _per_second(row.rate("tokens")),
+        "images/s": lambda row: _per_second(row.rate("images")),
         rate.name: lambda row: _rate(row.rate(), rate),
         f"{rate.name} as FlashAttention counts": lambda row: _rate(row.rate("convention"), rate),
         "of roofline": lambda row: percent(row.roofline) if row.roofline else "",
@@ -75,6 +79,14 @@ def _rate(value: float | None, unit: Unit) -> str:
     return "" if value is None else unit.bare(value)
 
 
+def _duration(seconds: float | None) -> str:
+    return "" if seconds is None else time_unit([seconds]).of(seconds)
+
+
+def _per_second(value: float | None) -> str:
+    return "" if value is None else significant(value)
+
+
 def _size(value: float | None) -> str:
     return "" if value is None else size(value)
 
@@ -116,7 +128,13 @@ def _derived(row: Row) -> dict[str, object]:
 
 def _numbers(of: Measurement) -> dict[str, object]:
     """What is kept by name: a column for each. What telemetry says about what it does not say is in benchmark.jsonl."""
-    groups = {"memory": of.memory, "work": of.work, "ceiling": of.ceilings, "telemetry": of.telemetry}
+    groups = {
+        "making": of.making,
+        "memory": of.memory,
+        "work": of.work,
+        "ceiling": of.ceilings,
+        "telemetry": of.telemetry,
+    }
     return {
         f"{group}_{name}": value
         for group, values in groups.items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
-from suite.records import BASELINE, EVERY_CASE, Machine, Measurement, Run
+from suite.records import EVERY_CASE, Machine, Measurement, Run, baseline
 from suite.report.benchmark import pivots, wording
 from suite.report.benchmark.absences import absence_lines, note_lines
 from suite.report.benchmark.growth import CSV_HEADER, Growth, growth_lines, growth_rows, growths
@@ -98,16 +98,18 @@ def _in_short(found: Sequence[Table], named: Shapes, machine: Machine) -> list[s
     return section("In short", lines or ["No implementation has a time yet.", ""])
 
 
-def _how(measurements: Iterable[Measurement]) -> list[str]:
+def _how(measurements: Sequence[Measurement]) -> list[str]:
     """The method in plain words, and what the memory meter says of nothing."""
     constants = [c for of in measurements if (c := of.memory.get("constant")) is not None]
     meter = f" Of a call that allocates nothing the meter says up to {size(max(constants))}." if constants else ""
     level, margin = f"{100 * LEVEL:g} %", f"±{100 * MARGIN:g} %"
+    contracts = dict.fromkeys(sorted(of.contract for of in measurements))
+    against = " and ".join(dict.fromkeys(code(baseline(contract)) for contract in contracts))
     words = [
         "Every round times each implementation once, in an order drawn anew, so that what disturbs the machine "
         f"disturbs all of them. A time is the median over the rounds; its {level} interval is in the long tables, and "
         "all samples are in benchmark.jsonl.",
-        f"A speed-up is the median ratio to `{BASELINE}` in the same round. *faster* and *slower*: the {level} "
+        f"A speed-up is the median ratio to {against} in the same round. *faster* and *slower*: the {level} "
         f"interval, corrected for all comparisons of a table, excludes no difference, and the median is beyond "
         f"{margin}. *same*: the interval lies within {margin}. *unclear*: neither. *another run*: not timed in the "
         "same rounds, so not compared. The lowest median is bold.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from suite.records import BASELINE, Machine
+from suite.records import Machine, baseline
 from suite.report.benchmark import wording
 from suite.report.benchmark.speed import Row, Table, names
 from suite.report.benchmark.units import NOTHING, time_unit
@@ -43,7 +43,8 @@ def headline(view: View, machine: Machine) -> list[str]:
     """A few workloads of one contract and device: times, and memory."""
     chosen = view.representatives[:WIDEST]
     heads = [escaped(each.workload) for each in chosen]
-    caption = f"{escaped(wording.setting(view.setting, machine))}: median time, and speed against `{BASELINE}`."
+    against = baseline(view.setting.contract)
+    caption = f"{escaped(wording.setting(view.setting, machine))}: median time, and speed against `{against}`."
     return [caption, "", *times(chosen, heads), *memory(chosen, heads)]
 
 

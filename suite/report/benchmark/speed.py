@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from suite.records import BASELINE, DIRECTIONS, DTYPES, EVERY_CASE, Measurement
+from suite.records import BASELINE, DIRECTIONS, DTYPES, EVERY_CASE, MODEL_BASELINE, Measurement, baseline
 from suite.statistics import Comparison, Interval, compare, interval
 
 ANOTHER_RUN = "another run"
@@ -46,7 +46,7 @@ class Row:
         return net if 0 < net < math.inf else None
 
     def rate(self, work: str = "attended") -> float | None:
-        """FLOPs per second, by the pairs `attended` or by FlashAttention's `convention`."""
+        """FLOPs per second, by the pairs `attended` or by FlashAttention's `convention`; or `tokens`, or `images`."""
         flops = self.of.work.get(work)
         return flops / self.time.median if flops and self.time and math.isfinite(flops) else None
 
@@ -136,7 +136,7 @@ def natural(text: str) -> tuple[object, ...]:
 
 def is_baseline(of: Measurement) -> bool:
     """Whether the others are compared with it."""
-    return of.implementation == f"{of.contract}/{BASELINE}"
+    return of.implementation == f"{of.contract}/{baseline(of.contract)}"
 
 
 def _absent(
@@ -171,4 +171,4 @@ def _row(run: str, of: Measurement, compared: bool, against: Mapping[str, Compar
 
 
 def _baseline_first(name: str) -> tuple[bool, str]:
-    return name != BASELINE, name
+    return name not in (BASELINE, MODEL_BASELINE), name

@@ -9,7 +9,6 @@ from typing import Any
 
 import altair as alt
 
-from suite.records import BASELINE
 from suite.report.charts.pictures import Mark, Panel, Picture
 from suite.report.charts.placing import LINE, beside, nearest, spread
 
@@ -45,7 +44,7 @@ AXES = {
     "memory": "peak memory of one call",
     "rate": "FLOPs per second",
     "error": "error, in units of the bound",
-    "speed": f"speed relative to {BASELINE}",
+    "speed": "speed relative to the baseline",
 }
 UNITS = {
     "length": "datum.value % 1024 ? format(datum.value, ',') : datum.value / 1024 + 'k'",

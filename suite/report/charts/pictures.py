@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from suite.records import BASELINE, Run
+from suite.records import Run, baseline
 from suite.report.benchmark import wording
 from suite.report.benchmark.growth import LADDER, growths, power
 from suite.report.benchmark.speed import Row, Setting, Table, names
@@ -163,7 +163,7 @@ def _error(view: View, run: Run) -> Picture:
                 places[row.name] = max(row.of.error_ratio, LEAST_ERROR), speed
         panels.append(Panel(plain(table.workload, 60), _placed(view, places, better=(-1, 1))))
     kept = tuple(panel for panel in panels if len(panel.marks) > 2)[:PANELS]
-    title = f"Speed against error: speed relative to {BASELINE}, error in units of its bound"
+    title = f"Speed against error: speed relative to {baseline(view.setting.contract)}, error in units of its bound"
     return Picture("points", title, _subtitle(view, run), "error", "speed", kept, FRONT)
 
 
@@ -202,8 +202,9 @@ def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
 
 def _styles(view: View) -> dict[str, int]:
     """0 for the baseline, and a number for each of the others."""
-    others = [name for name in names(view.related) if name != BASELINE]
-    return {BASELINE: 0, **{name: place for place, name in enumerate(others, 1)}}
+    first = baseline(view.setting.contract)
+    others = [name for name in names(view.related) if name != first]
+    return {first: 0, **{name: place for place, name in enumerate(others, 1)}}
 
 
 def _panel_title(setting: Setting, run: Run) -> str:
