@@ -108,7 +108,7 @@ def _graph(
     dtype: torch.dtype,
     opset: int,
 ) -> tuple[onnx.ModelProto, float]:
-    """The graph, with source, lengths, target and the weights as inputs, all sizes dynamic; the seconds of its export."""
+    """The graph, with source, lengths, target and weights as inputs, all sizes dynamic; the seconds of its export."""
     decodes = dict(config)["decoder_blocks"] > 0
     weights = [torch.zeros(shape, dtype=dtype) for shape in shapes]
     source, lengths, target = torch.zeros(3, 7, dtype=torch.int64), torch.tensor([7, 4, 2]), torch.zeros(3, 5).long()
