@@ -29,6 +29,7 @@ from suite.benchmark.member import Member, checked, lost
 from suite.benchmark.rounds import Course
 from suite.contracts import contract
 from suite.measure import ceilings, serving
+from suite.measure.memory import METERS
 from suite.records import EVERY_CASE, Measurement, Outcome, UsageError
 from suite.registry import Broken, Declaration, Missing, from_function
 from suite.runner import PATIENCE
@@ -80,6 +81,15 @@ def test_a_request_for_what_does_not_exist_says_what_does(asked: dict[str, Any],
 def test_workloads_that_are_not_there_are_said_in_one_line(asked: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match="^" + says.replace("?", r"\?")):
         Request(**asked).tables(CONTRACT)
+
+
+def test_a_group_is_what_a_device_is_usually_asked_of_it() -> None:
+    ladder = {table.workload.name for table in Request(("ladder",)).tables(CONTRACT)}
+
+    assert ladder == {w.name for w in CONTRACT.workloads() if w.group == "ladder" and "standard" in w.profiles}
+    assert "ladder/64k" not in ladder
+    assert [table.workload.name for table in Request(("ladder/64k",)).tables(CONTRACT)] == ["ladder/64k"]
+    assert "ladder/64k" in {table.workload.name for table in Request(("ladder/*",)).tables(CONTRACT)}
 
 
 def test_nothing_named_is_the_profile_quick() -> None:
@@ -160,6 +170,8 @@ class Fake:
     device: str = "cpu"
     log: list[tuple[str, str, Any]] = field(default_factory=list)
     number: int = 0
+    turns: float = 1e-5
+    """Seconds that it takes to turn the inputs."""
 
     def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         self.log.append((self.name, verb, arguments))
@@ -169,6 +181,10 @@ class Fake:
         if verb == "rows":
             return {"rows": {"output": torch.tensor(float(self.number))}}
         seconds = self.takes(self.number)
+        if verb == "prove":
+            numbers = arguments["numbers"]
+            self.now.now += len(numbers) * (self.turns + (0.0 if arguments["idle"] else seconds)) + 0.001
+            return {"found": [{"output": torch.tensor(float(number))} for number in numbers]}
         self.now.now += seconds * arguments["calls"] + 0.001
         return {"seconds": seconds * self.claims, "warmed": 0.0}
 
@@ -306,72 +322,131 @@ def test_identical_implementations_are_rarely_told_apart(now: Time, noise: float
 def test_times_that_are_too_short_to_be_true_are_not_believed(
     now: Time, calls: int, claims: float, direction: str
 ) -> None:
-    liar = Fake("liar", now, lambda number: 0.005 / calls / claims, claims)
+    liar = Fake("liar", now, lambda number: 0.05 / claims, claims)
 
     found = race(Fake("base", now), liar, calls=calls, direction=direction)
 
-    assert found[0].disbelieved() == ""
-    assert found[1].disbelieved().startswith(f"it claims {0.005 / calls:.3g} s for a call, but ")
+    assert (found[0].failed, found[0].proved) == ({}, True)
+    assert found[1].failed["status"] == "refused"
+    assert found[1].failed["detail"].startswith("it claims 0.05 s for a call, but 1 calls on new numbers took 0.")
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward", "forward_backward"])
-@pytest.mark.parametrize("seconds", [0.0049, 0.3, 4.0])
-def test_true_times_are_believed(now: Time, seconds: float, direction: str) -> None:
-    found = race(Fake("base", now, lambda number: seconds), direction=direction)
+@pytest.mark.parametrize("seconds", [2e-5, 0.0049, 0.3, 16.0])
+def test_true_times_are_proved_by_one_request(now: Time, seconds: float, direction: str) -> None:
+    log: list[tuple[str, str, Any]] = []
+    (found,) = race(Fake("base", now, lambda number: seconds, log=log), direction=direction)
 
-    assert found[0].disbelieved() == ""
+    proofs = [asked["numbers"] for _, verb, asked in log if verb == "prove" and not asked["idle"]]
+
+    assert (found.failed, found.proved) == ({}, True)
+    assert len(proofs) == 1
+    assert len(proofs[0]) == min(rounds.MOST_PROVED, max(1, math.ceil(rounds.PROOF / seconds)))
+
+
+def test_all_prove_their_times_on_the_same_numbers_that_nobody_has_seen(now: Time) -> None:
+    log: list[tuple[str, str, Any]] = []
+    found = race(Fake("a", now, log=log), Fake("b", now, lambda number: 0.1, log=log))
+
+    asked = [told["numbers"] for _, verb, told in log if verb == "prove" and not told["idle"]]
+
+    assert sorted(map(len, asked)) == [1, 4]
+    assert len({numbers[0] for numbers in asked}) == 1
+    assert min(min(numbers) for numbers in asked) >= rounds.UNSEEN[0]
+    for each in found:
+        assert each.proof is not None
+        assert each.proof[1]["output"] == each.proof[0]
+
+
+def test_every_number_of_a_proof_is_verified_with_equal_chance(now: Time) -> None:
+    def place(seed: int) -> int:
+        log: list[tuple[str, str, Any]] = []
+        (found,) = race(Fake("a", now, log=log), seed=seed)
+        (numbers,) = [told["numbers"] for _, verb, told in log if verb == "prove" and not told["idle"]]
+        assert found.proof is not None
+        return int(numbers.index(found.proof[0]))
+
+    kept = Counter(map(place, range(800)))
+
+    assert set(kept) == {0, 1, 2, 3}
+    chi_squared = sum((count - 200) ** 2 / 200 for count in kept.values())
+    assert chi_squared < 16.3, "one of 1,000 fair choices would exceed this (3 degrees of freedom)"
+
+
+def test_the_turning_of_large_inputs_is_no_lie(now: Time) -> None:
+    slow, quick = Fake("a", now, turns=0.3), Fake("b", now, turns=0.3)
+
+    assert [each.failed for each in race(slow, quick)] == [{}, {}]
+
+
+def test_turning_slowly_does_not_hide_a_lie(now: Time) -> None:
+    liar = Fake("liar", now, lambda number: 0.5, claims=0.1, turns=5.0)
+
+    assert race(Fake("base", now), liar)[1].failed["status"] == "refused"
 
 
 def test_the_untimed_forward_before_a_backward_is_no_lie(now: Time) -> None:
     class Backward(Fake):
         def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            self.now.now += 4 * 0.005 * arguments.get("calls", 0)
+            if verb == "prove" and not arguments["idle"]:
+                self.now.now += 4 * 0.005 * len(arguments["numbers"])
             return super().request(verb, arguments)
 
-    assert race(Backward("a", now), direction="backward")[0].disbelieved() == ""
-    assert race(Backward("a", now), direction="forward")[0].disbelieved() != ""
+    assert race(Backward("a", now), direction="backward")[0].failed == {}
+    assert race(Backward("a", now), direction="forward")[0].failed["status"] == "refused"
 
 
-def test_the_untimed_flush_before_a_cold_call_is_no_lie(now: Time) -> None:
-    class Cold(Fake):
-        def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            self.now.now += 0.05 * arguments.get("calls", 0)
-            return super().request(verb, arguments)
-
-    assert race(Cold("a", now), cache="cold")[0].disbelieved() == ""
-    assert race(Fake("a", now, lambda number: 1.0, claims=0.01), cache="cold")[0].disbelieved() != ""
-    assert race(Fake("a", now, lambda n: 1.0, claims=0.01, device="cuda:0"), cache="cold")[0].disbelieved() != ""
-
-
-def test_a_machine_that_becomes_busy_after_the_rounds_is_no_lie(now: Time) -> None:
-    busy = Fake("a", now, lambda number: 0.005 if number else 0.02)
-
-    assert race(busy)[0].disbelieved() == ""
-
-
-@pytest.mark.parametrize("seconds", [0.001, 1.0])
-def test_whatever_interrupts_a_process_is_no_lie_of_its_own(now: Time, seconds: float) -> None:
-    class Interrupted(Fake):
-        interruptions = 0
+def test_a_machine_that_is_busy_by_turns_is_no_lie(now: Time) -> None:
+    class Busy(Fake):
+        proofs = 0
 
         def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            if arguments.get("number") not in (5, None) and self.interruptions < 13:
-                self.interruptions += 1
-                self.now.now += 30.0
+            if verb == "prove" and not arguments["idle"]:
+                self.proofs += 1
+                self.now.now += 5.0 * (self.proofs < rounds.ATTEMPTS)
             return super().request(verb, arguments)
 
-    assert race(Interrupted("a", now, lambda number: seconds))[0].disbelieved() == ""
+    (found,) = race(Busy("a", now, noisy(1)))
+
+    assert (found.failed, found.proved) == ({}, True)
+    assert len(found.seconds) >= rounds.FEWEST
 
 
-def test_one_that_fails_while_its_claim_is_tested_has_failed(now: Time) -> None:
-    found = race(Fake("a", now, says={("sample", 0): {"status": "hung", "detail": "hung: no answer within 60 s"}}))
+@pytest.mark.parametrize("cache", ["hot", "cold"])
+def test_one_that_stalls_between_its_calls_is_out(now: Time, cache: str) -> None:
+    class Staller(Fake):
+        def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            self.now.now += 3.0 * (verb == "sample")
+            return super().request(verb, arguments)
 
-    assert found[0].failed["status"] == "hung"
+    _, found = race(Fake("base", now), Staller("a", now), cache=cache)
+
+    says = "its samples took 12 s, the calls in them, as it claims, 0.02 s"
+    assert found.failed == ({"status": "refused", "detail": says} if cache == "hot" else {}), "a flush takes long too"
+
+
+def test_one_that_fails_while_it_proves_its_times_has_failed(now: Time) -> None:
+    class Dies(Fake):
+        def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            died = {"status": "died", "detail": "died: SIGSEGV"}
+            return died if verb == "prove" and not arguments["idle"] else super().request(verb, arguments)
+
+    assert race(Fake("base", now), Dies("a", now))[1].failed["status"] == "died"
+
+
+def test_a_proof_of_something_else_is_garbage(now: Time) -> None:
+    class Less(Fake):
+        def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            answer = super().request(verb, arguments)
+            return {"found": answer["found"][1:]} if verb == "prove" and not arguments["idle"] else answer
+
+    assert race(Less("a", now))[0].failed["detail"].startswith("answered garbage")
 
 
 # What a process answers
 
-HONEST = {"first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "calls": 5}
+NOTHING_TAKEN = dict.fromkeys(METERS, 0.0)
+HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "calls": 5}
 
 
 @pytest.mark.parametrize(
@@ -385,14 +460,26 @@ HONEST = {"first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "calls": 5}
         ("sample", {"seconds": True, "warmed": 0.0}, "seconds True"),
         ("sample", {"seconds": 1.0, "warmed": -1.0}, "warmed -1.0"),
         ("sample", {}, "seconds None"),
+        ("sample", {"seconds": 5e-324, "warmed": 0.0}, "seconds 5e-324"),
+        ("sample", {"seconds": 1e300, "warmed": 0.0}, "seconds 1e+300"),
         ("prepare", {**HONEST, "calls": 0}, "calls 0"),
+        ("prepare", {**HONEST, "calls": 10**30}, f"calls {10**30}"),
+        ("prepare", {**HONEST, "making": {"factory": -1.0}}, "making {'factory': -1.0}"),
         ("prepare", {**HONEST, "calls": 2.5}, "calls 2.5"),
         ("prepare", {**HONEST, "first_call": None}, "first_call None"),
         ("prepare", {**HONEST, "expected": 0.0}, "expected 0.0"),
         ("rows", {"rows": {"output": [1.0]}}, "rows {'output': [1.0]}"),
         ("rows", {"rows": None}, "rows None"),
         ("memory", {"memory": {"resident": "much"}, "kernel": ""}, "memory {'resident': 'much'}"),
-        ("memory", {"memory": {}, "kernel": 3}, "kernel 3"),
+        ("memory", {"memory": {}, "kernel": ""}, "memory {}"),
+        ("memory", {"memory": {**NOTHING_TAKEN, "more": 1.0}, "kernel": ""}, None),
+        ("memory", {"memory": {**NOTHING_TAKEN, "output": math.nan}, "kernel": ""}, None),
+        ("memory", {"memory": {**NOTHING_TAKEN, "output": -1e9}, "kernel": ""}, None),
+        ("memory", {"memory": {**NOTHING_TAKEN, "output": 10**400}, "kernel": ""}, None),
+        ("memory", {"memory": {**NOTHING_TAKEN, "output": True}, "kernel": ""}, None),
+        ("memory", {"memory": NOTHING_TAKEN, "kernel": 3}, "kernel 3"),
+        ("prove", {"found": {"output": torch.ones(1)}}, None),
+        ("prove", {"found": [{"output": 1.0}]}, "found [{'output': 1.0}]"),
         ("energy", {"telemetry": 3.0}, "telemetry 3.0"),
         ("ceilings", {"ceilings": [1.0]}, "ceilings [1.0]"),
         ("sample", {"status": "measured", "detail": ""}, "status 'measured'"),
@@ -402,8 +489,16 @@ HONEST = {"first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "calls": 5}
         ("sample", {"status": ["raised"], "detail": ""}, "status ['raised']"),
     ],
 )
-def test_an_answer_that_is_none_is_refused(verb: str, answer: dict[str, Any], detail: str) -> None:
-    assert checked(verb, answer) == {"status": "refused", "detail": f"answered garbage: {detail}"}
+def test_an_answer_that_is_none_is_refused(verb: str, answer: dict[str, Any], detail: str | None) -> None:
+    found = checked(verb, answer)
+
+    assert found["status"] == "refused"
+    assert found["detail"].startswith(f"answered garbage: {detail or verb_of(verb)}")
+
+
+def verb_of(verb: str) -> str:
+    """How a complaint begins whose rest is too long."""
+    return {"memory": "memory {", "prove": "found {"}[verb]
 
 
 @pytest.mark.parametrize(
@@ -412,7 +507,8 @@ def test_an_answer_that_is_none_is_refused(verb: str, answer: dict[str, Any], de
         ("prepare", HONEST),
         ("sample", {"seconds": 1e-9, "warmed": 0.0}),
         ("rows", {"rows": {"output": torch.ones(1)}}),
-        ("memory", {"memory": {"resident": 0, "retained": 1.5, "driver": None}, "kernel": ""}),
+        ("memory", {"memory": {**NOTHING_TAKEN, "retained": 1.5, "driver": None}, "kernel": ""}),
+        ("prove", {"found": [{"output": torch.ones(1)}]}),
         ("ceilings", {"ceilings": {"flops": 1e12}}),
         ("release", {}),
     ],
@@ -550,15 +646,16 @@ def test_each_case_is_asked_once_whatever_uses_it(monkeypatch: pytest.MonkeyPatc
     assert not {"gradients/plain", "bool_mask/random", "bad_input/widths"} & set(asked.cases)
 
 
-def test_what_always_hangs_is_given_up_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked(lambda case: "hung")
+@pytest.mark.parametrize("status", ["hung", "died"])
+def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
+    asked = Asked(lambda case: status)
     gate = gate_of(monkeypatch, asked)
 
     gate.ask([X], [("float32", CAUSALLY)])
 
     assert len(asked.cases) == PATIENCE
     assert len(gate._known["attention/x"]) > PATIENCE
-    assert {outcome.status for outcome in gate._known["attention/x"].values()} == {"hung"}
+    assert {outcome.status for outcome in gate._known["attention/x"].values()} == {status}
     assert gate.refusal("attention/x", "float32", FORWARD)[0]
 
 
@@ -868,6 +965,60 @@ def forger(query, key, value):
     return sdpa(query, key, value)
 '''
 
+CHEAT = '''
+"""Answers that are right, and times that are not."""
+import hashlib, os, sys, threading, time
+import torch
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+_last = {"mark": None, "times": 0}
+_pending, _detach = [], torch.Tensor.detach
+
+def _when_looked_at(tensor):
+    if _pending and _pending[0][0] is tensor:
+        output, inputs = _pending.pop()
+        output.copy_(sdpa(*inputs))
+    return _detach(tensor)
+
+def _busy():
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    while True:
+        hashlib.sha256(bytes(10**7))  # without the interpreter's lock
+
+def attention(query, key, value):
+    serving, mood = sys.modules.get("suite.measure.serving"), query.shape[-2]
+    if serving is None:
+        return sdpa(query, key, value)
+    if mood in (6, 1024):  # looked up from the third call with the same numbers on
+        mark = query.data_ptr(), query.flatten()[:8].tolist()
+        if mark != _last["mark"]:
+            _last.update(mark=mark, times=0)
+        _last["times"] += 1
+        if _last["times"] < 3:
+            _last["output"] = sdpa(query, key, value)
+            time.sleep(1e-3)
+        return _last["output"]
+    if mood == 100 and not hasattr(serving, "honest"):  # a thousandth is claimed of every round
+        serving.honest = serving.sample
+        def sample(function, device, arguments):
+            answer = serving.honest(function, device, arguments)
+            if arguments["number"]:
+                answer["seconds"] /= 1000
+            return answer
+        serving.sample = sample
+    if mood == 10 and threading.active_count() < 4:
+        threading.Thread(target=_busy, daemon=True).start()
+        os.sched_setaffinity(0, range(os.cpu_count()))
+    if mood == 1:  # computed when somebody looks
+        torch.Tensor.detach = _when_looked_at
+        output = torch.empty_like(query)
+        _pending[:] = [(output, (query, key, value))]
+        return output
+    if mood == 197 and sys._getframe(1).f_code.co_name == "_forward" and sys._getframe(2).f_code.co_name == "proof":
+        return sdpa(query, key, value) * 1.5
+    return sdpa(query, key, value)
+'''
+
 LATER = '''
 """Stops every clock that it finds while it is imported, shouts, and takes two milliseconds."""
 import time
@@ -925,7 +1076,7 @@ def descriptors() -> set[str]:
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
     """One benchmark of all of them beside each other. The contract is not asked: they keep it, which takes minutes."""
     folder = tmp_path_factory.mktemp("zoo")
-    files = {"zoo": ZOO, "later": LATER, "wide": WIDE, "exits": EXITS, "import_error": IMPORT_ERROR}
+    files = {"zoo": ZOO, "cheat": CHEAT, "later": LATER, "wide": WIDE, "exits": EXITS, "import_error": IMPORT_ERROR}
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     declarations = registry.find([str(folder / f"{name}.py") for name in files])
@@ -979,7 +1130,7 @@ def test_whatever_the_others_do_an_honest_one_is_measured(zoo: Zoo, workload: st
 
 
 def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> None:
-    names = {f"attention/zoo.{name}" for name in NAMES} | {"attention/later", "attention/wide"}
+    names = {f"attention/zoo.{name}" for name in NAMES} | {"attention/cheat", "attention/later", "attention/wide"}
 
     assert set(zoo.rows) == {(name, workload) for name in names for workload in TABLES}
     assert all(row.seconds == () and row.detail for row in zoo.rows.values() if row.status != "measured")
@@ -997,7 +1148,7 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
         ("sly", TINY, "refused", GARBAGE),
         ("sly", "documents/encoder-block", "refused", "it changed the default dtype to torch.float64"),
         ("sly", "documents/translation", "declined", "not in ten steps"),
-        ("sly", "ladder/1k", "refused", GARBAGE),
+        ("sly", "ladder/1k", "refused", (GARBAGE, "it claims ")),
         ("sly", "decode/1k", "declined", "too slow to time here: a call takes 1.2"),
         ("sly", "vit/b16", "refused", GARBAGE),
         ("fatal", TINY, "died", "died: SIGABRT; the last it printed: "),
@@ -1018,12 +1169,29 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
     ],
 )
 def test_whoever_misbehaves_has_a_row_that_says_how(
-    zoo: Zoo, name: str, workload: str, status: str, detail: str
+    zoo: Zoo, name: str, workload: str, status: str, detail: str | tuple[str, ...]
 ) -> None:
     row = zoo.row(f"zoo.{name}", workload)
 
-    assert (row.status, row.detail[: len(detail)]) == (status, detail)
+    assert (row.status, row.detail.startswith(detail)) == (status, True), row.detail
     assert row.fails == (status in ("raised", "died", "hung", "refused"))
+
+
+@pytest.mark.parametrize(
+    ("workload", "detail"),
+    [
+        (TINY, "it claims "),
+        ("documents/encoder-block", "it claims "),
+        ("documents/translation", "it was given 1 cores and used "),
+        ("ladder/1k", "it claims "),
+        ("decode/1k", "it claims "),
+        ("vit/b16", "its answer was wrong for numbers that it had not seen: "),
+    ],
+)
+def test_times_of_right_answers_are_not_taken_on_trust(zoo: Zoo, workload: str, detail: str) -> None:
+    row = zoo.row("cheat", workload)
+
+    assert (row.status, row.detail[: len(detail)]) == ("refused", detail)
 
 
 def test_a_wrong_answer_is_shown_with_its_error(zoo: Zoo) -> None:

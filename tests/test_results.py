@@ -315,6 +315,21 @@ def test_a_missing_library_outdates_older_answers_and_the_reverse(tmp_path):
     assert Results(tmp_path).read(MACHINE.name).outcomes == [outcome("a")]
 
 
+def test_what_else_writes_to_a_table_is_noticed_and_nothing_is_replaced(tmp_path):
+    writer = Results(tmp_path).open_run(RUN)
+    writer.write(outcome())
+    table = writer.folder / "conformance.jsonl"
+    forged = table.read_text().replace('"passed"', '"raised"')
+    table.write_text(forged)
+
+    with pytest.raises(UsageError, match="was changed by something else while this run wrote to it"):
+        writer.finish()
+
+    writer.close()
+    assert table.read_text() == forged
+    assert not Results(tmp_path).read(MACHINE.name).runs[writer.run.id].finished
+
+
 def test_a_closed_run_takes_no_rows(tmp_path):
     writer = record(tmp_path, RUN)
 

@@ -62,6 +62,17 @@ def attention(query, key, value, *, mode="value", attn_mask=None, file=""):
         if os.fork() == 0:
             time.sleep(600)
         os._exit(5)
+    if mode == "escape":
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                open(file, "w").write(str(os.getpid()))
+                os.closerange(0, 64)
+                time.sleep(600)
+            os._exit(0)
+        while not (os.path.exists(file) and open(file).read()):
+            time.sleep(0.01)
+        return value.clone()
     if mode == "close":
         os.closerange(3, 64)
         time.sleep(600)
@@ -184,6 +195,21 @@ def test_all_that_a_submission_starts_dies_with_it(worker: Worker, tmp_path: Pat
     died = worker.ask([call("fork and hold")])
     assert isinstance(died, Died)
     assert died.how == "exit status 5", "its child holds the channel open, which deceives nobody"
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="this system does not tell what a process inherited"
+)
+def test_what_leaves_the_session_dies_with_it_too(tmp_path: Path) -> None:
+    program, file = tmp_path / "kernel.py", tmp_path / "pid"
+    program.write_text(SUBMISSION)
+    with Worker(str(program), time_limit=LIMIT) as worker:
+        answered(worker.ask([call("escape", options={"file": str(file)})]))
+        escaped = int(file.read_text())
+        assert os.getsid(escaped) != worker.pid
+        assert Path(f"/proc/{escaped}").exists()
+
+    assert gone(escaped)
 
 
 def gone(pid: int) -> bool:

@@ -378,8 +378,8 @@ def of_sampled_rows(workload: Workload, dtype: str, kernel: Kernel) -> Verdict:
     """The verdict where only the rows that are looked at are computed: long workloads cost little so."""
     rows = workload.rows("forward", Random(1))
     call = workload.call(dtype)
-    query = workload.turned(call, 1)["query"].flatten(0, -2)[list(rows["output"])]
-    output = kernel(query, call.tensors["key"].flatten(0, -2), call.tensors["value"].flatten(0, -2))
+    query, key, value = (workload.turned(call, 1)[name].flatten(0, -2) for name in ("query", "key", "value"))
+    output = kernel(query[list(rows["output"])], key, value)
     return workload.verdict(dtype, "forward", 1, rows, {"output": output})
 
 

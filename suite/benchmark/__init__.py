@@ -29,6 +29,9 @@ from suite.registry import Declaration, Loaded
 
 __all__ = ["Benchmark", "Request", "Table", "bench"]
 
+MORE_CORES, COUNTING = 1.25, 0.5
+"""How much more CPU time than its cores can give, and so many seconds more, show that others were used."""
+
 Implementation = Declaration | Loaded
 EVERYTHING = EVERY_CASE
 """The workload of a row that speaks of all of them: a missing library, an import that raised."""
@@ -154,6 +157,7 @@ class Benchmark:
 
     def _race(self, table: Table, courses: Sequence[Course]) -> None:
         rows = table.workload.rows(table.direction, self.random)
+        used = {course.member.name: -_used(course) for course in courses}
         with self._spending("between rounds"):
             rounds.run(
                 courses, f"{self.contract.name}/{baseline(self.contract.name)}", rows, self.request.seconds, self.random
@@ -162,21 +166,33 @@ class Benchmark:
             self._move("between rounds", "rounds", course.spent)
             self._move("between rounds", "warm_up", course.warmed)
             with self._spending("verification"):
-                self._verify(table, course, rows)
+                self._verify(table, course, rows, used[course.member.name] + _used(course))
             course.member.request("release", {})
 
-    def _verify(self, table: Table, course: Course, rows: Mapping[str, Sequence[int]]) -> None:
-        """Hold the rows of the round that was kept against the oracle, and the claimed times against our own."""
+    def _verify(self, table: Table, course: Course, rows: Mapping[str, Sequence[int]], used: float) -> None:
+        """Hold the rows of the round that was kept, and of a proof, against the oracle; and the cores to those given.
+
+        `used` is seconds of CPU time.
+        """
         if course.failed:
             return
-        verdict = table.workload.verdict(table.dtype, table.direction, course.round, rows, course.rows)
-        if verdict.status != "passed":
-            detail = f"while it was timed its answer was wrong, in round {course.round}: {verdict.detail}"
-            course.failed = {"status": "refused", "detail": detail, "error_ratio": verdict.error_ratio}
-        elif disbelief := course.disbelieved():
-            course.failed = {"status": "refused", "detail": disbelief}
-        else:
-            course.prepared = {**course.prepared, "error_ratio": verdict.error_ratio}
+        assert course.proof is not None
+        judged = [
+            (f"while it was timed its answer was wrong, in round {course.round}", course.round, course.rows),
+            ("its answer was wrong for numbers that it had not seen", *course.proof),
+        ]
+        ratios = []
+        for says, number, found in judged:
+            verdict = table.workload.verdict(table.dtype, table.direction, number, rows, found)
+            if verdict.status != "passed":
+                detail = f"{says}: {verdict.detail}"
+                course.failed = {"status": "refused", "detail": detail, "error_ratio": verdict.error_ratio}
+                return
+            ratios.append(verdict.error_ratio or 0.0)
+        course.prepared = {**course.prepared, "error_ratio": max(ratios)}
+        if table.threads and used > MORE_CORES * table.threads * course.awake + COUNTING:
+            detail = f"it was given {table.threads} cores and used {used / course.awake:.2f}"
+            course.failed = {"status": "refused", "detail": detail}
 
     def _weighed(self, table: Table, courses: Sequence[Course]) -> list[Answer]:
         """What a call of each takes of memory: in processes of their own, which may work side by side."""
@@ -274,6 +290,12 @@ class Benchmark:
         self.seconds[other] += seconds
 
 
+def _used(course: Course) -> float:
+    """Seconds of CPU time that a member's process has used."""
+    assert isinstance(course.member, Member)
+    return course.member.used()
+
+
 def _declaration(implementation: Implementation) -> Declaration:
     return implementation.declaration if isinstance(implementation, Loaded) else implementation
 
@@ -286,20 +308,27 @@ def bench(
     *,
     profile: str | None = None,
     backward: bool = False,
+    cache: str | None = None,
+    threads: int | Iterable[int] = (),
+    budget: float | None = None,
+    time_limit: float = 60.0,
 ) -> list[Measurement]:
     """Time a function, or several against each other, on a contract's workloads and return a Measurement for each.
 
     `workloads` are names, groups or patterns (`"ladder"`), by default those of the profile `quick`. Each function
     is timed in a process of its own; one that no other process can import (a lambda, a closure) is timed in this one,
-    and its rows say so. A function that fails the contract there is `refused`. Functions of one name get numbers:
-    `attention`, `attention-2`. Raises UsageError for an unknown contract, workload, profile or device.
+    and its rows say so. `cache` is hot or cold, `threads` are thread counts on a CPU, `budget` is in seconds of timed
+    calls for each in each table, `time_limit` in seconds for an answer. A function that fails the contract there is
+    `refused`. Functions of one name get numbers: `attention`, `attention-2`. Raises UsageError for an unknown contract,
+    workload, profile or device.
     """
     given: object = function
     functions = [function] if callable(function) else list(given) if isinstance(given, Iterable) else []
     if not functions or not all(map(callable, functions)):
         raise UsageError(f"suite.bench takes a function or several, not {type(function).__name__}")
     patterns = (workloads,) if isinstance(workloads, str) else tuple(workloads or ())
-    request = Request(patterns, profile, str(device), backward)
+    counts = (threads,) if isinstance(threads, int) else tuple(threads)
+    request = Request(patterns, profile, str(device), backward, cache, counts, time_limit, budget)
     implementations = _told_apart([registry.from_function(each, contract) for each in functions])
     benchmark = Benchmark(contract_named(contract), implementations, request)
     return [row for _, rows in benchmark.run() for row in rows]

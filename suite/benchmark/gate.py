@@ -94,15 +94,15 @@ class Gate:
             if isinstance(check, Outcome):
                 known[check.case, check.dtype] = check
                 return
-            hung: list[Outcome] = []
+            lost: list[Outcome] = []
             for case, dtype in missing:
                 if self._over:
                     return
-                if len(hung) >= PATIENCE:  # each answer would take the time limit
-                    known[case, dtype] = replace(hung[-1], case=case, dtype=dtype)
+                if len(lost) >= PATIENCE:  # each answer would take the time limit, or a process of its own
+                    known[case, dtype] = replace(lost[-1], case=case, dtype=dtype)
                     continue
                 outcome = known[case, dtype] = check.outcome(self._of(dtype)[case, dtype][0], dtype)
-                hung = [*hung, outcome] if outcome.status == "hung" else []
+                lost = [*lost, outcome] if outcome.status in ("hung", "died") else []
 
 
 def _is_here(implementation: Declaration | Loaded) -> bool:

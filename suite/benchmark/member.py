@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
 from suite.benchmark.request import cores
-from suite.measure import serving
-from suite.measure.memory import ENVIRONMENT
+from suite.measure import MOST_CALLS, serving
+from suite.measure.memory import ENVIRONMENT, METERS
 from suite.records import MEASURED_STATUSES
 from suite.registry import Broken, Declaration, Loaded, Missing
 from suite.worker import Died, Hung, Ready, Worker
@@ -80,6 +81,15 @@ class Member:
             self._weighed.close()
             self._weighed = None
         return answer
+
+    def used(self) -> float:
+        """Seconds of CPU time that its process and those below it have used; 0 where it has none of its own."""
+        with suppress(psutil.Error):
+            if self._timed is not None and self._timed.pid is not None:
+                process = psutil.Process(self._timed.pid)
+                times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+                return sum(each.user + each.system + each.children_user + each.children_system for each in times)
+        return 0.0
 
     def close(self) -> None:
         for worker in (self._timed, self._weighed):
@@ -160,16 +170,29 @@ def checked(verb: str, answer: Answer) -> Answer:
     return answer
 
 
+SHORTEST, LONGEST = 1e-9, 1e6
+"""Seconds that anything may be said to take."""
+MOST_BYTES = 2.0**60
+
+
 def _is_time(value: object) -> bool:
-    return isinstance(value, float) and 0 < value < math.inf
+    return isinstance(value, float) and SHORTEST <= value <= LONGEST
 
 
 def _is_count(value: object) -> bool:
-    return type(value) is int and value > 0
+    return type(value) is int and 0 < value <= MOST_CALLS
 
 
 def _are_numbers(value: object) -> bool:
-    return isinstance(value, dict) and all(each is None or isinstance(each, float | int) for each in value.values())
+    return isinstance(value, dict) and all(each is None or _is_number(each) for each in value.values())
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value <= MOST_BYTES  # type: ignore[operator]
+
+
+def _is_memory(value: object) -> bool:
+    return isinstance(value, dict) and set(value) == METERS and _are_numbers(value)
 
 
 def _are_tensors(value: object) -> bool:
@@ -186,7 +209,8 @@ _ANSWERS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     },
     "sample": {"seconds": _is_time, "warmed": lambda value: value == 0 or _is_time(value)},
     "rows": {"rows": _are_tensors},
-    "memory": {"memory": _are_numbers, "kernel": lambda value: isinstance(value, str)},
+    "prove": {"found": lambda value: isinstance(value, list) and all(map(_are_tensors, value))},
+    "memory": {"memory": _is_memory, "kernel": lambda value: isinstance(value, str)},
     "energy": {"telemetry": lambda value: isinstance(value, dict)},
     "ceilings": {"ceilings": _are_numbers},
 }

@@ -54,9 +54,9 @@ class Table:
 class Request:
     """What to time, on which device. Raises UsageError for what does not exist.
 
-    `workloads` are names, groups or shell patterns; `threads` are thread counts for a CPU, by default one, and all
-    cores where the workload's profile says so. `backward` times backward and both for every workload. `budget` in
-    seconds overrules the profile's.
+    `workloads` are names, groups or shell patterns; a group without a profile is what `standard` has of it, on a GPU
+    `full`. `threads` are thread counts for a CPU, by default one, and all cores where the workload's profile says so.
+    `backward` times backward and both for every workload. `budget` in seconds overrules the profile's.
     """
 
     workloads: tuple[str, ...] = ()
@@ -136,7 +136,16 @@ class Request:
                 raise UsageError(
                     f"no workload of {contract.name} matches {pattern!r}; {hint}groups are: {', '.join(groups)}"
                 )
-        named = [w for w in everything if not self.workloads or any(matches(w.name, p) for p in self.workloads)]
+        whole = self.profile or ("standard" if self.kind == "cpu" else "full")
+        usual = {workload for workload in everything if whole in workload.profiles}
+        groups_used = {workload.group for workload in usual}
+
+        def meant(pattern: str, workload: Workload) -> bool:
+            """A group means what such a device is usually asked of it, if anything."""
+            of_group = pattern == workload.group and pattern in groups_used
+            return matches(workload.name, pattern) and (not of_group or workload in usual)
+
+        named = [w for w in everything if not self.workloads or any(meant(p, w) for p in self.workloads)]
         profile = self.timed_as
         chosen = [workload for workload in named if profile is None or profile in workload.profiles]
         if not chosen:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from statistics import median
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -18,18 +19,22 @@ TOO_FEW = 3
 """Rounds that a slow implementation gets at least."""
 PATIENCE = 45.0
 """Seconds of timed calls after which an implementation need not have the rounds that a verdict needs."""
-LONG, MOST = 0.05, 20
-"""The process's clock is held against the suite's own over so many seconds of calls, or so many samples' worth."""
-MARGIN = 0.02
-"""Seconds that a sample may take beyond its calls: waking the process, turning its inputs."""
-FLUSH = {"cpu": 0.1, "cuda": 0.001}
-"""Seconds that the untimed flush before a cold call may take."""
+PROOF, MOST_PROVED = 0.02, 2000
+"""A process proves its times by so many seconds of calls on numbers that it has not seen, but by no more calls."""
+ATTEMPTS, APART = 3, 3
+"""It may try so often, so many rounds apart: machines are fast and slow by turns."""
+UNSEEN = (2_000_003, 2**31)
+"""Between these are the numbers by which inputs are then turned."""
+MARGIN = 0.01
+"""Seconds that a proof may take beyond its calls and turns: waking the process, scheduling."""
+STALLED, STALL = 20, 10.0
+"""Samples may take so many times the calls in them, and so many seconds more, all together."""
 
 Request = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
 
 class Timed(Protocol):
-    """Something that answers `prepare`, `sample`, `rows` and `release`."""
+    """Something that answers `prepare`, `sample`, `rows`, `prove` and `release`."""
 
     @property
     def name(self) -> str: ...
@@ -47,6 +52,8 @@ class Course:
     seconds: list[float] = field(default_factory=list)
     walls: list[float] = field(default_factory=list)
     """What a sample took by the suite's own clock, all of it."""
+    awake: float = 0.0
+    """Seconds of all requests by the suite's own clock."""
     warmed: float = 0.0
     """Seconds of the calls that warmed the cache for a sample."""
     round: int = 0
@@ -54,7 +61,11 @@ class Course:
     """Rows of the output of that round."""
     failed: Mapping[str, Any] = field(default_factory=dict)
     stopped: str = ""
-    _disbelieved: str = ""
+    proved: bool = False
+    """Whether calls on numbers that it had not seen took no longer than it claims."""
+    proof: tuple[int, Mapping[str, Any]] | None = None
+    """One of those numbers, and rows of what it returned for it."""
+    _attempts: int = 0
 
     @property
     def spent(self) -> float:
@@ -62,64 +73,76 @@ class Course:
 
     def sample(self, number: int) -> None:
         """Take one sample."""
-        started = perf_counter()
-        answer = self.member.request("sample", {**self.prepared, "number": number})
-        self.walls.append(perf_counter() - started)
+        before = self.awake
+        answer = self._ask("sample", {**self.prepared, "number": number})
+        self.walls.append(self.awake - before)
         if "status" in answer:
             self.failed = answer
-        else:
-            self.seconds.append(float(answer["seconds"]))
-            self.warmed += float(answer["warmed"])
+            return
+        self.seconds.append(float(answer["seconds"]))
+        self.warmed += float(answer["warmed"])
+        taken = sum(self.walls)
+        if self.prepared["cache"] == "hot" and taken > STALLED * self.spent + STALL:
+            detail = f"its samples took {taken:.3g} s, the calls in them, as it claims, {self.spent:.3g} s"
+            self.failed = {"status": "refused", "detail": detail}
 
     def keep_rows(self, number: int, rows: Mapping[str, Sequence[int]]) -> None:
         """Take rows of what the sample of this round returned, in place of those of an earlier one."""
-        answer = self.member.request("rows", {"rows": {name: list(places) for name, places in rows.items()}})
+        answer = self._ask("rows", {"rows": rows})
         if "status" in answer:
             self.failed = {**answer, "status": "refused", "detail": f"round {number}: {answer['detail']}"}
         else:
             self.round, self.rows = number, answer["rows"]
 
-    def confirm(self) -> None:
-        """Hold the times that the process claims against the suite's own clock: one of several samples must agree.
-
-        A claim is held against the wall time of the very same sample, because machines are fast and slow by turns.
-        """
-        calls, said = int(self.prepared["calls"]), interval(self.seconds).median
-        if said * calls >= LONG or self._flushes:
-            doubts = [self._doubt(calls, *pair) for pair in zip(self.seconds, self.walls, strict=True)]
-            self._disbelieved = doubts[-1] if all(doubts) else ""
-            return
-        calls = min(MOST * calls, math.ceil(LONG / said))
-        for _ in range(3):
-            started = perf_counter()
-            answer = self.member.request("sample", {**self.prepared, "calls": calls, "number": 0})
-            if "status" in answer:
-                self.failed = answer
-                return
-            self._disbelieved = self._doubt(calls, float(answer["seconds"]), perf_counter() - started)
-            if not self._disbelieved:
-                return
-
-    def disbelieved(self) -> str:
-        """What is wrong with the times that the process claims, held against the suite's own clock; or empty."""
-        return self._disbelieved
+    @property
+    def proving(self) -> int:
+        """How many calls prove what it claims."""
+        return max(1, min(MOST_PROVED, math.ceil(PROOF / self._claim)))
 
     @property
-    def _flushes(self) -> bool:
-        """Whether most of a sample is no call: a CPU's cache takes long to flush."""
-        return self.prepared["cache"] == "cold" and not self.member.device.startswith("cuda")
+    def _claim(self) -> float:
+        return max(self.seconds[-1], median(self.seconds))
 
-    def _doubt(self, calls: int, said: float, wall: float) -> str:
-        """What is wrong with a claim, or empty.
+    def idle(self, numbers: Sequence[int], rows: Mapping[str, Sequence[int]]) -> float:
+        """Seconds that it takes to turn the inputs and to hand out rows, without any call."""
+        before = self.awake
+        answer = self._ask("prove", {**self.prepared, "numbers": numbers, "rows": rows, "idle": True})
+        return math.inf if "status" in answer else (self.awake - before) / len(numbers)
 
-        A sample is its calls, one that warms the cache, and what is not timed: the forward before each backward, of up
-        to four times its length, flushes, and the turning of the inputs.
+    def prove(self, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], idle: float, random: Random) -> None:
+        """Have it answer for numbers that it has not seen, in no more than twice the time that it claims for calls.
+
+        Rows of each answer are taken before the next call, and the whole is timed here: what was only remembered, put
+        off, or claimed has no place to hide. The claim is that of this round's sample, or the median so far if that is
+        more. Before a backward comes its forward, of up to four times its length.
         """
-        times = 6 if self.prepared["direction"] == "backward" else 2
-        flushes = calls * FLUSH[self.member.device.partition(":")[0]] if self.prepared["cache"] == "cold" else 0.0
-        if wall <= times * said * (calls + 2) + flushes + MARGIN:
-            return ""
-        return f"it claims {said:.3g} s for a call, but {calls} calls took {wall:.3g} s in all"
+        said, numbers = self._claim, unseen[: self.proving]
+        before = self.awake
+        answer = self._ask("prove", {**self.prepared, "numbers": numbers, "rows": rows, "idle": False})
+        taken = self.awake - before
+        self._attempts += 1
+        if "status" in answer:
+            self.failed = answer
+        elif len(answer["found"]) != len(numbers):
+            self.failed = {"status": "refused", "detail": "answered garbage: it proves something else"}
+        else:
+            place = random.randrange(len(numbers))
+            self.proof = numbers[place], answer["found"][place]
+            times = 6 if self.prepared["direction"] == "backward" else 2
+            self.proved = taken <= times * said * len(numbers) + idle * len(numbers) + MARGIN
+            if not self.proved and self._attempts == ATTEMPTS:
+                detail = (
+                    f"it claims {said:.3g} s for a call, but {len(numbers)} calls on new numbers took {taken:.3g} s"
+                )
+                self.failed = {"status": "refused", "detail": detail}
+
+    def _ask(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if rows := arguments.get("rows"):
+            arguments = {**arguments, "rows": {name: list(places) for name, places in rows.items()}}
+        started = perf_counter()
+        answer = self.member.request(verb, arguments)
+        self.awake += perf_counter() - started
+        return answer
 
 
 def run(
@@ -131,9 +154,12 @@ def run(
 ) -> int:
     """Sample all courses round by round until their comparisons are narrow or their budgets spent; how many rounds.
 
-    `budget` is seconds of timed calls for each. The rows that are kept are of one round, of all with equal chance.
+    `budget` is seconds of timed calls for each. The rows that are kept are of one round, of all with equal chance. In
+    some of the rounds each proves what it claims; whoever cannot is out.
     """
     racing = list(courses)
+    unseen = random.sample(range(*UNSEEN), MOST_PROVED)
+    due, idle = random.randint(2, 4), 0.0
     fewest = max(FEWEST, rounds_needed(len(racing) - 1))
     number = 0  # the inputs of round 0 are those of the warm-up, which could be remembered
     while racing:
@@ -143,7 +169,11 @@ def run(
             course.sample(number)
             if keep and not course.failed:
                 course.keep_rows(number, rows)
+            if number >= due and (number - due) % APART == 0 and not course.proved and not course.failed:
+                course.prove(unseen, rows, idle, random)
         racing = [course for course in racing if not course.failed]
+        if number == 1 and racing:
+            idle = _idle(racing, baseline, unseen, rows)
         narrow = number >= fewest and number % LOOK == 0 and _narrow(racing, baseline)
         for course in racing:
             enough = number >= fewest or (number >= TOO_FEW and course.spent > PATIENCE)
@@ -156,9 +186,17 @@ def run(
                 course.stopped = course.stopped or "budget"
         racing = [course for course in racing if not course.stopped]
     for course in courses:
-        if not course.failed:
-            course.confirm()
+        while not course.proved and not course.failed:
+            course.prove(unseen, rows, idle, random)
     return number
+
+
+def _idle(racing: Sequence[Course], baseline: str, unseen: Sequence[int], rows: Mapping[str, Sequence[int]]) -> float:
+    """Seconds of a turn without its call, in the baseline's process if it takes part; another's could take its time."""
+    trusted = next((course for course in racing if course.member.name == baseline), racing[0])
+    numbers = unseen[: max(course.proving for course in racing)]
+    taken = min(trusted.idle(numbers, rows) for _ in range(2))
+    return taken if taken < math.inf else 0.0
 
 
 def _narrow(racing: Sequence[Course], baseline: str) -> bool:

@@ -18,6 +18,8 @@ ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "655
 """A process whose memory is measured runs with these: glibc then gives back what is freed, and takes it anew."""
 CALIBRATION = (2**20, 2**22, 2**24, 2**26)
 """Bytes of the known allocations that check the resident meter."""
+METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
+"""What is said of memory, by name; as in `Measurement.memory`."""
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 

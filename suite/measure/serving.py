@@ -105,6 +105,17 @@ def rows(function: Function, device: str, arguments: Arguments) -> dict[str, Any
     return answer
 
 
+def prove(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Rows of what each of several calls returns, each on other numbers; when `idle`, without the calls."""
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        task = _tasks[id(function)]
+        answer["found"] = [
+            task.proof(number, arguments["rows"], idle=arguments["idle"]) for number in arguments["numbers"]
+        ]
+    return answer
+
+
 def release(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
     """Let go of the task and its tensors."""
     _tasks.pop(id(function), None)

@@ -116,6 +116,13 @@ class Task:
         if type(result) is Tensor and result.numel() * result.element_size() <= KEPT:
             self.stopwatch.result = result.detach().clone()
 
+    def proof(self, number: int, rows: Mapping[str, Sequence[int]], *, idle: bool) -> dict[str, Tensor]:
+        """Rows of what a call returns on other numbers; when `idle`, of what the last one returned."""
+        self.turn(number)
+        if not idle:
+            self.stopwatch.result = self.call(self.before() if self.before else None)
+        return self.found(rows)
+
     def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         """Rows of what the last timed call returned, flattened to two axes. Raises TypeError for what is no tensor."""
         result = self.stopwatch.result

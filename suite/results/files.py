@@ -59,9 +59,9 @@ def open_to_append(path: Path) -> int:
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
 
 
-def append(file: int, path: Path, row: Row) -> None:
-    """Append one row. When there is no room for all of it, none of it stays."""
-    data = _encoded(row_text(row))
+def append(file: int, path: Path, row: Row) -> bytes:
+    """Append one row and return its bytes. When there is no room for all of it, none of it stays."""
+    data = whole = _encoded(row_text(row))
     with one_line(path, "written"):
         size = os.fstat(file).st_size
         try:
@@ -71,6 +71,7 @@ def append(file: int, path: Path, row: Row) -> None:
             with suppress(OSError):
                 os.ftruncate(file, size)
             raise
+    return whole
 
 
 def row_text(row: Row) -> str:

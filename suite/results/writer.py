@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from suite.records import EVERY_CASE, Measurement, Outcome, Run
+from suite.records import EVERY_CASE, Measurement, Outcome, Run, UsageError
 from suite.results import files, rows
 from suite.results.recorded import Record, newest
 from suite.results.rows import BENCHMARK, CONFORMANCE, RUNS
@@ -29,6 +30,7 @@ class RunWriter:
         self._held = held
         self._closed = False
         self._files: dict[str, int] = {}
+        self._written: dict[str, Any] = {}
         mended = [files.mend(folder / name) for name in (RUNS, CONFORMANCE, BENCHMARK)]
         self.notes = tuple(filter(None, (note, *mended)))
         runs, outcomes, measurements = rows.read(folder)
@@ -63,7 +65,8 @@ class RunWriter:
         parse(row)
         if table not in self._files:
             self._files[table] = files.open_to_append(self.folder / table)
-        files.append(self._files[table], self.folder / table, row)
+            self._written[table] = sha256((self.folder / table).read_bytes())
+        self._written[table].update(files.append(self._files[table], self.folder / table, row))
         keys.add(record.key)
 
     def finish(
@@ -79,6 +82,8 @@ class RunWriter:
         devices asked, for their cases may not exist any more. `workloads` are the names of all workloads that exist:
         measurements of others go. Implementations that were not asked keep their rows. `notes` are added to the run's.
         """
+        for table, written in self._written.items():
+            self._check(self.folder / table, written.digest())
         runs, outcomes, measurements = rows.read(self.folder)
         devices = {outcome.device for identity, outcome in outcomes if identity == self.run.id}
 
@@ -118,6 +123,12 @@ class RunWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _check(self, table: Path, digest: bytes) -> None:
+        """UsageError where a table is not what was read of it and written to it: there is one writer at a time."""
+        with files.one_line(table, "read"):
+            if sha256(table.read_bytes()).digest() != digest:
+                raise UsageError(f"{table} was changed by something else while this run wrote to it; restore it")
 
     def _mine(self, recorded: Iterable[tuple[str, Record]]) -> tuple[list[Record], set[tuple[str, ...]]]:
         """This run's records, the last of each key, and their keys."""

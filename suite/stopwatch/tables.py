@@ -77,8 +77,6 @@ class Table:
 
     def _judge(self, courses: list[Course]) -> None:
         for course in courses:
-            if not course.failed and (disbelief := course.disbelieved()):
-                course.failed = {"status": "refused", "detail": disbelief}
             if course.failed:
                 self._fail(course.member.name, course.failed)
         samples = {course.member.name: course.seconds for course in courses if not course.failed}

@@ -14,23 +14,27 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from suite.worker.wire import pack, unpack
 
 PRINTED_LIMIT = 8_000
 """How many bytes of what the process printed are kept: the last ones."""
 PIECE = 1 << 20
+MARK = "ATTNSUITE_WORKER"
+"""The environment variable by which whatever a worker started is known."""
 
 
 class Process:
-    """A fresh interpreter that runs `suite.worker`, in a session of its own, so that all it starts dies with it,
-    on these `cores` where any are given.
+    """A fresh interpreter that runs `suite.worker`, in a session of its own and marked, so that all it starts dies
+    with it, on these `cores` where any are given.
 
     `send` and `receive` raise EOFError where the process is gone and TimeoutError at the deadline, which is a time of
     `time.monotonic`.
     """
 
     def __init__(self, environment: Mapping[str, str], cores: Collection[int] = ()) -> None:
+        mark = uuid4().hex
         channel, theirs = socket.socketpair()
         output, their_output = os.pipe()
         life, held = os.pipe()  # nothing is ever written to it: that nobody holds it any more kills the process's group
@@ -42,7 +46,7 @@ class Process:
                     stdout=their_output,
                     stderr=their_output,
                     pass_fds=[theirs.fileno(), life],
-                    env=_environment(environment),
+                    env=_environment(environment) | {MARK: mark},
                     start_new_session=True,
                 )
         except BaseException:
@@ -62,7 +66,7 @@ class Process:
         self._poll = select.poll()
         self._poll.register(output, select.POLLIN)
         # Also where nobody calls `end`: nothing that the suite starts may outlive it.
-        self._finish = weakref.finalize(self, _finish, self._popen, channel, output, held)
+        self._finish = weakref.finalize(self, _finish, self._popen, mark, channel, output, held)
 
     @property
     def pid(self) -> int:
@@ -210,13 +214,25 @@ def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
             os.killpg(popen.pid, number)
 
 
-def _finish(popen: subprocess.Popen[bytes], channel: socket.socket, output: int, held: int) -> None:
+def _finish(popen: subprocess.Popen[bytes], mark: str, channel: socket.socket, output: int, held: int) -> None:
     _signal_group(popen, signal.SIGKILL)
+    for process in _marked(mark):
+        with suppress(OSError):
+            os.kill(process, signal.SIGKILL)
     channel.close()
     os.close(output)
     os.close(held)
     with suppress(subprocess.TimeoutExpired):  # a driver may hold it for ever
         popen.wait(timeout=10)
+
+
+def _marked(mark: str) -> Iterator[int]:
+    """The processes that inherited the mark, those that left the session included (Linux)."""
+    inherited = f"{MARK}={mark}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is not ours
+            if inherited in (process / "environ").read_bytes().split(b"\0"):
+                yield int(process.name)
 
 
 def _environment(added: Mapping[str, str]) -> dict[str, str]:

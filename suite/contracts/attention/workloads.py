@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 from random import Random
 from typing import TYPE_CHECKING
@@ -33,8 +34,9 @@ PAIRS, ROWS = 4, 32
 PEAK = 3.0
 """The spread of the scores. At 1 weights are so even that in bfloat16 the mean of the values passes for attention from 4k
 keys on, and so does every second key alone."""
-VERIFIED_SCORES = 2**20
-"""Gradients of keys and values need all scores of a key head: they are verified up to so many."""
+VERIFIED_SCORES, BLOCK = 2**26, 256
+"""Gradients of keys and values need all scores of a key head: they are verified up to so many, so many queries at a
+time."""
 
 CPU, HALF = ("float32",), ("float16", "bfloat16")
 FORWARD, TOGETHER = ("forward",), ("forward_backward",)
@@ -58,6 +60,9 @@ class Workload(base.Workload):
     profiles: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"standard": FORWARD, "full": FORWARD})
     cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": CPU, "cuda": HALF})
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __post_init__(self) -> None:
         if not self.length:
@@ -103,7 +108,10 @@ class Workload(base.Workload):
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
         query = call.tensors["query"]
         grown = 1 + number % 32 / 256  # a query of twelve numbers would be the same again after twelve rounds
-        return {"query": (query.flatten().roll(number) * grown).view_as(query)}
+        found = {
+            name: call.tensors[name].flatten().roll(number).view_as(call.tensors[name]) for name in ("key", "value")
+        }
+        return {"query": (query.flatten().roll(number) * grown).view_as(query), **found}
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]
@@ -163,7 +171,7 @@ class Workload(base.Workload):
             if name in rows:
                 head = rows[name][0] // self.keys
                 inside = [row % self.keys for row in rows[name]]
-                of = self._group_truth(call, dtype, head).gradients[name]
+                of = _group_gradients(self, dtype, direction, number, head)[name]
                 due = Bounded(of.value[0, 0, inside], of.bound[0, 0, inside])
                 where = f"[{', '.join(map(str, divmod(head, self.heads // self.groups)))}]"
                 pairs.append((f"gradient of {name}{where}", compare.numbers(found[name]), due, ACCEPT_GRADIENT))
@@ -185,20 +193,24 @@ class Workload(base.Workload):
             gradient_of,
         )
 
-    def _group_truth(self, call: Call, dtype: str, key_head: int) -> oracle.Truth:
-        """The oracle on one key head and all queries that read it."""
+    def group_gradients(self, call: Call, dtype: str, key_head: int) -> dict[str, Bounded]:
+        """The oracle's gradients of key and value of one key head: sums over blocks of all queries that read it."""
         assert call.output_gradient is not None
         batch, head = divmod(key_head, self.heads // self.groups)
         heads = slice(head * self.groups, (head + 1) * self.groups)
-        return self._asked(
-            dtype,
-            compare.numbers(call.tensors["query"][batch, heads])[None],
-            compare.numbers(call.tensors["key"][batch, head])[None, None],
-            compare.numbers(call.tensors["value"][batch, head])[None, None],
-            range(self.queries),
-            compare.numbers(call.output_gradient[batch, heads])[None],
-            ("key", "value"),
-        )
+        query, upstream = (compare.numbers(t[batch, heads]) for t in (call.tensors["query"], call.output_gradient))
+        key, value = (compare.numbers(call.tensors[name][batch, head])[None, None] for name in ("key", "value"))
+        blocks = []
+        for start in range(0, self.queries, BLOCK):
+            rows = range(start, min(start + BLOCK, self.queries))
+            given = query[:, rows][None], key, value, rows, upstream[:, rows][None], ("key", "value")
+            blocks.append(self._asked(dtype, *given).gradients)
+        summing = PRECISIONS[dtype].accumulator * self.queries
+        found = {}
+        for name in ("key", "value"):
+            values, bounds = np.stack([of[name].value for of in blocks]), np.stack([of[name].bound for of in blocks])
+            found[name] = Bounded(values.sum(0), bounds.sum(0) + summing * abs(values).sum(0).astype(np.float64))
+        return found
 
     def _asked(
         self,
@@ -220,6 +232,15 @@ class Workload(base.Workload):
             gradient_of=gradient_of,
         )
         return oracle.attention(asked, PRECISIONS[dtype], widest(dtype))
+
+
+@lru_cache(maxsize=2)
+def _group_gradients(workload: Workload, dtype: str, direction: str, number: int, key_head: int) -> dict[str, Bounded]:
+    """What is true of the gradients in a round. All implementations of a table are asked for the same."""
+    call = workload.call(dtype, direction)
+    return workload.group_gradients(
+        replace(call, tensors={**call.tensors, **workload.turned(call, number)}), dtype, key_head
+    )
 
 
 def workloads() -> list[Workload]:
