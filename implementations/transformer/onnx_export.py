@@ -6,6 +6,8 @@ when a factory's weights are made its constants. Attention is one operator from 
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from time import perf_counter
@@ -113,16 +115,24 @@ def _graph(
     weights = [torch.zeros(shape, dtype=dtype) for shape in shapes]
     source, lengths, target = torch.zeros(3, 7, dtype=torch.int64), torch.tensor([7, 4, 2]), torch.zeros(3, 5).long()
     batch, given, due = Dim("batch"), Dim("source_length"), Dim("target_length")
+    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)  # it misses torchvision
     started = perf_counter()
-    program = torch.onnx.export(
-        _Exported(dict(config), names),
-        (source, lengths, target if decodes else None, weights),
-        dynamo=True,
-        opset_version=opset,
-        input_names=["source", "lengths", *(["target"] if decodes else []), *names],
-        dynamic_shapes=({0: batch, 1: given}, {0: batch}, {0: batch, 1: due} if decodes else None, [None] * len(names)),
-        verbose=False,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of itself
+        program = torch.onnx.export(
+            _Exported(dict(config), names).eval(),
+            (source, lengths, target if decodes else None, weights),
+            dynamo=True,
+            opset_version=opset,
+            input_names=["source", "lengths", *(["target"] if decodes else []), *names],
+            dynamic_shapes=(
+                {0: batch, 1: given},
+                {0: batch},
+                {0: batch, 1: due} if decodes else None,
+                [None] * len(names),
+            ),
+            verbose=False,
+        )
     assert program is not None
     return program.model_proto, perf_counter() - started
 

@@ -6,6 +6,8 @@ when a factory's weights are made its constants. Attention is one operator from 
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from time import perf_counter
@@ -97,16 +99,19 @@ def _graph(
     sizes = dict(config)
     weights = [torch.zeros((), dtype=dtype).expand(shape) for shape in shapes]
     images = torch.zeros(3, sizes["channels"], sizes["image_height"], sizes["image_width"], dtype=dtype)
+    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)  # it misses torchvision
     started = perf_counter()
-    program = torch.onnx.export(
-        _Exported(sizes, names),
-        (images, weights),
-        dynamo=True,
-        opset_version=opset,
-        input_names=["images", *names],
-        dynamic_shapes=({0: Dim("batch")}, [None] * len(names)),
-        verbose=False,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of itself
+        program = torch.onnx.export(
+            _Exported(sizes, names).eval(),
+            (images, weights),
+            dynamo=True,
+            opset_version=opset,
+            input_names=["images", *names],
+            dynamic_shapes=({0: Dim("batch")}, [None] * len(names)),
+            verbose=False,
+        )
     assert program is not None
     return program.model_proto, perf_counter() - started
 

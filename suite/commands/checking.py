@@ -8,14 +8,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from suite import registry
 from suite.commands.progress import Steps
 from suite.contracts import contract as contract_named
+from suite.contracts import names as contract_names
 from suite.records import Outcome, UsageError
 from suite.registry import Declaration
 from suite.report import summary_lines
+
+if TYPE_CHECKING:
+    from suite.checking import Session
 
 KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
 """The keys of a row written with --json."""
@@ -41,6 +45,7 @@ def check(
 
     request = Request(tuple(cases), tuple(dtypes), device, isolate, time_limit)
     session = Session(request, several=len(declarations) > 1)
+    declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
@@ -57,6 +62,22 @@ def check(
                 steps.line(line)
             outcomes += found
     return status(outcomes, alone=bool(targets) and len(declarations) == 1)
+
+
+def askable(session: Session, declarations: Sequence[Declaration]) -> list[Declaration]:
+    """Those of contracts of which such cases are asked. UsageError where there is none; what is left out is said."""
+    left_out: dict[str, UsageError] = {}
+    for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
+        try:
+            session.asked(contract_named(name))
+        except UsageError as error:
+            left_out[name] = error
+    found = [each for each in declarations if each.contract not in left_out]
+    if left_out and not found:
+        raise next(iter(left_out.values()))
+    for name, reason in left_out.items():
+        print(f"{name} is left out: {reason}", file=sys.stderr)
+    return found
 
 
 def chosen(targets: Sequence[str], leave_out: Sequence[str], contract: str | None = None) -> list[Declaration]:

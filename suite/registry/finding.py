@@ -230,7 +230,8 @@ def _registered(target: str, registered: Sequence[Declaration]) -> list[Declarat
 
 
 def _unknown(target: str, registered: Sequence[Declaration], known: Sequence[str]) -> str:
-    names = {name: d.full_name for d in registered for name in (d.name, d.full_name)}
+    last = sorted(registered, key=lambda d: d.contract == DEFAULT_CONTRACT)  # where others have its names, it is meant
+    names = {name: d.full_name for d in last if d.plug is None for name in (d.name, d.full_name)}
     close = list(dict.fromkeys(names[name] for name in get_close_matches(target, names, n=3)))
     if target in known:
         close = [f"{target}/*"]

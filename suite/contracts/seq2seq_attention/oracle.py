@@ -81,4 +81,4 @@ def gates(x: Rounded, s: Rounded, weights: Part, count: int) -> tuple[list[Round
 
 def sigmoid(x: Rounded) -> Rounded:
     """1 / (1 + exp(−x))."""
-    return Rounded(np.ones_like(x.value), 0.0, x.precision) / ((-x).exp() + 1.0)
+    return type(x)(np.ones_like(x.value), 0.0, x.precision) / ((-x).exp() + 1.0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from suite.records import Machine, baseline
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import Row, Table, names
+from suite.report.benchmark.speed import ANOTHER_RUN, Row, Table, names
 from suite.report.benchmark.units import NOTHING, time_unit
 from suite.report.benchmark.views import Shapes, View
 from suite.report.text import code, escaped, table
@@ -62,7 +62,9 @@ def _time(of: Table, row: Row) -> str:
         return escaped(wording.status(row.of))
     medians = [each.time.median for each in of.measured if each.time]
     time = time_unit(medians).of(row.median)
-    said = f"**{time}**" if row.median == min(medians) and len(medians) > 1 else time
+    together = [each.time.median for each in of.measured if each.time and each.verdict != ANOTHER_RUN]
+    best = len(together) > 1 and row.verdict != ANOTHER_RUN and row.median == min(together)
+    said = f"**{time}**" if best else time
     return ", ".join(filter(None, (said, escaped(wording.verdict(row)))))
 
 
