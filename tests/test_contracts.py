@@ -56,15 +56,28 @@ def questions(name: str) -> list[Asked]:
 
 @cache
 def catches(name: str) -> dict[str, set[str]]:
-    """The families that catch each deviation."""
+    """The families that catch each deviation, the first two besides `documents`: more change nothing."""
     found: dict[str, set[str]] = defaultdict(set)
-    for asked in questions(name):
-        for deviation in contract(name).deviations():
+    left = set(contract(name).deviations())
+    for asked in in_turn(questions(name)):
+        for deviation in sorted(left, key=lambda each: each.name):
             if asked.dtype in deviation.dtypes and asked.case.name not in TOO_LARGE:
                 given = asked.verdict(deviation.function)
                 if given.status in FAILURES and (asked.case.counts(asked.truth) or given.error_ratio == math.inf):
                     found[deviation.name].add(asked.case.family)
+                    if len(found[deviation.name] - {"documents"}) > 1:
+                        left.remove(deviation)
     return found
+
+
+def in_turn(asked: list[Asked]) -> list[Asked]:
+    """One question of each family, then a second of each, and so on."""
+    place: dict[str, int] = defaultdict(int)
+    order = []
+    for each in asked:
+        place[each.case.family] += 1
+        order.append(place[each.case.family])
+    return [each for _, each in sorted(zip(order, asked, strict=True), key=lambda pair: pair[0])]
 
 
 @cache
@@ -83,19 +96,14 @@ def test_the_correct_computations_pass_every_case(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_there_are_deviations_and_all_are_caught(name: str) -> None:
+def test_deviations_are_all_caught_and_every_family_catches_what_no_other_does(name: str) -> None:
     deviations = contract(name).deviations()
-
     assert len(deviations) >= 8
     assert {each.name for each in deviations} - set(catches(name)) == set()
 
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_family_catches_what_no_other_does(name: str) -> None:
     families = {case.family for case in contract(name).cases()} - {"documents", contract(name).core}
     judging = [by - {"documents"} for by in catches(name).values()]
     alone = {next(iter(by)) for by in judging if len(by) == 1}
-
     assert families <= alone
 
 
@@ -117,11 +125,20 @@ def test_every_feature_but_the_devices_is_needed_by_some_case(name: str) -> None
 
 
 @pytest.mark.parametrize("declaration", SHIPPED, ids=lambda declaration: declaration.full_name)
-def test_what_ships_passes(declaration: registry.Declaration) -> None:
+def test_what_ships_passes_and_refuses_bad_input_in_one_line_that_says_what_came(
+    declaration: registry.Declaration,
+) -> None:
     found = outcomes(declaration.full_name)
-
     assert [outcome for outcome in found if outcome.fails] == []
-    assert sum(outcome.status == "passed" for outcome in found) > len(found) / 2
+    assert sum(outcome.status == "passed" for outcome in found) > len(found) / 3
+
+    cases = {case.name for case in contract(declaration.contract).cases() if isinstance(case, MustRaise)}
+    refused = [outcome for outcome in found if outcome.case in cases]
+    assert len(refused) == len(cases)
+    for outcome in refused:
+        assert outcome.detail.startswith("ValueError: "), outcome
+        assert any(character.isdigit() for character in outcome.detail) or "torch." in outcome.detail, outcome
+        assert "\n" not in outcome.detail
 
 
 @pytest.mark.parametrize("declaration", PLUGGED, ids=lambda declaration: declaration.full_name)
@@ -130,18 +147,6 @@ def test_what_is_plugged_in_fails_nothing(declaration: registry.Declaration) -> 
 
     assert [outcome for outcome in found if outcome.fails] == []
     assert {outcome.status for outcome in found} <= {"passed", "declined", "missing"}
-
-
-@pytest.mark.parametrize("declaration", SHIPPED, ids=lambda declaration: declaration.full_name)
-def test_what_ships_refuses_bad_input_in_one_line_that_says_what_came(declaration: registry.Declaration) -> None:
-    cases = {case.name for case in contract(declaration.contract).cases() if isinstance(case, MustRaise)}
-    refused = [outcome for outcome in outcomes(declaration.full_name) if outcome.case in cases]
-
-    assert len(refused) == len(cases)
-    for outcome in refused:
-        assert outcome.detail.startswith("ValueError: "), outcome
-        assert any(character.isdigit() for character in outcome.detail) or "torch." in outcome.detail, outcome
-        assert "\n" not in outcome.detail
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -43,7 +43,7 @@ def classified(config: Config, weights: Weights, attend: Attention, images: Tens
     patches = cut.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # b m cpp
     x = patches @ weights["w_patch"] + weights["b_patch"]
     if config["pooling"] == "class":
-        x = torch.cat([weights["class_token"].expand(len(x), 1, width), x], 1)
+        x = torch.cat([weights["class_token"].expand(x.shape[0], 1, width), x], 1)
     x = x + weights["positions"]
     for number in range(config["blocks"]):
         of = {name.removeprefix(f"blocks.{number}."): w for name, w in weights.items() if f"blocks.{number}." in name}

@@ -45,10 +45,13 @@ from typing import Any
 from suite.contracts.base import EVERYWHERE, Call, Contract, needs_by, rooms
 
 POSITIONAL = ("source", "lengths", "target")
+LARGE = 64
+"""Tokens beyond which a case needs the feature `large`."""
 FEATURES = {
     "bool_mask": "padded sources",
     "causal": "a decoder",
     "cached": "decoding token by token with a cache",
+    "large": "more than 64 tokens",
     **EVERYWHERE,
 }
 
@@ -83,6 +86,10 @@ def needs(calls: tuple[Call, ...]) -> frozenset[str]:
     needed = needs_by({})(calls) | ({"causal"} if config["decoder_blocks"] else set())
     if any((call.tensors["lengths"] < call.tensors["source"].shape[-1]).any() for call in calls):
         needed |= {"bool_mask"}
+    if any(
+        call.tensors[name].shape[-1] > LARGE for call in calls for name in ("source", "target") if name in call.tensors
+    ):
+        needed |= {"large"}
     return needed | ({"cached"} if config.get("decoding") == "cached" else set())
 
 

@@ -37,9 +37,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.contracts.base import EVERYWHERE, Contract, needs_by, rooms
+from suite.contracts.base import EVERYWHERE, Call, Contract, needs_by, rooms
 
 POSITIONAL = ("images",)
+LARGE = 64
+"""Positions beyond which a case needs the feature `large`."""
+FEATURES = {"large": "more than 64 positions", **EVERYWHERE}
 
 
 def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -63,10 +66,17 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return due
 
 
+def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+    """The features that these calls need, read off the calls themselves."""
+    config = calls[0].config or {}
+    positions = (config["image_height"] // config["patch"]) * (config["image_width"] // config["patch"])
+    return needs_by({})(calls) | ({"large"} if positions > LARGE else set())
+
+
 CONTRACT = Contract(
     name="vision_transformer",
-    features=EVERYWHERE,
+    features=FEATURES,
     parameter_features={},
-    needs=needs_by({}),
+    needs=needs,
     **rooms(__package__, workloads="workloads.workloads"),
 )
