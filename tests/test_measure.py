@@ -421,9 +421,32 @@ def test_a_round_has_its_own_numbers_in_the_same_memory(direction: str) -> None:
     for number in (1, 5, 0, 5):
         prepared.turn(number)
 
-        assert torch.equal(prepared.inputs["query"], SMALL.turned(call, number)["query"])
+        for name, turned in SMALL.turned(call, number).items():
+            assert torch.equal(prepared.inputs[name], turned)
     assert {name: tensor.data_ptr() for name, tensor in prepared.inputs.items()} == places
-    assert torch.equal(prepared.inputs["key"], call.tensors["key"])
+    assert not torch.equal(prepared.inputs["key"], call.tensors["key"])
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_proof_is_made_of_calls_on_the_numbers_that_were_loaded(direction: str) -> None:
+    prepared = a_task(sdpa, direction)
+    rows = {"output": [0, 17], "query": [0, 17], "key": [31, 20], "value": [5]}
+
+    assert prepared.load([7, 2_000_005, 9]) == 3
+    found = prepared.prove(rows)
+
+    for place, number in enumerate((7, 2_000_005, 9)):
+        of = {name: tensor[place] for name, tensor in found.items()}
+        asked = {name: rows[name] for name in of}
+        assert SMALL.verdict("float32", direction, number, asked, of).status == "passed"
+        assert SMALL.verdict("float32", direction, number + 1, asked, of).status == "wrong"
+
+
+def test_there_is_room_for_one_input_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = a_task(sdpa)
+    monkeypatch.setattr("suite.measure.task.ROOM", 1)
+
+    assert prepared.load([1, 2, 3]) == 1
 
 
 def test_the_version_of_an_input_does_not_tell_that_its_numbers_are_new() -> None:
@@ -747,12 +770,15 @@ def honest(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     prepared = ask("prepare", honest, direction=direction)
 
+    assert prepared.pop("making") == {}
     assert prepared.keys() == {"first_call", "warm_up", "expected", "calls"}
     assert all(value > 0 for value in prepared.values())
     sampled = ask("sample", honest, direction=direction, **prepared, number=3)
     assert 0 < sampled["seconds"] < 1
     rows = ask("rows", honest, rows={"output": [1], "query": [0, 2]})["rows"]
     assert set(rows) == {"forward": {"output"}, "backward": {"query"}}.get(direction, {"output", "query"})
+    assert ask("load", honest, numbers=[5, 6]) == {"loaded": 2}
+    assert len(ask("prove", honest, rows={"output": [1], "query": [0]})["found"].popitem()[1]) == 2
     assert ask("release", honest) == {}
     assert ask("rows", honest, rows={"output": [1]})["status"] == "raised", "there is no task any more"
 

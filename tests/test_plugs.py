@@ -137,6 +137,25 @@ def test_a_wrong_attention_is_found_inside_a_model_and_named(write: Write, host:
     assert found[0].detail.startswith('equals "unscaled"')
 
 
+def test_what_a_file_imports_from_around_it_counts(write: Write) -> None:
+    file = write(
+        "room/mine.py", "import suite, torch, json\nfrom helper import scale\nfrom deep.more import x\n" + UNSCALED
+    )
+    helper = write("room/helper.py", "from . import other\nscale = 1\n")
+    others = [write("room/other.py", "y = 1"), write("room/deep/more.py", "x = 1"), write("room/unused.py", "z = 1")]
+
+    def hashed() -> str:
+        return registry.source_hash(find(str(file)))
+
+    seen = [hashed()]
+    for each in (helper, *others):
+        each.write_text(each.read_text() + "\n# changed")
+        seen.append(hashed())
+
+    assert len(set(seen[:4])) == 4
+    assert seen[4] == seen[3], "nobody imports it"
+
+
 def test_the_source_of_both_counts(write: Write) -> None:
     file = write("mine.py", UNSCALED)
     before = registry.source_hash(find(f"transformer/eager+{file}"))

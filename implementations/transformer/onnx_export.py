@@ -6,21 +6,16 @@ when a factory's weights are made its constants. Attention is one operator from 
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from time import perf_counter
 from typing import Any
 
-import onnx
-import onnxruntime
 import torch
-from onnx import numpy_helper
 from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn.functional import scaled_dot_product_attention
 
+from implementations import _export
 from implementations.transformer._checks import check_inputs, check_model
 from implementations.transformer.eager import decode_full, encode, padding_mask
 from suite import implementation
@@ -67,8 +62,8 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
         raise NotImplementedError("the graph decodes the whole target")
     names, dtype = tuple(sorted(weights)), weights["source_embedding"].dtype
     shapes = tuple(tuple(weights[name].shape) for name in names)
-    graph, seconds = _graph(tuple(sorted(config.items())), names, shapes, dtype, opset)
-    session, making = _session(graph, weights)
+    given = _graph(tuple(sorted(config.items())), names, shapes, dtype, opset)
+    session, making = _export.session(given, weights)
 
     def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
         check_inputs(config, source, lengths, target)
@@ -76,7 +71,7 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
         (output,) = session.run(None, {name: given.numpy() for name, given in inputs.items() if given is not None})
         return torch.from_numpy(output)
 
-    vars(model)["making"] = {"export": seconds, **making}
+    vars(model)["making"] = making
     return model
 
 
@@ -109,46 +104,16 @@ def _graph(
     shapes: tuple[tuple[int, ...], ...],
     dtype: torch.dtype,
     opset: int,
-) -> tuple[onnx.ModelProto, float]:
-    """The graph, with source, lengths, target and weights as inputs, all sizes dynamic; the seconds of its export."""
+) -> _export.Graph:
+    """The graph with source, lengths, target and weights as inputs, all sizes dynamic."""
     decodes = dict(config)["decoder_blocks"] > 0
     weights = [torch.zeros(shape, dtype=dtype) for shape in shapes]
     source, lengths, target = torch.zeros(3, 7, dtype=torch.int64), torch.tensor([7, 4, 2]), torch.zeros(3, 5).long()
     batch, given, due = Dim("batch"), Dim("source_length"), Dim("target_length")
-    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)  # it misses torchvision
-    started = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of itself
-        program = torch.onnx.export(
-            _Exported(dict(config), names).eval(),
-            (source, lengths, target if decodes else None, weights),
-            dynamo=True,
-            opset_version=opset,
-            input_names=["source", "lengths", *(["target"] if decodes else []), *names],
-            dynamic_shapes=(
-                {0: batch, 1: given},
-                {0: batch},
-                {0: batch, 1: due} if decodes else None,
-                [None] * len(names),
-            ),
-            verbose=False,
-        )
-    assert program is not None
-    return program.model_proto, perf_counter() - started
-
-
-def _session(graph: onnx.ModelProto, weights: Weights) -> tuple[onnxruntime.InferenceSession, dict[str, float]]:
-    """A session of the graph with the weights as its constants; the seconds of its start and the bytes of the file."""
-    model = onnx.ModelProto()
-    model.CopyFrom(graph)
-    inputs = [given for given in model.graph.input if given.name not in weights]
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
-    model.graph.initializer.extend(
-        numpy_helper.from_array(tensor.contiguous().numpy(), name) for name, tensor in weights.items()
+    return _export.graph(
+        _Exported(dict(config), names),
+        (source, lengths, target if decodes else None, weights),
+        ["source", "lengths", *(["target"] if decodes else []), *names],
+        ({0: batch, 1: given}, {0: batch}, {0: batch, 1: due} if decodes else None, [None] * len(names)),
+        opset,
     )
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    file, started = model.SerializeToString(), perf_counter()
-    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    return session, {"session": perf_counter() - started, "file": float(len(file))}

@@ -6,21 +6,16 @@ when a factory's weights are made its constants. Attention is one operator from 
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from time import perf_counter
 from typing import Any
 
-import onnx
-import onnxruntime
 import torch
-from onnx import numpy_helper
 from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn.functional import scaled_dot_product_attention
 
+from implementations import _export
 from implementations.vision_transformer._checks import check_images, check_model
 from implementations.vision_transformer.eager import classified
 from suite import implementation
@@ -63,15 +58,15 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
     check_model(config, weights)
     names = tuple(sorted(weights))
     shapes = tuple(tuple(weights[name].shape) for name in names)
-    graph, seconds = _graph(tuple(sorted(config.items())), names, shapes, weights["w_patch"].dtype, opset)
-    session, making = _session(graph, weights)
+    given = _graph(tuple(sorted(config.items())), names, shapes, weights["w_patch"].dtype, opset)
+    session, making = _export.session(given, weights)
 
     def model(images: Tensor) -> Tensor:
         check_images(config, weights, images)
         (output,) = session.run(None, {"images": images.numpy()})
         return torch.from_numpy(output)
 
-    vars(model)["making"] = {"export": seconds, **making}
+    vars(model)["making"] = making
     return model
 
 
@@ -94,40 +89,10 @@ def _graph(
     shapes: tuple[tuple[int, ...], ...],
     dtype: torch.dtype,
     opset: int,
-) -> tuple[onnx.ModelProto, float]:
-    """The graph and the seconds of its export. Its inputs are images and the weights; the batch is dynamic."""
+) -> _export.Graph:
+    """The graph with images and the weights as inputs, whose batch is dynamic."""
     sizes = dict(config)
     weights = [torch.zeros((), dtype=dtype).expand(shape) for shape in shapes]
     images = torch.zeros(3, sizes["channels"], sizes["image_height"], sizes["image_width"], dtype=dtype)
-    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)  # it misses torchvision
-    started = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of itself
-        program = torch.onnx.export(
-            _Exported(sizes, names).eval(),
-            (images, weights),
-            dynamo=True,
-            opset_version=opset,
-            input_names=["images", *names],
-            dynamic_shapes=({0: Dim("batch")}, [None] * len(names)),
-            verbose=False,
-        )
-    assert program is not None
-    return program.model_proto, perf_counter() - started
-
-
-def _session(graph: onnx.ModelProto, weights: Weights) -> tuple[onnxruntime.InferenceSession, dict[str, float]]:
-    """A session of the graph with the weights as its constants; the seconds of its start and the bytes of the file."""
-    model = onnx.ModelProto()
-    model.CopyFrom(graph)
-    inputs = [given for given in model.graph.input if given.name not in weights]
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
-    model.graph.initializer.extend(
-        numpy_helper.from_array(tensor.contiguous().numpy(), name) for name, tensor in weights.items()
-    )
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    file, started = model.SerializeToString(), perf_counter()
-    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    return session, {"session": perf_counter() - started, "file": float(len(file))}
+    dynamic = ({0: Dim("batch")}, [None] * len(names))
+    return _export.graph(_Exported(sizes, names), (images, weights), ["images", *names], dynamic, opset)

@@ -29,7 +29,7 @@ from suite.registry import Declaration, Loaded
 
 __all__ = ["Benchmark", "Request", "Table", "bench"]
 
-MORE_CORES, COUNTING = 1.25, 0.5
+MORE_CORES, COUNTING = 1.25, 0.1
 """How much more CPU time than its cores can give, and so many seconds more, show that others were used."""
 
 Implementation = Declaration | Loaded

@@ -19,14 +19,16 @@ TOO_FEW = 3
 """Rounds that a slow implementation gets at least."""
 PATIENCE = 45.0
 """Seconds of timed calls after which an implementation need not have the rounds that a verdict needs."""
-PROOF, MOST_PROVED = 0.02, 2000
+PROOF, MOST_PROVED = 0.02, 256
 """A process proves its times by so many seconds of calls on numbers that it has not seen, but by no more calls."""
 ATTEMPTS, APART = 3, 3
 """It may try so often, so many rounds apart: machines are fast and slow by turns."""
 UNSEEN = (2_000_003, 2**31)
 """Between these are the numbers by which inputs are then turned."""
-MARGIN = 0.01
-"""Seconds that a proof may take beyond its calls and turns: waking the process, scheduling."""
+LONG, MOST_REPEATED = 0.05, 20
+"""Calls too short to be proved so are repeated for so many seconds, but for no more samples' worth."""
+MARGIN, EACH = 0.01, 3e-5
+"""Seconds that a proof may take beyond its calls: waking the process, scheduling; and handing out rows of each."""
 STALLED, STALL = 20, 10.0
 """Samples may take so many times the calls in them, and so many seconds more, all together."""
 
@@ -34,7 +36,7 @@ Request = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
 
 class Timed(Protocol):
-    """Something that answers `prepare`, `sample`, `rows`, `prove` and `release`."""
+    """Something that answers `prepare`, `sample`, `rows`, `load`, `prove` and `release`."""
 
     @property
     def name(self) -> str: ...
@@ -94,47 +96,45 @@ class Course:
         else:
             self.round, self.rows = number, answer["rows"]
 
-    @property
-    def proving(self) -> int:
-        """How many calls prove what it claims."""
-        return max(1, min(MOST_PROVED, math.ceil(PROOF / self._claim)))
-
-    @property
-    def _claim(self) -> float:
-        return max(self.seconds[-1], median(self.seconds))
-
-    def idle(self, numbers: Sequence[int], rows: Mapping[str, Sequence[int]]) -> float:
-        """Seconds that it takes to turn the inputs and to hand out rows, without any call."""
-        before = self.awake
-        answer = self._ask("prove", {**self.prepared, "numbers": numbers, "rows": rows, "idle": True})
-        return math.inf if "status" in answer else (self.awake - before) / len(numbers)
-
-    def prove(self, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], idle: float, random: Random) -> None:
+    def prove(self, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random) -> None:
         """Have it answer for numbers that it has not seen, in no more than twice the time that it claims for calls.
 
-        Rows of each answer are taken before the next call, and the whole is timed here: what was only remembered, put
-        off, or claimed has no place to hide. The claim is that of this round's sample, or the median so far if that is
-        more. Before a backward comes its forward, of up to four times its length.
+        All inputs are made before; then each is given to one call, and rows of all answers are handed out, and that is
+        timed here: what was only remembered, put off, or claimed has no place to hide. The claim is that of this
+        round's sample, or the median so far if that is more. Before a backward comes its forward, of up to four times
+        its length. Calls too short for that are repeated on one more number, so that no clock can lie for them.
         """
-        said, numbers = self._claim, unseen[: self.proving]
+        said = max(self.seconds[-1], median(self.seconds))
+        most = max(1, min(MOST_PROVED, math.ceil(PROOF / said)))
+        loaded = self._ask("load", {**self.prepared, "numbers": unseen[:most]})
         before = self.awake
-        answer = self._ask("prove", {**self.prepared, "numbers": numbers, "rows": rows, "idle": False})
+        answer = loaded if "status" in loaded else self._ask("prove", {**self.prepared, "rows": rows})
         taken = self.awake - before
         self._attempts += 1
         if "status" in answer:
             self.failed = answer
-        elif len(answer["found"]) != len(numbers):
+            return
+        count = loaded["loaded"]
+        sizes = {name: tuple(found.shape[:1]) for name, found in answer["found"].items()}
+        if count > most or sizes != dict.fromkeys(rows, (count,)):
             self.failed = {"status": "refused", "detail": "answered garbage: it proves something else"}
-        else:
-            place = random.randrange(len(numbers))
-            self.proof = numbers[place], answer["found"][place]
-            times = 6 if self.prepared["direction"] == "backward" else 2
-            self.proved = taken <= times * said * len(numbers) + idle * len(numbers) + MARGIN
-            if not self.proved and self._attempts == ATTEMPTS:
-                detail = (
-                    f"it claims {said:.3g} s for a call, but {len(numbers)} calls on new numbers took {taken:.3g} s"
-                )
-                self.failed = {"status": "refused", "detail": detail}
+            return
+        place = random.randrange(count)
+        self.proof = unseen[place], {name: found[place] for name, found in answer["found"].items()}
+        times = 6 if self.prepared["direction"] == "backward" else 2
+        self.proved = taken <= (times * said + EACH) * count + MARGIN
+        if self.proved and count == MOST_PROVED and self.prepared["cache"] == "hot":
+            calls = min(MOST_REPEATED * int(self.prepared["calls"]), math.ceil(LONG / said))
+            before = self.awake
+            answer = self._ask("sample", {**self.prepared, "calls": calls, "number": unseen[0]})
+            count, taken = calls, self.awake - before
+            if "status" in answer:
+                self.failed = answer
+                return
+            self.proved = taken <= times * said * (calls + 2) + MARGIN
+        if not self.proved and self._attempts == ATTEMPTS:
+            detail = f"it claims {said:.3g} s for a call, but {count} calls on new numbers took {taken:.3g} s"
+            self.failed = {"status": "refused", "detail": detail}
 
     def _ask(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if rows := arguments.get("rows"):
@@ -159,7 +159,7 @@ def run(
     """
     racing = list(courses)
     unseen = random.sample(range(*UNSEEN), MOST_PROVED)
-    due, idle = random.randint(2, 4), 0.0
+    due = random.randint(2, 4)
     fewest = max(FEWEST, rounds_needed(len(racing) - 1))
     number = 0  # the inputs of round 0 are those of the warm-up, which could be remembered
     while racing:
@@ -170,10 +170,8 @@ def run(
             if keep and not course.failed:
                 course.keep_rows(number, rows)
             if number >= due and (number - due) % APART == 0 and not course.proved and not course.failed:
-                course.prove(unseen, rows, idle, random)
+                course.prove(unseen, rows, random)
         racing = [course for course in racing if not course.failed]
-        if number == 1 and racing:
-            idle = _idle(racing, baseline, unseen, rows)
         narrow = number >= fewest and number % LOOK == 0 and _narrow(racing, baseline)
         for course in racing:
             enough = number >= fewest or (number >= TOO_FEW and course.spent > PATIENCE)
@@ -187,16 +185,8 @@ def run(
         racing = [course for course in racing if not course.stopped]
     for course in courses:
         while not course.proved and not course.failed:
-            course.prove(unseen, rows, idle, random)
+            course.prove(unseen, rows, random)
     return number
-
-
-def _idle(racing: Sequence[Course], baseline: str, unseen: Sequence[int], rows: Mapping[str, Sequence[int]]) -> float:
-    """Seconds of a turn without its call, in the baseline's process if it takes part; another's could take its time."""
-    trusted = next((course for course in racing if course.member.name == baseline), racing[0])
-    numbers = unseen[: max(course.proving for course in racing)]
-    taken = min(trusted.idle(numbers, rows) for _ in range(2))
-    return taken if taken < math.inf else 0.0
 
 
 def _narrow(racing: Sequence[Course], baseline: str) -> bool:

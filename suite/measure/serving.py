@@ -105,14 +105,19 @@ def rows(function: Function, device: str, arguments: Arguments) -> dict[str, Any
     return answer
 
 
-def prove(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
-    """Rows of what each of several calls returns, each on other numbers; when `idle`, without the calls."""
+def load(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Make inputs by these numbers, as many as there is room for; how many."""
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
-        task = _tasks[id(function)]
-        answer["found"] = [
-            task.proof(number, arguments["rows"], idle=arguments["idle"]) for number in arguments["numbers"]
-        ]
+        answer["loaded"] = _tasks[id(function)].load(arguments["numbers"])
+    return answer
+
+
+def prove(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Give the inputs that were made to one call each; rows of what each returned, stacked."""
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        answer["found"] = _tasks[id(function)].prove(arguments["rows"])
     return answer
 
 

@@ -25,6 +25,8 @@ UNSEEN = 1_000_003
 """The first of the numbers by which inputs are turned to what no round asks."""
 MAKING = ("export", "session", "file")
 """What a model may say of its making, in an attribute of that name: seconds, seconds, bytes."""
+ROOM = 2**26
+"""Bytes of inputs that are made beforehand, so that calls on them can be timed by themselves."""
 KEPT = 2**22
 """Bytes of an output that are copied as soon as it has been timed."""
 
@@ -49,17 +51,11 @@ class Task:
         base = {name: tensor.to(device) for name, tensor in call.tensors.items()}
         self._base = call.__class__(base, call.options)
         self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
-        self._wanted = [self.inputs[name] for name in call.gradient_of]
-        self._names = call.gradient_of
-        for tensor in self._wanted:
-            tensor.requires_grad_(True)
+        self._names, self._positional, self._options = call.gradient_of, call.positional, call.options
         self._upstream = None if call.output_gradient is None else call.output_gradient.to(device)
-        positional = [self.inputs[name] for name in call.positional]
-        by_name = {name: tensor for name, tensor in self.inputs.items() if name not in call.positional}
-        self.forward = partial(function, *positional, **by_name, **call.options)
-        calls = {"forward": self._forward, "backward": self._backward, "forward_backward": self._both}
-        self.call: Call = calls[direction]
-        self.before: Before | None = self.forward if direction == "backward" else None
+        self._function = function
+        self.call, self.before, self._both = self._bound(self.inputs)
+        self._loaded: list[tuple[Call, Before | None]] = []
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache)
         self.output_bytes = 0
         self._unseen = count(UNSEEN)
@@ -84,7 +80,7 @@ class Task:
 
     def once(self) -> None:
         """One whole call, untimed parts included. `output_bytes` says how large its output and gradients are."""
-        result = self._forward(None) if self._direction == "forward" else self._both(None)
+        result = self.call(None) if self._direction == "forward" else self._both(None)
         tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
         self.output_bytes = sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
 
@@ -116,16 +112,29 @@ class Task:
         if type(result) is Tensor and result.numel() * result.element_size() <= KEPT:
             self.stopwatch.result = result.detach().clone()
 
-    def proof(self, number: int, rows: Mapping[str, Sequence[int]], *, idle: bool) -> dict[str, Tensor]:
-        """Rows of what a call returns on other numbers; when `idle`, of what the last one returned."""
-        self.turn(number)
-        if not idle:
-            self.stopwatch.result = self.call(self.before() if self.before else None)
-        return self.found(rows)
+    def load(self, numbers: Sequence[int]) -> int:
+        """Make inputs of their own for some of these numbers, one at least; how many."""
+        turned = self._workload.turned(self._base, 0)
+        size = sum(tensor.numel() * tensor.element_size() for tensor in turned.values())
+        self._loaded = []
+        for number in numbers[: max(1, ROOM // max(1, size))]:
+            changed = {name: tensor.clone() for name, tensor in self._workload.turned(self._base, number).items()}
+            kept = {name: tensor.detach() for name, tensor in self.inputs.items()}
+            self._loaded.append(self._bound(kept | changed)[:2])
+        return len(self._loaded)
+
+    def prove(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+        """Give each of those inputs to one call; rows of what each returned, stacked."""
+        results = [call(before() if before else None) for call, before in self._loaded]
+        self._loaded = []
+        found = [self._found_in(result, rows) for result in results]
+        return {name: torch.stack([each[name] for each in found]) for name in found[0]}
 
     def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         """Rows of what the last timed call returned, flattened to two axes. Raises TypeError for what is no tensor."""
-        result = self.stopwatch.result
+        return self._found_in(self.stopwatch.result, rows)
+
+    def _found_in(self, result: Any, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         tensors = {"output": result} if self._direction == "forward" else self._of_gradients(result)
         return {name: _rows(name, tensor, rows[name]) for name, tensor in tensors.items() if name in rows}
 
@@ -134,16 +143,26 @@ class Task:
         named = dict(zip(self._names, gradients, strict=True))
         return {**named} if output is None else {"output": output.detach(), **named}
 
-    def _forward(self, _: Any) -> Any:
-        with torch.no_grad():
-            return self.forward()
+    def _bound(self, inputs: Mapping[str, Tensor]) -> tuple[Call, Before | None, Call]:
+        """The call in its direction on these inputs, what has to be made before it, if anything, and both together."""
+        wanted = [inputs[name].requires_grad_(True) for name in self._names]
+        positional = [inputs[name] for name in self._positional if name in inputs]
+        by_name = {name: tensor for name, tensor in inputs.items() if name not in self._positional}
+        forward = partial(self._function, *positional, **by_name, **self._options)
 
-    def _backward(self, output: Any) -> tuple[None, Any]:
-        return None, torch.autograd.grad(output, self._wanted, self._upstream)
+        def without_gradients(_: Any) -> Any:
+            with torch.no_grad():
+                return forward()
 
-    def _both(self, _: Any) -> tuple[Any, Any]:
-        output = self.forward()
-        return output, torch.autograd.grad(output, self._wanted, self._upstream)
+        def backward(output: Any) -> tuple[None, Any]:
+            return None, torch.autograd.grad(output, wanted, self._upstream)
+
+        def both(_: Any) -> tuple[Any, Any]:
+            output = forward()
+            return output, torch.autograd.grad(output, wanted, self._upstream)
+
+        calls: dict[str, Call] = {"forward": without_gradients, "backward": backward, "forward_backward": both}
+        return calls[self._direction], forward if self._direction == "backward" else None, both
 
 
 def _rows(name: str, tensor: Any, rows: Sequence[int]) -> Tensor:

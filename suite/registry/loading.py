@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -89,15 +90,39 @@ def from_function(function: Callable[..., Any], contract: str = "attention", nam
 
 
 def source_hash(declaration: Declaration) -> str:
-    """The first 12 hexadecimal digits of the SHA-256 of the declaration's file, or empty where there is none.
+    """The first 12 hexadecimal digits of the SHA-256 of the declaration's file and of those around it that it imports.
 
-    Where another is plugged into it, of both files.
+    Empty where there is no file. An attention that is plugged in counts as well.
     """
     files = [declaration.file, *([declaration.plug.file] if declaration.plug else [])]
+    found: dict[Path, bytes] = {}
     try:
-        return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:12]
+        for file in files:
+            _read_with_imports(Path(file), found)
+        return hashlib.sha256(b"".join(found.values())).hexdigest()[:12]
     except OSError:
         return ""
+
+
+def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
+    """Add the bytes of a file and of those that it imports from its own folder or the two above; not the suite's."""
+    file = file.resolve()
+    if file in found:
+        return
+    found[file] = file.read_bytes()
+    with suppress(SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(found[file])):
+            if isinstance(node, ast.ImportFrom):
+                names = [".".join(filter(None, (node.module, each.name))) for each in node.names] + [node.module or ""]
+                homes = [file.parents[node.level - 1]] if node.level else file.parents[:3]
+            elif isinstance(node, ast.Import):
+                names, homes = [each.name for each in node.names], file.parents[:3]
+            else:
+                continue
+            local = [name for name in names if name and name.partition(".")[0] != "suite"]
+            for path in (home.joinpath(*name.split(".")).with_suffix(".py") for name in local for home in homes):
+                if path.is_file():
+                    _read_with_imports(path, found)
 
 
 def locate(module: str) -> ModuleSpec | None:
