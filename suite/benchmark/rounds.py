@@ -21,13 +21,13 @@ PATIENCE = 45.0
 """Seconds of timed calls after which an implementation need not have the rounds that a verdict needs."""
 PROOF, MOST_PROVED = 0.02, 256
 """A process proves its times by so many seconds of calls on numbers that it has not seen, but by no more calls."""
-ATTEMPTS, APART = 3, 3
+ATTEMPTS, APART = 5, 2
 """It may try so often, so many rounds apart: machines are fast and slow by turns."""
 UNSEEN = (2_000_003, 2**31)
 """Between these are the numbers by which inputs are then turned."""
 LONG, MOST_REPEATED = 0.05, 20
 """Calls too short to be proved so are repeated for so many seconds, but for no more samples' worth."""
-MARGIN, EACH = 0.01, 3e-5
+MARGIN, EACH = 0.03, 1e-4
 """Seconds that a proof may take beyond its calls: waking the process, scheduling; and handing out rows of each."""
 STALLED, STALL = 20, 10.0
 """Samples may take so many times the calls in them, and so many seconds more, all together."""
