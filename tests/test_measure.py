@@ -433,7 +433,8 @@ def test_a_proof_is_made_of_calls_on_the_numbers_that_were_loaded(direction: str
     rows = {"output": [0, 17], "query": [0, 17], "key": [31, 20], "value": [5]}
 
     assert prepared.load([7, 2_000_005, 9]) == 3
-    found = prepared.prove(rows)
+    prepared.prove(2)
+    found = prepared.proof(rows)
 
     for place, number in enumerate((7, 2_000_005, 9)):
         of = {name: tensor[place] for name, tensor in found.items()}
@@ -778,7 +779,8 @@ def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     rows = ask("rows", honest, rows={"output": [1], "query": [0, 2]})["rows"]
     assert set(rows) == {"forward": {"output"}, "backward": {"query"}}.get(direction, {"output", "query"})
     assert ask("load", honest, numbers=[5, 6]) == {"loaded": 2}
-    assert len(ask("prove", honest, rows={"output": [1], "query": [0]})["found"].popitem()[1]) == 2
+    assert ask("prove", honest, passes=3) == {}
+    assert len(ask("proof", honest, rows={"output": [1], "query": [0]})["found"].popitem()[1]) == 2
     assert ask("release", honest) == {}
     assert ask("rows", honest, rows={"output": [1]})["status"] == "raised", "there is no task any more"
 

@@ -210,7 +210,7 @@ _ANSWERS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "sample": {"seconds": _is_time, "warmed": lambda value: value == 0 or _is_time(value)},
     "rows": {"rows": _are_tensors},
     "load": {"loaded": _is_count},
-    "prove": {"found": _are_tensors},
+    "proof": {"found": _are_tensors},
     "memory": {"memory": _is_memory, "kernel": lambda value: isinstance(value, str)},
     "energy": {"telemetry": lambda value: isinstance(value, dict)},
     "ceilings": {"ceilings": _are_numbers},

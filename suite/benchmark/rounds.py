@@ -25,10 +25,10 @@ ATTEMPTS, APART = 5, 2
 """It may try so often, so many rounds apart: machines are fast and slow by turns."""
 UNSEEN = (2_000_003, 2**31)
 """Between these are the numbers by which inputs are then turned."""
-LONG, MOST_REPEATED = 0.05, 20
-"""Calls too short to be proved so are repeated for so many seconds, but for no more samples' worth."""
-MARGIN, EACH = 0.03, 1e-4
-"""Seconds that a proof may take beyond its calls: waking the process, scheduling; and handing out rows of each."""
+LONG, MOST_REPEATED = 0.1, 20_000
+"""Calls that are too short to be proved so are repeated for so many seconds, but so often at most."""
+MARGIN, EACH = 0.03, 5e-6
+"""Seconds that a proof may take beyond its calls: waking the process, scheduling; and copying what each returned."""
 STALLED, STALL = 20, 10.0
 """Samples may take so many times the calls in them, and so many seconds more, all together."""
 
@@ -99,42 +99,49 @@ class Course:
     def prove(self, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random) -> None:
         """Have it answer for numbers that it has not seen, in no more than twice the time that it claims for calls.
 
-        All inputs are made before; then each is given to one call, and rows of all answers are handed out, and that is
-        timed here: what was only remembered, put off, or claimed has no place to hide. The claim is that of this
-        round's sample, or the median so far if that is more. Before a backward comes its forward, of up to four times
-        its length. Calls too short for that are repeated on one more number, so that no clock can lie for them.
+        All inputs are made before, then each is given to one call whose answer is copied, and that is timed here: what
+        was only remembered, put off, or claimed has no place to hide. The claim is that of this round's sample, or the
+        median so far if that is more. Before a backward comes its forward, of up to four times its length. What a
+        request takes by itself would hide short calls: those are given the same inputs over and over.
         """
         said = max(self.seconds[-1], median(self.seconds))
         most = max(1, min(MOST_PROVED, math.ceil(PROOF / said)))
-        loaded = self._ask("load", {**self.prepared, "numbers": unseen[:most]})
-        before = self.awake
-        answer = loaded if "status" in loaded else self._ask("prove", {**self.prepared, "rows": rows})
-        taken = self.awake - before
         self._attempts += 1
-        if "status" in answer:
+        if "status" in (answer := self._ask("load", {**self.prepared, "numbers": unseen[:most]})):
             self.failed = answer
             return
-        count = loaded["loaded"]
-        sizes = {name: tuple(found.shape[:1]) for name, found in answer["found"].items()}
-        if count > most or sizes != dict.fromkeys(rows, (count,)):
-            self.failed = {"status": "refused", "detail": "answered garbage: it proves something else"}
+        count = answer["loaded"]
+        if count > most:
+            self.failed = {"status": "refused", "detail": "answered garbage: it loads what was not asked"}
             return
-        place = random.randrange(count)
-        self.proof = unseen[place], {name: found[place] for name, found in answer["found"].items()}
-        times = 6 if self.prepared["direction"] == "backward" else 2
-        self.proved = taken <= (times * said + EACH) * count + MARGIN
-        if self.proved and count == MOST_PROVED and self.prepared["cache"] == "hot":
-            calls = min(MOST_REPEATED * int(self.prepared["calls"]), math.ceil(LONG / said))
+        calls = min(MOST_REPEATED, math.ceil(LONG / said))
+        for passes in (1, calls // count)[: 1 + (calls >= 2 * count)]:
             before = self.awake
-            answer = self._ask("sample", {**self.prepared, "calls": calls, "number": unseen[0]})
-            count, taken = calls, self.awake - before
-            if "status" in answer:
+            if "status" in (answer := self._ask("prove", {**self.prepared, "passes": passes})):
                 self.failed = answer
                 return
-            self.proved = taken <= times * said * (calls + 2) + MARGIN
+            taken, calls = self.awake - before, passes * count
+            times = 6 if self.prepared["direction"] == "backward" else 2
+            self.proved = taken <= (times * said + EACH) * calls + MARGIN
+            if passes == 1:
+                self._keep_proof(unseen[:count], rows, random)
+            if not self.proved or self.failed:
+                break
         if not self.proved and self._attempts == ATTEMPTS:
-            detail = f"it claims {said:.3g} s for a call, but {count} calls on new numbers took {taken:.3g} s"
+            detail = f"it claims {said:.3g} s for a call, but {calls} calls on new numbers took {taken:.3g} s"
             self.failed = {"status": "refused", "detail": detail}
+
+    def _keep_proof(self, numbers: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random) -> None:
+        """Take rows of what it returned for one of these numbers."""
+        if "status" in (answer := self._ask("proof", {**self.prepared, "rows": rows})):
+            self.failed = answer
+            return
+        sizes = {name: tuple(found.shape[:1]) for name, found in answer["found"].items()}
+        if sizes != dict.fromkeys(rows, (len(numbers),)):
+            self.failed = {"status": "refused", "detail": "answered garbage: it proves something else"}
+            return
+        place = random.randrange(len(numbers))
+        self.proof = numbers[place], {name: found[place] for name, found in answer["found"].items()}
 
     def _ask(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if rows := arguments.get("rows"):

@@ -58,10 +58,10 @@ class Stopwatch:
     def first_call(self) -> float:
         """Seconds of the very first call, compiling and building sessions included, until the device is idle."""
         made = self._before() if self._before else None
-        self._wait()
+        self.wait()
         started = perf_counter()
         self._call(made)
-        self._wait()
+        self.wait()
         return perf_counter() - started
 
     def warm_up(self) -> tuple[float, float]:
@@ -96,7 +96,8 @@ class Stopwatch:
             expected = min(expected, self.sample(calls_per_sample(expected)))
         return calls_per_sample(expected), expected
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Until the device is idle."""
         if torch.device(self._device).type == "cuda":
             torch.cuda.synchronize(self._device)
 

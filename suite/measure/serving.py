@@ -114,10 +114,18 @@ def load(function: Function, device: str, arguments: Arguments) -> dict[str, Any
 
 
 def prove(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
-    """Give the inputs that were made to one call each; rows of what each returned, stacked."""
+    """Give the inputs that were made to one call each, so many times over; whoever asks takes the time."""
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
-        answer["found"] = _tasks[id(function)].prove(arguments["rows"])
+        _tasks[id(function)].prove(arguments["passes"])
+    return answer
+
+
+def proof(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Rows of what each of those calls returned, stacked."""
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        answer["found"] = _tasks[id(function)].proof(arguments["rows"])
     return answer
 
 

@@ -56,6 +56,7 @@ class Task:
         self._function = function
         self.call, self.before, self._both = self._bound(self.inputs)
         self._loaded: list[tuple[Call, Before | None]] = []
+        self._proof: list[Any] = []
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache)
         self.output_bytes = 0
         self._unseen = count(UNSEEN)
@@ -74,7 +75,8 @@ class Task:
         return model
 
     def turn(self, number: int) -> None:
-        """Give the inputs the numbers of that round."""
+        """Give the inputs the numbers of that round, and let go of a proof's."""
+        self._loaded, self._proof = [], []
         for name, tensor in self._workload.turned(self._base, number).items():
             self.inputs[name].data.copy_(tensor)  # .data: the version that a cache may look at stays as it was
 
@@ -108,26 +110,30 @@ class Task:
 
         Nothing is copied that took so long to compute that the thread could not end in time.
         """
-        result = self.stopwatch.result
-        if type(result) is Tensor and result.numel() * result.element_size() <= KEPT:
-            self.stopwatch.result = result.detach().clone()
+        self.stopwatch.result = self._copied(self.stopwatch.result)
 
     def load(self, numbers: Sequence[int]) -> int:
         """Make inputs of their own for some of these numbers, one at least; how many."""
         turned = self._workload.turned(self._base, 0)
         size = sum(tensor.numel() * tensor.element_size() for tensor in turned.values())
-        self._loaded = []
+        self._loaded, self._proof = [], []
         for number in numbers[: max(1, ROOM // max(1, size))]:
             changed = {name: tensor.clone() for name, tensor in self._workload.turned(self._base, number).items()}
             kept = {name: tensor.detach() for name, tensor in self.inputs.items()}
             self._loaded.append(self._bound(kept | changed)[:2])
         return len(self._loaded)
 
-    def prove(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
-        """Give each of those inputs to one call; rows of what each returned, stacked."""
-        results = [call(before() if before else None) for call, before in self._loaded]
-        self._loaded = []
-        found = [self._found_in(result, rows) for result in results]
+    def prove(self, passes: int) -> None:
+        """Give each of those inputs to one call, so many times over, and copy each result at once."""
+        for _ in range(passes):
+            self._proof = []
+            for call, before in self._loaded:
+                self._proof.append(self._copied(call(before() if before else None)))
+        self.stopwatch.wait()
+
+    def proof(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+        """Rows of what each of those calls returned, stacked."""
+        found = [self._found_in(result, rows) for result in self._proof]
         return {name: torch.stack([each[name] for each in found]) for name in found[0]}
 
     def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
@@ -137,6 +143,14 @@ class Task:
     def _found_in(self, result: Any, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         tensors = {"output": result} if self._direction == "forward" else self._of_gradients(result)
         return {name: _rows(name, tensor, rows[name]) for name, tensor in tensors.items() if name in rows}
+
+    def _copied(self, result: Any) -> Any:
+        """A result whose tensors are copies, where they are not too large for that."""
+        if isinstance(result, tuple):
+            return tuple(map(self._copied, result))
+        if type(result) is Tensor and result.numel() * result.element_size() <= KEPT:
+            return result.detach().clone()
+        return result
 
     def _of_gradients(self, result: Any) -> dict[str, Any]:
         output, gradients = result

@@ -21,7 +21,8 @@ from suite.registry import Declaration, Loaded, Missing, load
 from suite.registry.loading import in_one_line
 from suite.worker.wire import pack, unpack
 
-_MEASURING = ("settle", "prepare", "sample", "rows", "load", "prove", "release", "memory", "energy", "ceilings")
+_PROVING = ("load", "prove", "proof")
+_MEASURING = ("settle", "prepare", "sample", "rows", *_PROVING, "release", "memory", "energy", "ceilings")
 VERBS = {"ask": "suite.worker.asking:serve", **{verb: f"suite.measure.serving:{verb}" for verb in _MEASURING}}
 """What can be asked, and the function that answers: (function, device, arguments) → data and tensors."""
 

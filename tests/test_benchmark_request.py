@@ -1,0 +1,104 @@
+"""What can be asked of a benchmark."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import pytest
+
+from suite.benchmark import Request, request
+from suite.contracts import contract
+from suite.records import UsageError
+
+CONTRACT = contract("attention")
+TINY = "documents/one-sentence"
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"device": "tpu"}, "unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
+        ({"profile": "fast"}, "unknown profile 'fast'; there are: quick, standard, full"),
+        ({"cache": "warm"}, "the cache is hot or cold, not 'warm'"),
+        ({"budget": 0.0}, "the budget is a number of seconds above 0, not 0"),
+        ({"budget": math.nan}, "the budget is a number of seconds above 0, not nan"),
+        ({"budget": math.inf}, "the budget is a number of seconds above 0, not inf"),
+        ({"time_limit": -1.0}, "the time limit is a number of seconds above 0, not -1"),
+        ({"threads": (0,)}, "0 threads were asked for; this machine has 1 to "),
+        ({"threads": (1, 10_000)}, "10000 threads were asked for; this machine has 1 to "),
+    ],
+)
+def test_a_request_for_what_does_not_exist_says_what_does(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match="^" + says.replace("?", r"\?")):
+        Request(**asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"workloads": ("nosuch",)}, "no workload of attention matches 'nosuch'; groups are: documents, vit, decode, "),
+        ({"workloads": ("laddr",)}, "no workload of attention matches 'laddr'; did you mean ladder? groups are: "),
+        ({"workloads": ("flash",)}, "flash/512-e64, .*: not timed on cpu"),
+        ({"workloads": ("ladder/64k",), "profile": "quick"}, "ladder/64k: not in the profile quick, but in "),
+    ],
+)
+def test_workloads_that_are_not_there_are_said_in_one_line(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match="^" + says.replace("?", r"\?")):
+        Request(**asked).tables(CONTRACT)
+
+
+def test_a_group_is_what_a_device_is_usually_asked_of_it() -> None:
+    ladder = {table.workload.name for table in Request(("ladder",)).tables(CONTRACT)}
+
+    assert ladder == {w.name for w in CONTRACT.workloads() if w.group == "ladder" and "standard" in w.profiles}
+    assert "ladder/64k" not in ladder
+    assert [table.workload.name for table in Request(("ladder/64k",)).tables(CONTRACT)] == ["ladder/64k"]
+    assert "ladder/64k" in {table.workload.name for table in Request(("ladder/*",)).tables(CONTRACT)}
+
+
+def test_nothing_named_is_the_profile_quick() -> None:
+    names = {table.workload.name for table in Request().tables(CONTRACT)}
+
+    assert names == {w.name for w in CONTRACT.workloads() if "quick" in w.profiles and w.dtypes.get("cpu")}
+    assert {TINY, "ladder/1k", "vit/b16"} <= names
+
+
+def test_tables_of_one_thread_count_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "cores", lambda: [0, 1, 2, 3])
+
+    tables = Request(("vit",), threads=(2, 1)).tables(CONTRACT)
+
+    assert [table.threads for table in tables] == sorted(table.threads for table in tables)
+    assert {table.threads for table in tables} == {1, 2}
+    assert len(tables) == 2 * len(Request(("vit",), threads=(1,)).tables(CONTRACT))
+
+
+def test_backward_is_timed_alone_and_together_with_forward() -> None:
+    tables = Request((TINY,), backward=True).tables(CONTRACT)
+
+    assert [table.direction for table in tables] == ["forward", "backward", "forward_backward"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"profile": "full"}, {"backward": True}, {"cache": "cold"}, {"threads": (1,)}, {"budget": 1.0},
+        {"workloads": (TINY, "vit")},
+    ],
+)  # fmt: skip
+def test_requests_that_ask_for_something_else_are_told_apart_in_words(other: dict[str, Any]) -> None:
+    usual = {"workloads": (TINY,), "profile": "standard"}
+
+    assert Request(**usual | other).words != Request(**usual).words
+
+
+def test_cores_are_one_thread_of_each_physical_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Siblings lie side by side on some machines and far apart on others."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 6, 7})
+
+    monkeypatch.setattr(request, "_siblings", lambda core: f"{core // 2 * 2}-{core // 2 * 2 + 1}")
+    assert request.cores() == [0, 2, 6]
+    monkeypatch.setattr(request, "_siblings", lambda core: f"{core % 4},{core % 4 + 4}")
+    assert request.cores() == [0, 1, 2, 3]
