@@ -1,4 +1,4 @@
-"""Models exported to ONNX: a graph with the weights as inputs, and sessions with weights as its constants."""
+"""Modules exported to ONNX: a graph with the weights as inputs, and sessions with weights as its constants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Graph(NamedTuple):
 
 
 def graph(module: nn.Module, inputs: Sequence[Any], names: Sequence[str], dynamic: Sequence[Any], opset: int) -> Graph:
-    """Export a module. `names` are of all tensors among its inputs, in order; `dynamic` says which sizes may change."""
+    """Export a module. `names` are of the tensors among its inputs, in order; `dynamic` says which sizes may change."""
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)  # it misses torchvision
     started = perf_counter()
     with warnings.catch_warnings():

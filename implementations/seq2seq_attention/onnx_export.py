@@ -7,7 +7,6 @@ types are computed in float32.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 from functools import lru_cache
@@ -15,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from onnx import ModelProto
 from onnxruntime import InferenceSession, SessionOptions
 from torch import Tensor
 
+from implementations import _export
 from implementations.seq2seq_attention._checks import GATES, check_inputs, check_model
 from suite import implementation
 
@@ -161,11 +162,12 @@ def _session(cell: str, additive: bool, layers: int, dtype: torch.dtype, threads
     options = SessionOptions()
     options.log_severity_level = _SILENT
     options.intra_op_num_threads = threads
-    return InferenceSession(_exported(cell, additive, layers, dtype), options, providers=["CPUExecutionProvider"])
+    graph = _exported(cell, additive, layers, dtype).SerializeToString()
+    return InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
 @lru_cache(maxsize=32)
-def _exported(cell: str, additive: bool, layers: int, dtype: torch.dtype) -> bytes:
+def _exported(cell: str, additive: bool, layers: int, dtype: torch.dtype) -> ModelProto:
     """The graph of a step, exported with sizes that are all different, each of which becomes dynamic."""
     gates = GATES[cell]
     batch, positions, embedding, hidden, vocab = (max(gates, layers) + number for number in range(1, 6))
@@ -184,18 +186,4 @@ def _exported(cell: str, additive: bool, layers: int, dtype: torch.dtype) -> byt
         return tuple(torch.export.Dim.DYNAMIC if size >= batch else torch.export.Dim.STATIC for size in tensor.shape)
 
     dynamic = (*map(axes, given), [*map(axes, states)], [*map(axes, weights)])
-    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # it would say that torchvision, which nothing here needs, is not installed
-    try:
-        program = torch.onnx.export(
-            _Step(cell, additive, layers).eval(),
-            (*given, states, weights),
-            dynamo=True,
-            opset_version=18,
-            dynamic_shapes=dynamic,
-            verbose=False,
-        )
-    finally:
-        logger.setLevel(level)
-    return program.model_proto.SerializeToString()
+    return _export.graph(_Step(cell, additive, layers), (*given, states, weights), (), dynamic, 18).model

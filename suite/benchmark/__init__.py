@@ -234,7 +234,11 @@ class Benchmark:
 
     def _telemetry(self, table: Table, each: Member, seen: Mapping[str, Any]) -> Answer:
         """What the device does during calls in a row, joules of one call included, and what it did in all rounds."""
-        rounds_too = {f"{name}_in_rounds": seen.get(name) for name in ("sm_clock", "throttle")}
+        rounds_too: Answer = {}
+        for name in ("sm_clock", "throttle"):
+            rounds_too[f"{name}_in_rounds"] = seen.get(name)
+            if reason := seen.get(f"{name}_absent"):
+                rounds_too[f"{name}_in_rounds_absent"] = reason
         with self._spending("energy"):
             prepared = each.request("prepare", self._arguments(table))
             answer = (
