@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import suite
 from suite import compare, documents
 from suite.contracts import contract
 from suite.contracts.base import Reply
@@ -93,6 +95,30 @@ def test_twice_the_worst_of_the_eager_model_is_allowed_everywhere_and_the_floor_
 
     assert np.allclose(floor, floor.flat[0], rtol=1e-6)
     assert PRECISIONS["bfloat16"].unit < floor.flat[0] < 1.1 * PRECISIONS["bfloat16"].unit
+
+
+@pytest.mark.parametrize("when", ["built", "called"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_that_changes_the_weights_it_was_given_is_told_so(name: str, when: str) -> None:
+    correct = contract(name).controls()["correct"]
+
+    def factory(config: Any, weights: dict[str, torch.Tensor]) -> Any:
+        model = correct({**config}, {each: tensor.clone() for each, tensor in weights.items()})
+        last = weights[list(weights)[-1]]
+
+        def spoiling(*inputs: torch.Tensor) -> torch.Tensor:
+            last.add_(1)
+            output: torch.Tensor = model(*inputs)
+            return output
+
+        if when == "built":
+            last.add_(1)
+        return spoiling if when == "called" else model
+
+    (outcome,) = suite.check(factory, contract=name, cases="plain/usual", dtypes="float32")
+
+    assert outcome.status == "wrong"
+    assert re.fullmatch(r"changed its input weights\['\w[\w.]*'\]", outcome.detail)
 
 
 def test_every_call_of_a_model_is_judged() -> None:

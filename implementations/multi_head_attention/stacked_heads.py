@@ -43,7 +43,7 @@ def multi_head_attention(
     for name, weights in (("w_query", w_query), ("w_value", w_value)):
         if num_heads < 1 or weights.shape[1] % num_heads:
             raise ValueError(f"num_heads should divide the {weights.shape[1]} columns of {name}, not be {num_heads}")
-    _check_output(w_value.shape[1], w_output, b_output)
+    _check_output(w_value.shape[1], w_output, b_output, query)
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p should lie in [0, 1], not be {dropout_p}")
     scores_shape = (len(query), num_heads, query.shape[1], key.shape[1])
@@ -120,7 +120,10 @@ def _check_map(name: str, x: Tensor, weights: Tensor, bias: Tensor | None, query
             raise ValueError(f"{name}, w_{name} and b_{name} should be {query.dtype} as query is, not {tensor.dtype}")
 
 
-def _check_output(columns: int, w_output: Tensor | None, b_output: Tensor | None) -> None:
+def _check_output(columns: int, w_output: Tensor | None, b_output: Tensor | None, query: Tensor) -> None:
+    for name, tensor in (("w_output", w_output), ("b_output", b_output)):
+        if tensor is not None and tensor.dtype != query.dtype:
+            raise ValueError(f"{name} should be {query.dtype} as query is, not {tensor.dtype}")
     if w_output is None:
         if b_output is not None:
             raise ValueError(f"b_output should come with w_output, not alone, of shape {tuple(b_output.shape)}")

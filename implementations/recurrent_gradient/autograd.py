@@ -32,8 +32,8 @@ def recurrent_gradient(
         raise ValueError(f"{of!r} is none of the {len(QUANTITIES)} quantities: {', '.join(QUANTITIES)}")
     if truncate is not None and (truncate < 1 or keep is not None):
         raise ValueError(f"truncate should be 1 or more and without keep, not {truncate} with keep {keep}")
-    if keep is not None and (keep <= 0 or keep > 1):
-        raise ValueError(f"keep should be a probability above 0, not {keep}")
+    if keep is not None and not 0 < keep <= 1:
+        raise ValueError(f"keep should be a probability above 0 and at most 1, not {keep}")
     sizes = [tuple(tensor.shape) for tensor in (x, y, h0, w_hx, w_hh, w_qh)]
     if [len(size) for size in sizes] != [2, 2, 1, 2, 2, 2] or len(x) == 0:
         raise ValueError(f"x, y, h0, w_hx, w_hh and w_qh should be t d, t q, h, h d, h h, q h, not {sizes}")

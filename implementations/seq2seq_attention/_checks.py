@@ -14,6 +14,9 @@ SCORES = ("additive", "dot", "scaled_dot")
 
 def check_model(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.dtype:
     """Return the weights' dtype. Raises ValueError for a config and weights that make no model."""
+    for key in ("source_vocab", "target_vocab", "embedding", "hidden", "layers", "score", "cell", "window"):
+        if key not in config:
+            raise ValueError(f"the config should have 8 entries, {key} among them, which is missing")
     for key, known in (("score", SCORES), ("cell", tuple(GATES))):
         if config[key] not in known:
             raise ValueError(f"the config's {key} should be one of the {len(known)} {known}, not {config[key]!r}")
@@ -22,10 +25,11 @@ def check_model(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> tor
     if config["window"] is not None and config["window"] < 0:
         raise ValueError(f"the config's window should be None, 0 or more, not {config['window']}")
     due = _due(config)
-    dtype = weights["w_logits"].dtype if "w_logits" in weights else torch.get_default_dtype()
     for name, shape in due.items():
         if name not in weights:
             raise ValueError(f"weights should have {name} of shape {shape}, which is missing")
+    dtype = weights["w_logits"].dtype
+    for name, shape in due.items():
         if tuple(weights[name].shape) != shape:
             raise ValueError(f"weights[{name!r}] should have shape {shape}, not {tuple(weights[name].shape)}")
         if weights[name].dtype != dtype:

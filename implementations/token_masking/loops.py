@@ -29,12 +29,13 @@ def token_masking(
         raise ValueError(f"tokens {tuple(tokens.shape)} and special {tuple(special.shape)} should be one shape b l")
     if tokens.dtype != torch.int64 or special.dtype != torch.bool:
         raise ValueError(f"should be torch.int64 and torch.bool: tokens {tokens.dtype}, special {special.dtype}")
-    if select < 0 or select > 1:
-        raise ValueError(f"a share of {select} is none")
+    if not (select >= 0 and select <= 1):
+        raise ValueError(f"select should be a share from 0 to 1, not {select}")
     rows = tokens.tolist()
-    for token in {mask_token}.union(*rows):
-        if token < 0 or token >= vocab_size:
-            raise ValueError(f"{token} is no token of a vocabulary of {vocab_size}")
+    for name, given in (("mask_token", [[mask_token]]), ("a token", rows)):
+        for token in set().union(*given):
+            if token < 0 or token >= vocab_size:
+                raise ValueError(f"{name} should be from 0 to {vocab_size - 1}, not {token}")
 
     chance = random.Random(int(torch.randint(2**62, ())))  # so that torch.manual_seed governs it
     labels = [[IGNORED] * len(row) for row in rows]

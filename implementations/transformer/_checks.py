@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 Config = Mapping[str, Any]
@@ -48,10 +49,15 @@ def check_inputs(config: Config, source: Tensor, lengths: Tensor, target: Tensor
         if tokens is None:
             continue
         if tokens.dim() != 2 or len(tokens) != len(source):
-            raise ValueError(f"{name} has shape {tuple(tokens.shape)}, due are {len(source)} rows of tokens")
+            rows = "rows" if tokens is source else f"{len(source)} rows"
+            raise ValueError(f"{name} has shape {tuple(tokens.shape)}, due are {rows} of tokens on 2 axes")
+        if tokens.dtype != torch.int64:
+            raise ValueError(f"{name} is {tokens.dtype}, due is torch.int64")
         last = config[f"{name}_vocab"] - 1
         if tokens.numel() and not (tokens.min() >= 0 and tokens.max() <= last):
             raise ValueError(f"{name} has tokens from {tokens.min()} to {tokens.max()}, due are 0 to {last}")
+    if lengths.dtype != torch.int64:
+        raise ValueError(f"lengths is {lengths.dtype}, due is torch.int64")
     if tuple(lengths.shape) != (len(source),):
         raise ValueError(f"lengths has shape {tuple(lengths.shape)}, due is ({len(source)},)")
     if len(source) and not (lengths.min() >= 1 and lengths.max() <= source.shape[1]):

@@ -71,7 +71,7 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
         (output,) = session.run(None, {name: given.numpy() for name, given in inputs.items() if given is not None})
         return torch.from_numpy(output)
 
-    vars(model)["making"] = making
+    model.making = making  # type: ignore[attr-defined]
     return model
 
 

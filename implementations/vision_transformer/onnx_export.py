@@ -66,7 +66,7 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
         (output,) = session.run(None, {"images": images.numpy()})
         return torch.from_numpy(output)
 
-    vars(model)["making"] = making
+    model.making = making  # type: ignore[attr-defined]
     return model
 
 

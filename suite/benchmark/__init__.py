@@ -50,6 +50,8 @@ class Benchmark:
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     random: Random = field(default_factory=Random)
+    tell: Callable[[str], None] = lambda doing: None
+    """Is told what is being done."""
     _ceilings: dict[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)
 
     def tables(self) -> list[Table]:
@@ -63,18 +65,21 @@ class Benchmark:
         """
         todo = self._todo(done)
         gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier)
+        self.tell(f"conformance of {self.contract.name}")
         with self._spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}
             gate.ask([each for each in self.implementations if not self._is_absent(each)], uses)
         about_all: set[str] = set()
         for threads, tables in groupby(todo, key=lambda table: table.threads):
             with ExitStack() as stack:
+                self.tell("starting processes")
                 members, unready = self._members(threads, stack)
                 news = [row for row in unready if row.implementation not in about_all]
                 about_all |= {row.implementation for row in unready}
                 if news:
                     yield None, [row for row in news if row.key not in done]
                 for table in tables:
+                    self.tell(f"{table.workload.name} {table.dtype} {table.direction}")
                     yield table, self._table(table, members, gate)
 
     def again(self, done: Collection[tuple[str, ...]]) -> set[tuple[str, ...]]:

@@ -147,6 +147,7 @@ def measured(
             if rows is not None:
                 rows.write(row(measurement))
         for benchmark in benchmarks:
+            benchmark.tell = steps.heading
             for table, news in benchmark.run(writer.measured):
                 for measurement in news:
                     writer.write(measurement)

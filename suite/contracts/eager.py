@@ -25,7 +25,7 @@ class Blocks(Staged):
     def wide(numbers: Tensor) -> torch.dtype:
         return numbers.dtype
 
-    def widened(self, weights: Part) -> dict[str, Tensor]:
+    def widened(self, config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
         """The weights in the dtype to compute in."""
         return {name: tensor.to(self.wide(tensor)) for name, tensor in weights.items()}
 
@@ -141,6 +141,22 @@ def deviations(of: type[Blocks]) -> list[Deviation]:
     @deviation(Blocks.norm, "normalisation leaves out its weight and bias")
     def plain_norm(x: Tensor, weights: Part) -> Tensor:
         return Blocks.norm(x, {"weight": torch.ones_like(weights["weight"]), "bias": torch.zeros_like(weights["bias"])})
+
+    @deviation(Blocks.norm, "ε is added to the root, not under it")
+    def eps_outside(x: Tensor, weights: Part) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / (centred.square().mean(-1, keepdim=True).sqrt() + 1e-5) * weights["weight"] + weights["bias"]
+
+    @deviation(Blocks.norm, "ε is 10⁻⁶")
+    def eps_of_a_millionth(x: Tensor, weights: Part) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt() * weights["weight"] + weights["bias"]
+
+    made: dict[str, dict[str, Tensor]] = {}
+
+    @deviation(Blocks.widened, "a model has the weights of the first one of its config")
+    def first_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
+        return made.setdefault(str(sorted(config.items())), {name: tensor.clone() for name, tensor in weights.items()})
 
     @deviation(Blocks.softmax, "the softmax runs over the queries")
     def softmax_over_queries(scores: Tensor) -> Tensor:

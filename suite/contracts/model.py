@@ -113,6 +113,10 @@ class Posed(base.Case):
         weights = self.weights
         if weights is None:
             weights = self.kind.draw(self.config, generator(repr(sorted(self.config.items()))))
+        return self.of_one(weights, dtype)
+
+    def of_one(self, weights: Weights, dtype: str) -> tuple[Call, ...]:
+        """The calls of one model, which is made of these weights."""
         asked = [
             {name: as_tensor(array, dtype) for name, array in inputs.items()}
             for inputs in self.inputs(generator(self.name))
@@ -156,6 +160,18 @@ class Posed(base.Case):
             if not np.array_equal(np.isfinite(compare.numbers(reply.output)).all(-1), known):
                 return False
         return True
+
+
+@dataclass(frozen=True)
+class Remade(Posed):
+    """Two models of one config, made of other weights one after the other, and called with the same inputs."""
+
+    def calls(self, dtype: str) -> tuple[Call, ...]:
+        drawn = (self.kind.draw(self.config, generator(f"{self.name} {number}")) for number in (1, 2))
+        return tuple(call for weights in drawn for call in self.of_one(weights, dtype))
+
+    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> list[Truth]:
+        return [truth for call in calls for truth in truths(self.kind, [call])]
 
 
 @dataclass(frozen=True)
@@ -211,6 +227,28 @@ class Shaped(Posed):
 
     def example(self) -> Example:
         return row(self, str(self.shape), str(self.truth(self.calls("float64"), {})[0].value.shape), "unseeded draws")
+
+
+def without(name: str) -> Callable[[dict[str, Array]], Weights]:
+    """Weights that lack one."""
+    return lambda weights: {other: tensor for other, tensor in weights.items() if other != name}
+
+
+def instead(name: str, tensor: Array) -> Callable[[dict[str, Array]], Weights]:
+    """Weights with this tensor in place of their own, or as one more."""
+    return lambda weights: {**weights, name: tensor}
+
+
+def changed(usual: Callable[[Generator], Inputs], tensors: Inputs, random: Generator) -> Inputs:
+    """Inputs with these tensors in place of their own."""
+    return {**usual(random), **tensors}
+
+
+def tokens_with(length: int, token: int) -> Array:
+    """Tokens of three items, all 0 but one."""
+    tokens = np.zeros((3, length), np.int64)
+    tokens[1, 2] = token
+    return tokens
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Correct computations of small steps, each of which a deviation may replace.
 
 class Additive(Staged):
-def __call__(self, query, key, ...): ...
+    def __call__(self, query, key, ...): ...
 
 @instead_of(Additive.activate, "the features are rectified, not squashed by tanh")
 def relu_features(features: Tensor) -> Tensor:
-return features.relu()
+    return features.relu()
 """
 
 from __future__ import annotations

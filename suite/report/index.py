@@ -29,7 +29,9 @@ def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
     """Write README.md into `folder`, a section for each machine, with links to the pages and charts in its folder."""
     folder = Path(folder)
     lines = ["# Results", "", "Written by `attnsuite report`, never by hand.", ""]
-    lines += table(("machine", "date", "torch", "passed/asked", "failures"), map(_row, _sorted(machines)))
+    lines += table(
+        ("machine", "date", "torch", "passed/asked", "failures", "known failures"), map(_row, _sorted(machines))
+    )
     for recorded in _sorted(machines):
         place = quote(recorded.machine)
         pages = [page for page in PAGES if (folder / recorded.machine / page).exists()]
@@ -51,7 +53,14 @@ def _sorted(machines: Mapping[str, Recorded]) -> list[Recorded]:
 def _row(recorded: Recorded) -> tuple[str, ...]:
     counts, run = count(recorded.outcomes), recorded.run
     torch = run.versions.get("torch", "–")
-    return escaped(recorded.machine), escaped(_date(run)), escaped(torch), str(counts), str(counts.failures)
+    return (
+        escaped(recorded.machine),
+        escaped(_date(run)),
+        escaped(torch),
+        str(counts),
+        f"{counts.failures}",
+        f"{counts.known}",
+    )
 
 
 def _dates(recorded: Recorded) -> list[str]:

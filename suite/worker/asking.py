@@ -91,6 +91,8 @@ class _Asked:
     device: str
     alone: bool
     storages: dict[str, Tensor] = field(default_factory=dict)
+    weights: dict[str, tuple[Tensor, bytes]] = field(default_factory=dict)
+    """A model's, each beside what it was before the model was built."""
     model: Callable[..., Any] | None = None
 
     def callee(self, call: Call) -> Callable[..., Any]:
@@ -99,15 +101,20 @@ class _Asked:
             if self.model is None:
                 raise RuntimeError("there is no model, for it could not be built")
             return self.model
-        self.model = None
+        self.model, self.weights = None, {}
         if call.config is None:
             return self.function
         weights = {name: placed(tensor, self.device) for name, tensor in call.weights.items()}
+        self.weights = {f"weights[{name!r}]": (tensor, fingerprint(tensor)) for name, tensor in weights.items()}
         model = self.function(dict(call.config), weights)
         if not callable(model):
             raise TypeError(f"the factory returned {_kind(model) or 'a Tensor'}, should return a model to call")
         self.model = model
         return self.model
+
+    def spoilt(self) -> set[str]:
+        """The weights that are not what they were."""
+        return {name for name, (tensor, before) in self.weights.items() if fingerprint(tensor) != before}
 
     def inputs(self, call: Call) -> dict[str, Tensor]:
         """Fresh tensors for one call: in storages of their own, or in those of the call before."""
@@ -143,7 +150,7 @@ def _made(asked: _Asked, call: Call) -> _Answer:
 
 def _answer(asked: _Asked, call: Call) -> _Answer:
     try:
-        return _taken(asked.callee(call), call, asked.inputs(call))
+        return _taken(asked, call)
     except NotImplementedError as error:
         said = in_one_line(error).partition(": ")[2]
         return _Answer(Reply(declined=said or "NotImplementedError without a reason"))
@@ -159,7 +166,8 @@ def _seen_through(storage: Tensor, tensor: Tensor) -> Tensor:
     return torch.as_strided(storage.detach(), tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
-def _taken(function: Callable[..., Any], call: Call, inputs: dict[str, Tensor]) -> _Answer:
+def _taken(asked: _Asked, call: Call) -> _Answer:
+    function, inputs = asked.callee(call), asked.inputs(call)
     before = {name: fingerprint(tensor) for name, tensor in inputs.items()}
     places = {name: _place(tensor) for name, tensor in inputs.items()}
     for name in call.gradient_of:
@@ -184,7 +192,7 @@ def _taken(function: Callable[..., Any], call: Call, inputs: dict[str, Tensor]) 
     gradients = _gradients(output, call, inputs, spoilt) if snapshot is not None else {}
     seconds = time.perf_counter() - started
     spoilt |= {name for name, tensor in inputs.items() if fingerprint(tensor) != before[name]}
-    changed = tuple(sorted(spoilt))
+    changed = tuple(sorted(spoilt | asked.spoilt()))
     if snapshot is None:
         where = output.device.type if isinstance(output, Tensor) else "cpu"
         return _Answer(Reply(kind=kind or "Tensor", device=where, changed=changed, seconds=seconds))

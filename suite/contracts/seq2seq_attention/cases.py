@@ -11,7 +11,19 @@ import numpy as np
 
 from suite import documents
 from suite.contracts import base
-from suite.contracts.model import Config, Kind, Posed, Printed, Refused, Shaped, Weights
+from suite.contracts.model import (
+    Config,
+    Kind,
+    Posed,
+    Printed,
+    Refused,
+    Shaped,
+    Weights,
+    changed,
+    instead,
+    tokens_with,
+    without,
+)
 from suite.contracts.question import Generator, Inputs, generator, numbers
 from suite.contracts.seq2seq_attention import oracle
 from suite.contracts.seq2seq_attention.contract import POSITIONAL, shapes
@@ -19,7 +31,6 @@ from suite.contracts.seq2seq_attention.deviations import Recurrent
 
 Array = np.ndarray[Any, Any]
 Draw = Callable[[Generator], Sequence[Inputs]]
-Change = Callable[[dict[str, Array]], Weights]
 
 USUAL: Config = {
     "source_vocab": 11,
@@ -103,11 +114,22 @@ def lengths() -> Iterator[Posed]:
         first = drawn(random, lengths=(3, 5, 1))
         return [first, {**first, "source": np.pad(first["source"], ((0, 0), (0, 2)))}]
 
+    def again(random: Generator) -> Sequence[Inputs]:
+        first = drawn(random, lengths=(7, 4, 2))
+        return [first, {**first, "lengths": np.array([3, 7, 5])}]
+
+    def short(random: Generator) -> Sequence[Inputs]:
+        return [drawn(random, lengths=(1, 1, 2))]
+
+    far_apart = weights(USUAL, generator("far apart"), peak=1e5)
     yield posed("lengths/several", "each item has a length of its own", lengths=(2, 7, 4))
     yield posed("lengths/ones", "nothing but the first position may be attended to", lengths=(1, 1, 1))
     yield posed("lengths/window", "windows that reach beyond a length", {**USUAL, "window": 2}, lengths=(4, 7, 5))
     yield Posed("lengths/more_padding", "the encoder runs over the padding, which gives no keys but changes its final state",
                 KIND, USUAL, more_padding)  # fmt: skip
+    yield Posed("lengths/again", "other lengths of the same source", KIND, USUAL, again)
+    yield Posed("lengths/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
+                KIND, USUAL, short, far_apart, SINGLE)  # fmt: skip
 
 
 def score() -> Iterator[Posed]:
@@ -178,13 +200,6 @@ def numerics() -> Iterator[Posed]:
 
 def bad_input() -> Iterator[Refused]:
     """Configs, weights and inputs that do not go together."""
-
-    def without(name: str) -> Change:
-        return lambda weights: {other: tensor for other, tensor in weights.items() if other != name}
-
-    def instead(name: str, tensor: Array) -> Change:
-        return lambda weights: {**weights, name: tensor}
-
     for name, why, unusual in (
         ("missing", "weights without decoder.0.b_hidden", without("decoder.0.b_hidden")),
         ("extra", "weights with encoder.1.w_input, where there is one layer", instead("encoder.1.w_input", np.zeros((8, 24)))),
@@ -202,17 +217,17 @@ def bad_input() -> Iterator[Refused]:
         ("window", "a window of −1", {"window": -1}),
     ):
         yield Refused(f"bad_input/{name}", why, KIND, USUAL, drawn, unusual_config=config)
-    for name, why, changed in (
-        ("source_token", "the token 11 where the vocabulary has 11", {"source": _with(7, 11)}),
-        ("negative_token", "the token −1", {"source": _with(7, -1)}),
-        ("target_token", "the token 13 where the vocabulary has 13", {"target": _with(5, 13)}),
+    for name, why, tensors in (
+        ("source_token", "the token 11 where the vocabulary has 11", {"source": tokens_with(7, 11)}),
+        ("negative_token", "the token −1", {"source": tokens_with(7, -1)}),
+        ("target_token", "the token 13 where the vocabulary has 13", {"target": tokens_with(5, 13)}),
         ("length_zero", "a length of 0", {"lengths": np.array([7, 0, 1])}),
         ("length_beyond", "a length of 8 in a source of 7", {"lengths": np.array([7, 8, 1])}),
         ("lengths", "2 lengths for 3 sources", {"lengths": np.array([7, 4])}),
         ("batches", "2 targets for 3 sources", {"target": np.zeros((2, 5), np.int64)}),
         ("fractions", "lengths that are no integers", {"lengths": np.array([7.0, 4.0, 2.0])}),
     ):
-        yield Refused(f"bad_input/{name}", why, KIND, USUAL, partial(_changed, changed))
+        yield Refused(f"bad_input/{name}", why, KIND, USUAL, partial(changed, drawn, tensors))
 
 
 def printed() -> Iterator[Posed]:
@@ -304,13 +319,3 @@ def _four_tokens(valid: list[int]) -> Inputs:
 
 def _columns(those: slice, output: Array) -> Array:
     return output[..., those]
-
-
-def _with(length: int, token: int) -> Array:
-    tokens = np.zeros((3, length), np.int64)
-    tokens[1, 2] = token
-    return tokens
-
-
-def _changed(changed: Inputs, random: Generator) -> Inputs:
-    return {**drawn(random), **changed}

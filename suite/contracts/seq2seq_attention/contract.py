@@ -36,6 +36,7 @@ section 11.4, build it: the encoder reads in one direction, and the decoder begi
     target           teacher forcing: step t reads target_t, and its logits are for what follows
     dropout          none: models are built for inference
     calls            a model keeps nothing from one call to the next
+    inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     output           the weights' dtype and device
     bad input        raises: weights missing, extra or misshapen, of several dtypes; a score or cell that is none of
                      these, no layers, a negative window; tokens outside their vocabulary; lengths below 1 or beyond the

@@ -41,6 +41,7 @@ class Recurrent(Staged):
         target: Tensor,
     ) -> Tensor:
         source, lengths, target = self.check_inputs(config, source, lengths, target)
+        lengths = self.recall_lengths(lengths, source.shape, kept)
         history = self.recall(self.encode(config, weights, source), kept)  # s layers parts b d
         memory = self.memory(history)  # b s d
         states, found = self.begin(self.hand_on(history, lengths), kept), []
@@ -141,6 +142,10 @@ class Recurrent(Staged):
     def recall(history: Tensor, kept: Kept) -> Tensor:
         """The encoder's states; `kept` is what the model could keep between calls."""
         return history
+
+    @staticmethod
+    def recall_lengths(lengths: Tensor, shape: Sequence[int], kept: Kept) -> Tensor:
+        return lengths
 
     @staticmethod
     def memory(history: Tensor) -> Tensor:
@@ -303,6 +308,11 @@ def remembers_source(history: Tensor, kept: Kept) -> Tensor:
     return kept.setdefault(history.shape, history)
 
 
+@instead_of(Recurrent.recall_lengths, "the lengths of an earlier source of the same shape are taken once more")
+def remembers_lengths(lengths: Tensor, shape: Sequence[int], kept: Kept) -> Tensor:
+    return kept.setdefault(("lengths", *shape), lengths)
+
+
 @instead_of(Recurrent.begin, "the decoder begins where the call before ended")
 def begins_where_it_ended(states: Tensor, kept: Kept) -> Tensor:
     before = kept.get("states", states)
@@ -402,6 +412,12 @@ def unscaled_dot_products(score: str, width: int) -> float:
 @instead_of(Recurrent.softmax, "scores that are masked are zeros, which weigh too")
 def zero_fill(scores: Tensor, allowed: Tensor) -> Tensor:
     return scores.masked_fill(~allowed, 0.0).softmax(-1)
+
+
+@instead_of(Recurrent.softmax, "masked scores are −10,000, above some that are not masked")
+def fills_with_minus_10000(scores: Tensor, allowed: Tensor) -> Tensor:
+    weights = scores.masked_fill(~allowed, -1e4).softmax(-1)
+    return weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
 
 
 @instead_of(

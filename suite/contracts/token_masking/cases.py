@@ -150,6 +150,8 @@ def proportions() -> Iterator[Drawn]:
     """How many are selected, and what becomes of them."""
     yield asked("share/usual", "15 % are selected; 80 %, 10 % and 10 % of them meet their fates", oracle.kinds,
                 items=96, length=200)  # fmt: skip
+    yield asked("share/fates", "80 %, 10 % and 10 % of many tokens meet their fates", oracle.kinds, items=128, length=200,
+                select=1.0)  # fmt: skip
 
 
 def special() -> Iterator[Drawn]:
@@ -183,7 +185,7 @@ def independence() -> Iterator[Drawn]:
 def seeds() -> Iterator[Drawn]:
     """What the random source governs."""
     yield asked("seed/repeated", "torch.manual_seed governs the draw, and the next call draws anew", oracle.repeated,
-                items=32, length=200, seeds=(3, 3, 4, None))  # fmt: skip
+                items=32, length=200, seeds=(3, 3, 4, None), select=0.5)  # fmt: skip
 
 
 def vocabularies() -> Iterator[Drawn]:

@@ -135,6 +135,21 @@ def none_kept(selected: Tensor, source: Generator | None) -> Tensor:
     return fated(torch.rand(selected.shape, generator=source), 0.9, 0.1)
 
 
+@instead_of(Corrupting.fates, "80 %, 13 % and 7 % meet their fates")
+def thirteen_random(selected: Tensor, source: Generator | None) -> Tensor:
+    return fated(torch.rand(selected.shape, generator=source), 0.8, 0.13)
+
+
+@instead_of(Corrupting.fates, "every call draws the same fates")
+def same_fates_every_call(selected: Tensor, source: Generator | None) -> Tensor:
+    return fated(torch.rand(selected.shape, generator=Generator().manual_seed(0)))
+
+
+@instead_of(Corrupting.noise, "every call draws the same random tokens")
+def same_noise_every_call(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
+    return torch.randint(vocab_size, tokens.shape, generator=Generator().manual_seed(0))
+
+
 @instead_of(Corrupting.fates, "fates go by order: the first 80 % of an item's selected tokens become the mask token")
 def fates_in_order(selected: Tensor, source: Generator | None) -> Tensor:
     return fated(ranks(selected))

@@ -184,11 +184,21 @@ def repeated(maskings: Sequence[Masking]) -> list[Share]:
     """The same seed twice, another seed, and the call after it: how often they agree."""
     first, again, other, next_call = maskings
     differ = (first.corrupted != again.corrupted) | (first.labels != again.labels)
-    return [
-        exactly("places differ between two calls with one seed", _count(differ), differ.size, 0.0),
-        _agreement("places agree in their selection by two seeds", first.selected == other.selected, first),
-        _agreement("places agree in their selection by two calls", other.selected == next_call.selected, first),
-    ]
+    found = [exactly("places differ between two calls with one seed", _count(differ), differ.size, 0.0)]
+    for one, two, by in ((first, other, "two seeds"), (other, next_call, "two calls")):
+        chosen = one.selected & two.selected
+        fates = one.fates[chosen], two.fates[chosen]
+        random = (fates[0] == "random") & (fates[1] == "random")
+        even = one.corrupted[chosen] == two.corrupted[chosen]
+        low, high = (sum(share[end] ** 2 for share in first.likely.values()) for end in (0, 1))
+        found += [
+            _agreement(f"places agree in their selection by {by}", one.selected == two.selected, first),
+            Share(f"places selected twice share their fate by {by}", _count(fates[0] == fates[1]), fates[0].size,
+                  low, high),
+            Share(f"random tokens are the same by {by}", _count(even & random), _count(random), 0.0,
+                  1 / (first.vocab_size - 2)),
+        ]  # fmt: skip
+    return found
 
 
 def in_all(wanted: str, probability: float) -> Judge:

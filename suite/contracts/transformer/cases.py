@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,10 +12,23 @@ import numpy as np
 
 from suite import documents
 from suite.contracts import base
-from suite.contracts.model import Config, Kind, Posed, Printed, Refused, Shaped, Weights
+from suite.contracts.model import (
+    Config,
+    Kind,
+    Posed,
+    Printed,
+    Refused,
+    Remade,
+    Shaped,
+    Weights,
+    changed,
+    instead,
+    tokens_with,
+    without,
+)
 from suite.contracts.positional_encoding.oracle import positional_encoding
 from suite.contracts.precision import PRECISIONS
-from suite.contracts.question import Generator, Inputs, numbers
+from suite.contracts.question import Generator, Inputs, generator, numbers
 from suite.contracts.rounded import Rounded
 from suite.contracts.transformer import oracle
 from suite.contracts.transformer.contract import POSITIONAL, shapes
@@ -60,6 +74,19 @@ def _tensor(name: str, shape: tuple[int, ...], random: Generator) -> Array:
     return size * random.normal(size=shape) + ("norm" in name and name.endswith("weight"))
 
 
+def faint(config: Config, random: Generator) -> Weights:
+    """Weights with which ε tells: what is normalised inside a block varies by about √ε."""
+    small = ("w_output", "ffn.w2", "ffn.b2", "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias")
+    return {name: tensor * (3e-3 if name.endswith(small) else 1.0) for name, tensor in weights(config, random).items()}
+
+
+def far_apart(config: Config, random: Generator) -> Weights:
+    """Weights of which scores are tens of thousands, above zero and below."""
+    return {
+        name: tensor * (3e4 if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
+    }
+
+
 KIND = Kind(oracle.transformer, Transformer(), weights, POSITIONAL)
 
 
@@ -97,6 +124,11 @@ def plain() -> Iterator[Posed]:
                 dtypes=SURE)  # fmt: skip
     yield posed("plain/wide", "eight heads, a wider network, one block and three", {**USUAL, "width": 32, "heads": 8,
                 "ffn_width": 40, "encoder_blocks": 1, "decoder_blocks": 3}, SURE)  # fmt: skip
+    faintly = Posed("plain/faint", "variances as small as ε, which is added to them before the root", KIND, USUAL,
+                    _once(partial(drawn, lengths=(7, 4, 1))), dtypes=SURE)  # fmt: skip
+    yield replace(faintly, weights=faint(USUAL, generator(faintly.name)))
+    yield Remade("plain/other_weights", "a second model of one config has weights of its own", KIND, USUAL,
+                 _once(drawn), dtypes=SURE)  # fmt: skip
 
 
 def encoder() -> Iterator[Posed]:
@@ -116,6 +148,9 @@ def padding() -> Iterator[Posed]:
 
     yield posed("padding/none", "every source is whole", lengths=(7, 7, 7))
     yield posed("padding/one_left", "the second item has one token alone, the first all but one", lengths=(6, 1, 3))
+    low = Posed("padding/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
+                KIND, USUAL, _once(partial(drawn, lengths=(7, 1, 2))), dtypes=SURE)  # fmt: skip
+    yield replace(low, weights=far_apart(USUAL, generator(low.name)))
     yield Posed("padding/other_tokens", "what stands beyond a length changes nothing", KIND, USUAL, others)
 
 
@@ -152,19 +187,13 @@ def sizes() -> Iterator[Posed]:
 
 def bad_input() -> Iterator[Refused]:
     """Configs, weights and inputs that do not go together."""
-
-    def without(name: str) -> Callable[[dict[str, Array]], Weights]:
-        return lambda weights: {other: tensor for other, tensor in weights.items() if other != name}
-
-    def misshapen(name: str, *shape: int) -> Callable[[dict[str, Array]], Weights]:
-        return lambda weights: {**weights, name: np.zeros(shape)}
-
     usual = partial(drawn, lengths=(7, 4, 1))
     for name, why, unusual in (
         ("missing", "weights without encoder.1.ffn.w2", without("encoder.1.ffn.w2")),
-        ("extra", "weights with encoder.2.ffn.w2, which is not due", misshapen("encoder.2.ffn.w2", 24, 16)),
-        ("misshapen", "w_logits of shape 13 × 16, which is transposed", misshapen("w_logits", 13, 16)),
-        ("narrow", "an embedding of width 15", misshapen("source_embedding", 11, 15)),
+        ("extra", "weights with encoder.2.ffn.w2, which is not due", instead("encoder.2.ffn.w2", np.zeros((24, 16)))),
+        ("misshapen", "w_logits of shape 13 × 16, which is transposed", instead("w_logits", np.zeros((13, 16)))),
+        ("narrow", "an embedding of width 15", instead("source_embedding", np.zeros((11, 15)))),
+        ("dtypes", "a bias of integers among weights of numbers", instead("b_logits", np.zeros(13, np.int64))),
     ):
         yield Refused(f"bad_input/{name}", why, KIND, USUAL, usual, unusual)
     for name, why, config in (
@@ -172,16 +201,22 @@ def bad_input() -> Iterator[Refused]:
         ("odd_width", "an odd width of 15", {"width": 15, "heads": 5}),
     ):
         yield Refused(f"bad_input/{name}", why, KIND, {**USUAL, **config}, usual)
-    for name, why, changed in (
-        ("source_token", "the token 11 where the vocabulary has 11", {"source": _with(7, 11)}),
-        ("negative_token", "the token −1", {"source": _with(7, -1)}),
-        ("target_token", "the token 13 where the vocabulary has 13", {"target": _with(5, 13)}),
+    for name, why, tensors in (
+        ("source_token", "the token 11 where the vocabulary has 11", {"source": tokens_with(7, 11)}),
+        ("negative_token", "the token −1", {"source": tokens_with(7, -1)}),
+        ("target_token", "the token 13 where the vocabulary has 13", {"target": tokens_with(5, 13)}),
         ("length_zero", "a length of 0", {"lengths": np.array([7, 0, 1])}),
         ("length_beyond", "a length of 8 in a source of 7", {"lengths": np.array([7, 8, 1])}),
         ("lengths", "2 lengths for 3 sources", {"lengths": np.array([7, 4])}),
         ("batches", "2 targets for 3 sources", {"target": np.zeros((2, 5), np.int64)}),
+        ("fractions", "lengths that are no integers", {"lengths": np.array([7.0, 4.5, 1.0])}),
     ):
-        yield Refused(f"bad_input/{name}", why, KIND, USUAL, partial(_changed, usual, changed))
+        yield Refused(f"bad_input/{name}", why, KIND, USUAL, partial(changed, usual, tensors))
+    target = {"target": np.zeros((3, 5), np.int64)}
+    yield Refused("bad_input/no_target", "no target for a decoder", KIND, USUAL, partial(drawn, config=ENCODER))
+    yield Refused(
+        "bad_input/target", "a target where there is no decoder", KIND, ENCODER, partial(changed, usual, target)
+    )
 
 
 def printed() -> Iterator[Posed]:
@@ -267,15 +302,5 @@ def _before_positions(x: Array) -> Array:
     return rows
 
 
-def _with(length: int, token: int) -> Array:
-    tokens = np.zeros((3, length), np.int64)
-    tokens[1, 2] = token
-    return tokens
-
-
 def _once(draw: Callable[[Generator], Inputs]) -> Draw:
     return lambda random: [draw(random)]
-
-
-def _changed(usual: Callable[[Generator], Inputs], changed: Inputs, random: Generator) -> Inputs:
-    return {**usual(random), **changed}

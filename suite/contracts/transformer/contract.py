@@ -28,13 +28,14 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
     no decoder       with decoder_blocks 0 the model is an encoder: model(source, lengths) gives its states, b s d, and
                      there are no weights for target and logits
     dropout          none: models are built for inference
-    calls            a model keeps nothing from one call to the next
+    calls            a model keeps nothing from one call to the next, nor of another model of its config
+    inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     output           the weights' dtype and device
     attention        a plug: any implementation of the contract `attention`, called with tensors b h l p, and attn_mask
                      or is_causal where they are needed
     bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width,
-                     an odd width; tokens outside their vocabulary; lengths below 1 or beyond the source; batches that
-                     differ; a target where there is no decoder
+                     an odd width; tokens outside their vocabulary; lengths below 1, beyond the source or no integers;
+                     batches that differ; a target where there is no decoder, and none where there is one
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Transformer(Blocks):
     def __call__(self, config: Config, weights: Part) -> Callable[..., Tensor]:
         self.check_config(config)
         self.check_weights(weights, shapes(config))
-        return partial(self.run, config, self.widened(weights), {}, next(iter(weights.values())).dtype)
+        return partial(self.run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype)
 
     def run(
         self,
@@ -129,6 +129,8 @@ class Transformer(Blocks):
     ) -> tuple[Tensor, Tensor | None]:
         """Raise for what does not fit; return source and target."""
         batch, length = source.shape
+        if any(given is not None and given.dtype != torch.int64 for given in (source, lengths, target)):
+            raise ValueError("tokens and lengths are whole numbers")
         for tokens, vocabulary in ((source, "source_vocab"), (target, "target_vocab")):
             if tokens is not None and ((tokens < 0) | (tokens >= config[vocabulary])).any():
                 raise ValueError("a token outside the vocabulary")
@@ -246,6 +248,11 @@ def final_norm(states: Tensor) -> Tensor:
 @instead_of(Transformer.block, "every block of the encoder has the first one's weights")
 def shared_blocks(number: int) -> int:
     return 0
+
+
+@instead_of(Transformer.mask, "hidden scores are −10,000, above some that are not hidden", of=Transformer)
+def fills_with_minus_10000(scores: Tensor, allowed: Tensor) -> Tensor:
+    return scores.masked_fill(~allowed, -1e4)
 
 
 @instead_of(Transformer.within, "padding is attended to")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,19 @@ import numpy as np
 
 from suite import documents
 from suite.contracts import base
-from suite.contracts.model import Config, Kind, Posed, Printed, Refused, Shaped, Weights
-from suite.contracts.question import Generator, Inputs, numbers
+from suite.contracts.model import (
+    Config,
+    Kind,
+    Posed,
+    Printed,
+    Refused,
+    Remade,
+    Shaped,
+    Weights,
+    instead,
+    without,
+)
+from suite.contracts.question import Generator, Inputs, generator, numbers
 from suite.contracts.vision_transformer import oracle
 from suite.contracts.vision_transformer.contract import POSITIONAL, shapes
 from suite.contracts.vision_transformer.deviations import VisionTransformer
@@ -68,6 +80,12 @@ def _tensor(name: str, shape: tuple[int, ...], random: Generator) -> Array:
     return size * random.normal(size=shape) + ("norm" in name and name.endswith("weight"))
 
 
+def faint(config: Config, random: Generator) -> Weights:
+    """Weights with which ε tells: what enters the first block varies by about √ε."""
+    small = ("w_patch", "b_patch", "positions", "class_token")
+    return {name: tensor * (3e-3 if name in small else 1.0) for name, tensor in weights(config, random).items()}
+
+
 KIND = Kind(oracle.vision_transformer, VisionTransformer(), weights, POSITIONAL)
 
 
@@ -88,6 +106,11 @@ def plain() -> Iterator[Posed]:
                 dtypes=SURE)  # fmt: skip
     yield posed("plain/single_numbers", "patches of one number each", {**USUAL, "image_height": 2, "image_width": 3,
                 "patch": 1, "channels": 1}, dtypes=SURE)  # fmt: skip
+    faintly = Posed("plain/faint", "variances as small as ε, which is added to them before the root", KIND, USUAL,
+                    lambda random: [drawn(random)], dtypes=SURE)  # fmt: skip
+    yield replace(faintly, weights=faint(USUAL, generator(faintly.name)))
+    yield Remade("plain/other_weights", "a second model of one config has weights of its own", KIND, USUAL,
+                 lambda random: [drawn(random)], dtypes=SURE)  # fmt: skip
 
 
 def mean() -> Iterator[Posed]:
@@ -108,6 +131,10 @@ def sizes() -> Iterator[Posed]:
     def batches(random: Generator) -> Sequence[Inputs]:
         return [drawn(random, batch=batch) for batch in (1, 7)]
 
+    def again(random: Generator) -> Sequence[Inputs]:
+        return [drawn(random), drawn(random)]
+
+    yield Posed("sizes/again", "other images of the same sizes", KIND, USUAL, again)
     yield Posed("sizes/batches", "one model with batches of 1 and 7", KIND, USUAL, batches)
     yield posed("sizes/many_patches", "keys beyond the 128th", {**USUAL, "image_height": 12, "image_width": 16, "patch": 1,
                 "channels": 1}, batch=1, dtypes=SURE)  # fmt: skip
@@ -116,18 +143,12 @@ def sizes() -> Iterator[Posed]:
 
 def bad_input() -> Iterator[Refused]:
     """Configs, weights and images that do not go together."""
-
-    def without(name: str) -> Callable[[dict[str, Array]], Weights]:
-        return lambda weights: {other: tensor for other, tensor in weights.items() if other != name}
-
-    def misshapen(name: str, *shape: int) -> Callable[[dict[str, Array]], Weights]:
-        return lambda weights: {**weights, name: np.zeros(shape)}
-
     for name, why, unusual in (
         ("missing", "weights without blocks.1.mlp.w2", without("blocks.1.mlp.w2")),
-        ("extra", "weights with blocks.2.mlp.w2, which is not due", misshapen("blocks.2.mlp.w2", 24, 16)),
-        ("misshapen", "w_head of shape 10 × 16, which is transposed", misshapen("w_head", 10, 16)),
-        ("positions", "positions for 6 of 7, without the class token's", misshapen("positions", 6, 16)),
+        ("extra", "weights with blocks.2.mlp.w2, which is not due", instead("blocks.2.mlp.w2", np.zeros((24, 16)))),
+        ("misshapen", "w_head of shape 10 × 16, which is transposed", instead("w_head", np.zeros((10, 16)))),
+        ("positions", "positions for 6 of 7, without the class token's", instead("positions", np.zeros((6, 16)))),
+        ("dtypes", "a bias of integers among weights of numbers", instead("b_head", np.zeros(10, np.int64))),
     ):
         yield Refused(f"bad_input/{name}", why, KIND, USUAL, drawn, unusual)
     for name, why, config in (
@@ -144,6 +165,10 @@ def bad_input() -> Iterator[Refused]:
         ("no_batch", "a single image without the axis of a batch", (3, 8, 12)),
     ):
         yield Refused(f"bad_input/{name}", why, KIND, USUAL, partial(_shaped_images, shape))
+    integers = {"images": np.ones((3, 3, 8, 12), np.int64)}
+    yield Refused(
+        "bad_input/integers", "images of integers where the weights are numbers", KIND, USUAL, lambda _: integers
+    )
 
 
 def printed() -> Iterator[Posed]:

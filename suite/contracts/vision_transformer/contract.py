@@ -25,7 +25,8 @@ the mlp, p = d/heads).
     normalisation    before the attention and before the mlp, and before the head; over the width, ε = 10⁻⁵
     no classes       with classes 0 there is no head, nor a norm before it: the states of all positions, b n d
     dropout          none: models are built for inference
-    calls            a model keeps nothing from one call to the next
+    calls            a model keeps nothing from one call to the next, nor of another model of its config
+    inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     output           the weights' dtype and device
     attention        a plug: any implementation of the contract `attention`, called with tensors b h n p alone
     bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width;
@@ -69,8 +70,7 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 def needs(calls: tuple[Call, ...]) -> frozenset[str]:
     """The features that these calls need, read off the calls themselves."""
     config = calls[0].config or {}
-    positions = (config["image_height"] // config["patch"]) * (config["image_width"] // config["patch"])
-    return needs_by({})(calls) | ({"large"} if positions > LARGE else set())
+    return needs_by({})(calls) | ({"large"} if shapes(config)["positions"][0] > LARGE else set())
 
 
 CONTRACT = Contract(

@@ -26,12 +26,12 @@ class VisionTransformer(Blocks):
     def __call__(self, config: Config, weights: Part) -> Callable[..., Tensor]:
         self.check_config(config)
         self.check_weights(weights, shapes(config))
-        return partial(self.run, config, self.widened(weights), next(iter(weights.values())).dtype)
+        return partial(self.run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype)
 
-    def run(self, config: Config, weights: Part, dtype: torch.dtype, images: Tensor) -> Tensor:
+    def run(self, config: Config, weights: Part, kept: dict[str, Tensor], dtype: torch.dtype, images: Tensor) -> Tensor:
         images = self.check_images(config, images, dtype).to(weights["positions"].dtype)
         patches = self.patches(images, config["patch"])  # b m cpp
-        x = patches @ weights["w_patch"] + weights["b_patch"]
+        x = self.keep(kept, patches @ weights["w_patch"] + weights["b_patch"])
         if config["pooling"] == "class":
             x = self.with_token(x, weights["class_token"].expand(len(x), 1, -1))
         x = self.place(x, weights["positions"])
@@ -77,6 +77,11 @@ class VisionTransformer(Blocks):
         """b c h w → b m cpp."""
         cut = images.unfold(2, side, side).unfold(3, side, side)  # b c rows columns p p
         return cut.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
+
+    @staticmethod
+    def keep(kept: dict[str, Tensor], x: Tensor) -> Tensor:
+        """The patches; `kept` is what the model could keep between calls."""
+        return x
 
     @staticmethod
     def with_token(x: Tensor, token: Tensor) -> Tensor:
@@ -133,6 +138,11 @@ def transposed_patches(images: Tensor, side: int) -> Tensor:
 def reshaped_patches(images: Tensor, side: int) -> Tensor:
     channels = images.shape[1]
     return images.reshape(len(images), -1, channels * side * side)
+
+
+@instead_of(VisionTransformer.keep, "images of the same shape as the first are not looked at again")
+def stale_patches(kept: dict[str, Tensor], x: Tensor) -> Tensor:
+    return kept.setdefault(str(tuple(x.shape)), x)
 
 
 @instead_of(VisionTransformer.with_token, "the class token is put last")

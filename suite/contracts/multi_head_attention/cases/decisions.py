@@ -102,6 +102,9 @@ def causal() -> Iterator[Question]:
 
 def numerics() -> Iterator[Question]:
     """Large and small numbers."""
+    lengths = within([1, 2], 7)[:, None]
+    yield question("numerics/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
+                   ("float64", "float32"), peak=3e4, mask=lambda _: lengths)  # fmt: skip
     yield question("numerics/small", "scores so small that all weights are nearly equal", size=1e-2)
     yield question(
         "numerics/large_scores", "scores of which a naive exponential overflows", ("float64", "float32"), peak=400.0

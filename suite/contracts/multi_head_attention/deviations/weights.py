@@ -28,6 +28,11 @@ def finite_fill(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, -1e9)
 
 
+@instead_of(MultiHead.mask, "masked scores are −10,000, above some that are not masked")
+def fills_with_minus_10000(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, -1e4).masked_fill(~mask.any(-1, keepdim=True), -math.inf)
+
+
 @instead_of(MultiHead.mask, "masked scores are zeros, which weigh too")
 def zero_fill(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, 0.0)

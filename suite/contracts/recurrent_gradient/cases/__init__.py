@@ -103,7 +103,7 @@ def randomised() -> Iterator[Question]:
         yield asked(of, "every answer is a possible one", of=of, steps=4, keep=0.5)
     yield asked("mostly_kept", "1/π close to 1", steps=4, keep=0.8)
     yield asked("unbiased", "every answer is as likely as it should be, so that the mean is the gradient", ("float32",),
-                tuple(range(96)), steps=4, keep=0.25)  # fmt: skip
+                tuple(range(400)), steps=4, keep=0.25)  # fmt: skip
     yield asked("seeds", "torch.manual_seed governs the draw, and the next call draws anew", ("float32",),
                 (*[5] * 8, *[None] * 40), steps=4, keep=0.5)  # fmt: skip
     for of in THROUGH_TIME:

@@ -29,6 +29,8 @@ class Outcome:
     probability: float
     answer: Bounded
     number: int
+    kept: int
+    """Through how many steps it flows."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Randomised(Question):
             drawn = replace(self, oracle=partial(oracle.recurrent_gradient, factors=factors))
             answer = Question.truth(drawn, calls[:1], conventions)
             same = (known.number for known in found if not _apart(answer, known.answer))
-            found.append(Outcome(probability, answer, next(same, len({known.number for known in found}))))
+            number = next(same, len({known.number for known in found}))
+            found.append(Outcome(probability, answer, number, sum(factor > 0 for factor in factors)))
         return found
 
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Verdict:
@@ -71,7 +74,7 @@ class Randomised(Question):
         return Verdict("passed", "", largest)
 
     def counted(self, came: list[int], outcomes: list[Outcome]) -> list[Share]:
-        """How often one seed gave two answers, and how often each came of a draw of its own."""
+        """How often one seed gave two answers, how often each came of a draw of its own, and how many steps were kept."""
         earliest: dict[int, int] = {}
         for seed, number in zip(self.seeds, came, strict=True):
             if seed is not None:
@@ -83,6 +86,12 @@ class Randomised(Question):
         for kind in sorted({outcome.number for outcome in outcomes}):
             share = min(1.0, sum(outcome.probability for outcome in outcomes if outcome.number == kind))
             found.append(exactly(f"answers are number {kind} of those possible", draws.count(kind), len(draws), share))
+        kept = {outcome.number: outcome.kept for outcome in outcomes}
+        if len(kept) == len(outcomes):  # the bounds tell all answers apart
+            steps = max(kept.values())
+            mean = sum(outcome.probability * outcome.kept for outcome in outcomes) / max(1, steps)
+            through = sum(kept[number] for number in draws)
+            found.append(exactly("steps are flowed back through", through, steps * len(draws), mean))
         return found
 
     def alike(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Any) -> bool:
