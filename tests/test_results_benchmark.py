@@ -367,10 +367,18 @@ def test_workloads_that_exist_no_more_go(tmp_path, records):
     gone = measurement("gone", name="attention/matmul")
     record(tmp_path, RUN, measurement("a"), measurement("b"), gone, jax)
 
-    record(tmp_path, SECOND, *records, workloads={"a", "b"})
+    record(tmp_path, SECOND, *records, workloads={"attention": {"a", "b"}})
 
     assert read(tmp_path).measurements == [jax, measurement("a"), measurement("b")]
     assert len(table(tmp_path).read_text().splitlines()) == 3
+
+
+def test_other_contracts_keep_their_workloads(tmp_path):
+    record(tmp_path, RUN, measurement("a"), measurement("b"))
+
+    record(tmp_path, SECOND, replace(measurement("c"), contract="transformer"), workloads={"transformer": {"c"}})
+
+    assert sorted(row.workload for row in read(tmp_path).measurements) == ["a", "b", "c"]
 
 
 def test_without_a_list_of_workloads_all_stay(tmp_path):
@@ -378,7 +386,7 @@ def test_without_a_list_of_workloads_all_stay(tmp_path):
     record(tmp_path, SECOND, measurement("a"), workloads=None)
     assert [row.workload for row in read(tmp_path).measurements] == ["a", "gone"]
 
-    record(tmp_path, replace(RUN, id="r3", suite="suite-3"), outcome(), workloads=[])
+    record(tmp_path, replace(RUN, id="r3", suite="suite-3"), outcome(), workloads={"attention": []})
     assert read(tmp_path).measurements == []
 
 

@@ -72,7 +72,7 @@ def bench(
     with JsonRows(json_file) as rows, Results(results).open_run(new) as writer:
         say_how_it_starts(writer)
         found = measured(benchmarks, writer, sys.stderr if json_file == "-" else sys.stdout, rows)
-        writer.finish(workloads=facts(benchmarks)["workloads"], notes=spent(benchmarks, request))
+        writer.finish(workloads=workloads_of(benchmarks), notes=spent(benchmarks, request))
     report(results)
     return status(found)
 
@@ -190,6 +190,12 @@ def facts(benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
             for workload in benchmark.contract.workloads()
         }
     }  # fmt: skip
+
+
+def workloads_of(benchmarks: Sequence[Benchmark]) -> dict[str, list[str]]:
+    """The names of all workloads that there are, by contract."""
+    contracts = [benchmark.contract for benchmark in benchmarks]
+    return {contract.name: [workload.name for workload in contract.workloads()] for contract in contracts}
 
 
 def spent(benchmarks: Sequence[Benchmark], request: Request) -> dict[str, Any]:

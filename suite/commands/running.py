@@ -14,7 +14,7 @@ from suite.commands import benching
 from suite.commands.checking import chosen, single_threaded, status
 from suite.commands.progress import Steps
 from suite.commands.reporting import report
-from suite.records import Outcome
+from suite.records import Outcome, UsageError
 from suite.registry import Declaration
 from suite.report import summary_lines
 from suite.results import Results, RunWriter
@@ -33,7 +33,10 @@ def run(targets: Sequence[str], device: str, results: Path, isolate: bool, leave
     quick = benching.Options(profile="quick", device=device).request()
     can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)
     timed = benching.with_baseline(benching.with_workloads(declarations), leave_out) if can_be_timed else []
-    benchmarks = benching.benchmarks_of(timed, quick)
+    try:
+        benchmarks = benching.benchmarks_of(timed, quick)
+    except UsageError:  # the profile has nothing of them
+        benchmarks = []
     sources = {each.full_name: registry.source_hash(each) for each in (*declarations, *timed)}
     told = facts(declarations, device) | benching.facts(benchmarks)
     new = replace(machine.new_run(sources, machine.suite_hash(), f"run on {device}"), notes={"facts": told})
@@ -45,7 +48,7 @@ def run(targets: Sequence[str], device: str, results: Path, isolate: bool, leave
         measurements = benching.measured(benchmarks, writer, sys.stdout)
         writer.finish(
             whole=[declaration.full_name for declaration in declarations],
-            workloads=told["workloads"],
+            workloads=benching.workloads_of(benchmarks),
             notes=benching.spent(benchmarks, quick),
         )
     report(results)

@@ -72,15 +72,16 @@ class RunWriter:
     def finish(
         self,
         whole: Collection[str] = (),
-        workloads: Collection[str] | None = None,
+        workloads: Mapping[str, Collection[str]] | None = None,
         notes: Mapping[str, Any] | None = None,
     ) -> Run:
         """Mark the run as finished, drop the rows that it supersedes, and close.
 
         An older row goes where this run asked the same (`key`); a table in which this run has no row stays as it is.
         `whole` are the implementations that were asked every case in every dtype: all their older outcomes go, on the
-        devices asked, for their cases may not exist any more. `workloads` are the names of all workloads that exist:
-        measurements of others go. Implementations that were not asked keep their rows. `notes` are added to the run's.
+        devices asked, for their cases may not exist any more. `workloads` are the names of all workloads that
+        contracts have, by contract: measurements of others go, but contracts that are not named keep theirs.
+        Implementations that were not asked keep their rows. `notes` are added to the run's.
         """
         for table, written in self._written.items():
             self._check(self.folder / table, written.digest())
@@ -91,7 +92,8 @@ class RunWriter:
             return identity == self.run.id or outcome.implementation not in whole or outcome.device not in devices
 
         def exists(_: str, measurement: Measurement) -> bool:
-            return workloads is None or measurement.workload in (EVERY_CASE, *workloads)
+            known = (workloads or {}).get(measurement.contract)
+            return known is None or measurement.workload in (EVERY_CASE, *known)
 
         kept = {
             *self._compact(CONFORMANCE, runs, outcomes, may_exist),
