@@ -150,9 +150,8 @@ class Request:
         chosen = [workload for workload in named if profile is None or profile in workload.profiles]
         if not chosen:
             where = sorted({each for workload in named for each in workload.profiles}, key=PROFILES.index)
-            raise UsageError(
-                f"{', '.join(self.workloads) or f'workloads of {contract.name}'}: not in the profile {profile}, but in {', '.join(where)}"
-            )
+            asked = ", ".join(self.workloads) or f"workloads of {contract.name}"
+            raise UsageError(f"{asked}: not in the profile {profile}, but in {', '.join(where)}")
         return chosen
 
     def _threads(self, workload: Workload) -> Sequence[int]:
