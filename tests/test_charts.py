@@ -31,7 +31,7 @@ FACTS = {
 RUN = Run(
     *("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"python": "3.12.1", "torch": "2.13.0"}, "abc123", {}, "s"),
     finished="2026-01-03T04:00:00+00:00",
-    notes={"facts": {"workloads": FACTS}},
+    notes={"facts": {"workloads": {"attention": FACTS}}},
 )
 IMPLEMENTATIONS = {"matmul": 1.0, "chunked": 0.5, "flex": 0.46, "loops": 9.0}
 HOSTILE = "<script>alert('1')</script>&amp;]]>\x1b[31m\x00\udc80\u202e"
@@ -75,7 +75,7 @@ def shown(*rows, run=RUN):
     """The pictures of the first view, by name."""
     of = recorded(*rows, run=run)
     named = shapes(of)
-    return pictures(views(tables(of.measured), named)[0], named, run)
+    return pictures(views(tables(of.measured), named)[0], named, of)
 
 
 @pytest.fixture

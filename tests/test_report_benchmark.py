@@ -53,7 +53,11 @@ FACTS = {
 RUN = Run(
     *("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"python": "3.12.1", "torch": "2.13.0"}, "abc123", {}, "s"),
     finished="2026-01-02T04:00:00+00:00",
-    notes={"facts": {"workloads": FACTS}, "profile": "quick", "seconds": {"rounds": 30.0, "starts": 6, "memory": 24.0}},
+    notes={
+        "facts": {"workloads": {"attention": FACTS}},
+        "profile": "quick",
+        "seconds": {"rounds": 30.0, "starts": 6, "memory": 24.0},
+    },
 )
 LATER = replace(RUN, id="r2", started="2026-02-02T00:00:00+00:00", finished="2026-02-02T01:00:00+00:00")
 ROUNDS = 24
@@ -502,7 +506,7 @@ def test_groups_stand_in_the_order_of_the_workloads_with_their_shapes(tmp_path):
 def test_many_workloads_stand_in_tables_that_fit_on_a_page(tmp_path):
     names = [f"{length}-e{width}" for width in (64, 128) for length in (512, "1k", "2k", "4k", "8k")]
     facts = {f"flash/{name}": {"group": "flash", "shape": "x", "why": "y", "length": 9} for name in names}
-    run = replace(RUN, notes={"facts": {"workloads": facts}})
+    run = replace(RUN, notes={"facts": {"workloads": {"attention": facts}}})
 
     text = page(tmp_path, *(measured(workload=f"flash/{name}") for name in names), runs=(run,))
 
@@ -562,6 +566,9 @@ def test_the_time_the_run_took_is_told_with_its_share_of_rounds(tmp_path):
             }
         },
         {"facts": {"workloads": {"vit/b16": {"length": "long", "group": 7, "shape": None, "why": ["x"]}}}},
+        {"facts": {"workloads": {"attention": {"vit/b16": {"length": "long", "group": 7, "why": {}}, "vit": 5}}}},
+        {"facts": {"workloads": {"attention": {"ladder/1k": ["x"], "ladder/2k": {}}, "": {"": {"": {}}}}}},
+        {"facts": {"workloads": {"attention": "all", "transformer": {}, "vit/b16": {"group": {"a": {}}}}}},
     ],
 )
 def test_notes_of_another_form_say_nothing(notes, tmp_path):
@@ -685,7 +692,7 @@ def hostile():
         *(RUN,),
         machine=machine,
         versions={"torch": NASTY[3]},
-        notes={"facts": {"workloads": facts}, "profile": NASTY[3], "seconds": {NASTY[3]: 2.0}},
+        notes={"facts": {"workloads": {"attention": facts}}, "profile": NASTY[3], "seconds": {NASTY[3]: 2.0}},
     )
     return recorded(*rows, runs=(run,))
 

@@ -185,11 +185,13 @@ def facts(benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
     """What tables say beside measurements: kept with the run, so that a report needs no torch."""
     return {
         "workloads": {
-            workload.name: {name: getattr(workload, name) for name in ("group", "shape", "why", "length")}
+            benchmark.contract.name: {
+                workload.name: {name: getattr(workload, name) for name in ("group", "shape", "why", "length")}
+                for workload in benchmark.contract.workloads()
+            }
             for benchmark in benchmarks
-            for workload in benchmark.contract.workloads()
         }
-    }  # fmt: skip
+    }
 
 
 def workloads_of(benchmarks: Sequence[Benchmark]) -> dict[str, list[str]]:

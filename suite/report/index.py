@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.records import Measurement, Outcome, Run
-from suite.report.benchmark import pivots
+from suite.report.benchmark import origin, pivots
 from suite.report.benchmark.speed import tables
 from suite.report.benchmark.views import shapes, views
 from suite.report.conformance.page import headline, provenance
@@ -40,7 +40,7 @@ def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
         lines += [*provenance(recorded.run), *_dates(recorded)]
         if recorded.outcomes or not recorded.measured:
             lines += section("Conformance", headline(recorded.outcomes), "###")
-        lines += section("Benchmark", [*_benchmark(recorded), *_charts(folder / recorded.machine, place)], "###")
+        lines += section("Benchmark", _benchmark(recorded, _charts(folder / recorded.machine, place)), "###")
         lines += section("Findings", _findings(recorded), "###")
     replace_file(folder / "README.md", "\n".join(lines).rstrip("\n") + "\n")
     return folder / "README.md"
@@ -55,7 +55,7 @@ def _row(recorded: Recorded) -> tuple[str, ...]:
     torch = run.versions.get("torch", "–")
     return (
         escaped(recorded.machine),
-        escaped(_date(run)),
+        escaped(origin.date(run)),
         escaped(torch),
         str(counts),
         f"{counts.failures}",
@@ -65,17 +65,19 @@ def _row(recorded: Recorded) -> tuple[str, ...]:
 
 def _dates(recorded: Recorded) -> list[str]:
     """When it was checked and when measured, where that was not in one run."""
-    checked, measured = recorded.checked_run, recorded.measured_run
-    if checked is None or measured is None or checked == measured:
+    checked, measured = recorded.checked_run, recorded.runs_of(identity for identity, _ in recorded.measured)
+    if checked is None or not measured or measured == [checked]:
         return []
-    return [f"Checked on {escaped(_date(checked))}, measured on {escaped(_date(measured))}.", ""]
+    return [f"Checked on {escaped(origin.date(checked))}, measured {escaped(origin.when(measured))}.", ""]
 
 
-def _benchmark(recorded: Recorded) -> list[str]:
-    if recorded.measured_run is None:
-        return []
+def _benchmark(recorded: Recorded, charts: list[str]) -> list[str]:
+    """The contract that comes first with its charts, the others in short."""
     seen = views(tables(recorded.measured), shapes(recorded))
-    return [line for view in seen for line in pivots.headline(view, recorded.measured_run.machine)]
+    first = [view for view in seen if view.setting.contract == seen[0].setting.contract]
+    lines = [line for view in first for line in pivots.headline(view, recorded, recorded.run)]
+    others = [line for view in seen[len(first) :] for line in pivots.headline(view, recorded, recorded.run, short=True)]
+    return [*lines, *charts, *others]
 
 
 def _charts(folder: Path, place: str) -> list[str]:
@@ -106,7 +108,3 @@ def _said(run: Run | None) -> Mapping[str, object]:
     facts = run.notes.get("facts") if run else None
     findings = facts.get("findings") if isinstance(facts, Mapping) else None
     return findings if isinstance(findings, Mapping) else {}
-
-
-def _date(run: Run) -> str:
-    return (run.finished or run.started)[:10]

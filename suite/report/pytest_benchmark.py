@@ -11,6 +11,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from suite.records import Measurement, Run
+from suite.report.benchmark import wording
 from suite.report.text import plain
 from suite.results import Recorded, replace_file
 from suite.results.files import one_line
@@ -41,7 +42,7 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
     content = {
         "machine_info": _machine_info(recorded.measured_run),
         "commit_info": _commit_info(recorded.measured_run.commit),
-        "benchmarks": [_benchmark(recorded.runs[run], of, run != newest[of.table]) for run, of in timed],
+        "benchmarks": [_benchmark(recorded.runs[run], of, run != newest[of.contract, *of.table]) for run, of in timed],
         "datetime": recorded.measured_run.finished or recorded.measured_run.started,
         "version": FORMAT_OF,
     }
@@ -90,12 +91,13 @@ def _outside(low: float, high: float, samples: Iterable[float]) -> int:
 def _newest_of_tables(runs: Mapping[str, Run], timed: Sequence[tuple[str, Measurement]]) -> dict[tuple[str, ...], str]:
     """The newest run of each table: rows of another one were not measured beside these."""
     order = list(runs)
-    return {of.table: run for run, of in sorted(timed, key=lambda row: order.index(row[0]))}
+    return {(of.contract, *of.table): run for run, of in sorted(timed, key=lambda row: order.index(row[0]))}
 
 
 def _benchmark(run: Run, of: Measurement, earlier: bool) -> dict[str, Any]:
     values = {name: plain(getattr(of, name)) for name in AXES}
-    group, parameters, name = plain(of.group), "-".join(values.values()), plain(of.implementation)
+    group = plain(" ".join(filter(None, (wording.contract(of.contract), of.group))))
+    parameters, name = "-".join(values.values()), plain(of.implementation)
     return {
         "group": f"{group} run {plain(run.id)}" if earlier else group,
         "name": name,

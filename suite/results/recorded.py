@@ -58,9 +58,14 @@ class Recorded:
         newest = self.checked_run
         return {name: self.runs[identity] for name, identity in sorted(oldest.items()) if self.runs[identity] != newest}
 
+    def runs_of(self, identities: Iterable[str]) -> list[Run]:
+        """The runs of these ids, the newest last."""
+        wanted = set(identities)
+        return [run for identity, run in self.runs.items() if identity in wanted]
+
     def _newest_of(self, identities: Iterable[str]) -> Run | None:
-        newest = max(identities, key=ages(self.runs).__getitem__, default=None)
-        return None if newest is None else self.runs[newest]
+        found = self.runs_of(identities)
+        return found[-1] if found else None
 
 
 def newest(runs: Mapping[str, Run], recorded: Iterable[tuple[str, Record]]) -> tuple[tuple[str, Record], ...]:

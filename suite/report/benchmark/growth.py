@@ -46,7 +46,7 @@ def growths(tables: Sequence[Table], named: Shapes) -> list[Growth]:
     """Those of every implementation that was measured at two lengths of the ladder."""
     rungs: dict[tuple[Setting, str], dict[int, Row]] = defaultdict(dict)
     for of in tables:
-        shape = named[of.workload]
+        shape = named[of.subject]
         if shape.group == LADDER and shape.length:
             for row in of.measured:
                 rungs[of.setting, row.name][shape.length] = row
@@ -60,7 +60,8 @@ def growth_lines(found: Sequence[Growth], machine: Machine) -> list[str]:
     for setting in dict.fromkeys(of.setting for of in found):
         rows = [_cells(of) for of in found if of.setting == setting]
         header = ("implementation", "lengths", "time", f"time from {LONG:,} on", "memory", f"memory from {LONG:,} on")
-        lines += section(wording.setting(setting, machine), table(header, rows), "###")
+        title = ", ".join(filter(None, (wording.contract(setting.contract), wording.setting(setting, machine))))
+        lines += section(title, table(header, rows), "###")
     says = (
         "The power of the length s by which a call's time and memory grow: 2 is quadratic, 1 is linear, 0 is the same "
         "for every length. Fitted by least squares on logarithms; memory is without what its meter says of a call that "

@@ -92,7 +92,7 @@ def _size(value: float | None) -> str:
 
 
 def _flat(identity: str, row: Row, recorded: Recorded, named: Shapes) -> dict[str, object]:
-    of, shape = row.of, named[row.of.workload]
+    of, shape = row.of, named[row.of.contract, row.of.workload]
     origin = {"run": identity, "started": recorded.runs[identity].started}
     asked = {name: getattr(of, name) for name in _ASKED}
     about: dict[str, object] = {"group": shape.group, "shape": shape.words, "length": shape.length}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -20,6 +21,7 @@ from suite.report.conformance.page import provenance
 from suite.report.text import Row, code, escaped, plain, section, table, write_csv
 from suite.results import Recorded, replace_file
 from suite.results.files import one_line
+from suite.results.recorded import ages
 from suite.statistics import LEVEL, MARGIN
 
 LONGEST_PAGE = 500_000
@@ -70,10 +72,10 @@ def _page(of: _Material, folded: Collection[Setting]) -> str:
     page = [
         *(f"# Benchmark on {escaped(machine.name)}", ""),
         *provenance(of.run),
-        *_in_short(of.tables, of.named, machine),
+        *_in_short(of),
         *section("Charts", chart_lines(of.charts)),
         *_how(measurements),
-        *_time_spent(of.run),
+        *_time_spent(of.recorded),
         *section("Not timed at all", absence_lines(each for each in measurements if each.workload == EVERY_CASE)),
         *_earlier(of.recorded),
         *([LEFT_OUT, ""] if any(table.setting not in folded for table in of.tables) else []),
@@ -92,9 +94,9 @@ def _first_that_fits(pages: Iterable[str]) -> str:
     return page
 
 
-def _in_short(found: Sequence[Table], named: Shapes, machine: Machine) -> list[str]:
-    seen = views(found, named)
-    lines = [line for view in seen for line in pivots.headline(view, machine)]
+def _in_short(of: _Material) -> list[str]:
+    seen = views(of.tables, of.named)
+    lines = [line for view in seen for line in pivots.headline(view, of.recorded, of.run)]
     return section("In short", lines or ["No implementation has a time yet.", ""])
 
 
@@ -124,8 +126,21 @@ def _how(measurements: Sequence[Measurement]) -> list[str]:
     return section("How it was measured", [*(f"- {each}" for each in words), ""])
 
 
-def _time_spent(run: Run) -> list[str]:
-    """What the run itself took, by activity: what was not in timed rounds is the harness's own."""
+def _time_spent(recorded: Recorded) -> list[str]:
+    """What the newest run of each contract took."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for contract in sorted({of.contract for of in recorded.measurements}):
+        newest = [run for run, of in recorded.measured if of.contract == contract]
+        found[max(newest, key=ages(recorded.runs).__getitem__)].append(contract)
+    lines = []
+    for run in recorded.runs_of(found):
+        whose = f" of {' and '.join(map(code, found[run.id]))}" if len(found) > 1 else ""
+        lines += _spent_in(run, whose)
+    return section("What it took", lines)
+
+
+def _spent_in(run: Run, whose: str) -> list[str]:
+    """What a run itself took, by activity: what was not in timed rounds is the harness's own."""
     noted = run.notes.get("seconds")
     spent = {
         str(name): float(seconds)
@@ -143,8 +158,8 @@ def _time_spent(run: Run) -> list[str]:
     profile = run.notes.get("profile")
     asked = f", of the profile {escaped(profile)}," if isinstance(profile, str) and profile else ""
     timed = f", {percent(parts['rounds'] / total)} of it in timed rounds" if "rounds" in parts else ""
-    says = f"The newest run{asked} took {duration(total)}{timed}."
-    return section("What it took", [says, "", *table(("activity", "time", "share"), rows)])
+    says = f"The newest run{whose}{asked} took {duration(total)}{timed}."
+    return [says, "", *table(("activity", "time", "share"), rows)]
 
 
 def _earlier(recorded: Recorded) -> list[str]:
@@ -176,8 +191,8 @@ def _groups(found: Sequence[Table], named: Shapes, machine: Machine, folded: Col
 
 def _shape_lines(members: Iterable[Table], named: Shapes) -> list[str]:
     """What the workloads of a group are; a purpose that all share is said once."""
-    workloads = sorted({of.workload for of in members}, key=named.place)
-    known = {name: named[name] for name in workloads if named[name].words}
+    subjects = sorted({of.subject for of in members}, key=named.place)
+    known = {workload: of for contract, workload in subjects if (of := named[contract, workload]).words}
     purposes = {of.why for of in known.values()}
     shared = len(purposes) == 1
     rows = [
@@ -194,7 +209,7 @@ def _setting_lines(
 ) -> list[str]:
     lines: list[str] = []
     for page in pivots.pages(alike, named):
-        heads = [escaped(named[of.workload].short or of.workload) for of in page]
+        heads = [escaped(named[of.subject].short or of.workload) for of in page]
         lines += [*pivots.times(page, heads), *pivots.memory(page, heads)]
     title = wording.setting(setting, machine)
     if folded:

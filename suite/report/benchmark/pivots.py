@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from suite.records import Machine, baseline
-from suite.report.benchmark import wording
+from suite.records import Run, baseline
+from suite.report.benchmark import origin, wording
 from suite.report.benchmark.speed import ANOTHER_RUN, Row, Table, names
 from suite.report.benchmark.units import NOTHING, time_unit
 from suite.report.benchmark.views import Shapes, View
 from suite.report.text import code, escaped, table
+from suite.results import Recorded
 
 WIDEST = 7
 """So many workloads stand beside each other, because a page is so wide."""
@@ -33,19 +34,27 @@ def pages(tables: Sequence[Table], named: Shapes) -> list[list[Table]]:
     """The tables in parts that fit on a page: what a name says after its length belongs together."""
     alike: dict[str, list[Table]] = defaultdict(list)
     for each in tables:
-        variant = named[each.workload].short.partition("-")[2] if len(tables) > WIDEST else ""
+        variant = named[each.subject].short.partition("-")[2] if len(tables) > WIDEST else ""
         alike[variant].append(each)
     parts = ([part[start : start + WIDEST] for start in range(0, len(part), WIDEST)] for part in alike.values())
     return [page for part in parts for page in part]
 
 
-def headline(view: View, machine: Machine) -> list[str]:
-    """A few workloads of one contract and device: times, and memory."""
+def headline(view: View, recorded: Recorded, above: Run, short: bool = False) -> list[str]:
+    """A few workloads of one contract and device: times, and memory; if `short`, both in one table.
+
+    `above` is the run of which the page tells already when and with what it was.
+    """
     chosen = view.representatives[:WIDEST]
     heads = [escaped(each.workload) for each in chosen]
-    against = baseline(view.setting.contract)
-    caption = f"{escaped(wording.setting(view.setting, machine))}: median time, and speed against `{against}`."
-    return [caption, "", *times(chosen, heads), *memory(chosen, heads)]
+    runs = origin.runs_of(chosen, recorded)
+    of, contract = wording.setting(view.setting, runs[-1].machine), wording.contract(view.setting.contract)
+    what = f"median time, {'' if short else 'and '}speed against `{baseline(view.setting.contract)}`"
+    caption = f"{escaped(', '.join(filter(None, (contract, of))))}: {what}{', and peak memory' if short else ''}."
+    if runs != [above]:
+        caption += f" {escaped(origin.sentence(runs))}"
+    found = _pivot(chosen, heads, _both, "time, peak memory") if short else times(chosen, heads) + memory(chosen, heads)
+    return [caption, "", *found]
 
 
 def _pivot(tables: Sequence[Table], heads: Sequence[str], cell: Cell, what: str) -> list[str]:
@@ -66,6 +75,11 @@ def _time(of: Table, row: Row) -> str:
     best = len(together) > 1 and row.verdict != ANOTHER_RUN and row.median == min(together)
     said = f"**{time}**" if best else time
     return ", ".join(filter(None, (said, escaped(wording.verdict(row)))))
+
+
+def _both(of: Table, row: Row) -> str:
+    told = row.time and row.of.peak is not None
+    return ", ".join((_time(of, row), _memory(of, row))) if told else _time(of, row)
 
 
 def _memory(of: Table, row: Row) -> str:

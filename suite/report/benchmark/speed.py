@@ -15,6 +15,9 @@ from suite.statistics import Comparison, Interval, compare, interval
 ANOTHER_RUN = "another run"
 """The verdict on a row that was not timed in the same rounds as the baseline: none."""
 
+Subject = tuple[str, str]
+"""A contract and one of its workloads: other contracts may have one of the same name."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -96,6 +99,10 @@ class Table:
     workload: str
     setting: Setting
     rows: tuple[Row, ...]
+
+    @property
+    def subject(self) -> Subject:
+        return self.setting.contract, self.workload
 
     @cached_property
     def measured(self) -> tuple[Row, ...]:

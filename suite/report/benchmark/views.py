@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from suite.records import EVERY_CASE
-from suite.report.benchmark.speed import Setting, Table, is_baseline, natural
+from suite.records import EVERY_CASE, MODELS, Run
+from suite.report.benchmark.speed import Setting, Subject, Table, is_baseline, natural
+from suite.report.benchmark.wording import ATTENTION
 from suite.results import Recorded
+
+ANY = ""
+"""Where a run does not tell of which contract a workload is."""
 
 
 @dataclass(frozen=True)
@@ -24,39 +28,40 @@ class Shape:
 
 
 class Shapes:
-    """The workloads of a machine's runs, in the order of the newest run that names them."""
+    """What a machine's runs say of each contract's workloads, in the order of the newest run that names them.
 
-    def __init__(self, noted: Mapping[str, Shape]) -> None:
+    What is noted of ANY contract is said of those that have no notes of their own.
+    """
+
+    def __init__(self, noted: Mapping[str, Mapping[str, Shape]]) -> None:
         self._noted = noted
-        self._places = {name: place for place, name in enumerate(noted)}
+        self._places = {contract: {name: place for place, name in enumerate(of)} for contract, of in noted.items()}
 
-    def __getitem__(self, workload: str) -> Shape:
-        if workload in self._noted:
-            return self._noted[workload]
-        group, _, short = workload.rpartition("/")
-        return Shape(group or workload, short)
+    def __getitem__(self, subject: Subject) -> Shape:
+        contract, workload = subject
+        return self._noted.get(contract, self._noted.get(ANY, {})).get(workload) or _unnoted(workload)
 
-    def place(self, workload: str) -> tuple[object, ...]:
-        """A key to sort workloads by: those that no run names come last, 2k before 16k."""
-        return self._places.get(workload, len(self._places)), natural(workload)
+    def place(self, subject: Subject) -> tuple[object, ...]:
+        """A key to sort the workloads of a contract by: those that no run names come last, 2k before 16k."""
+        contract, workload = subject
+        places = self._places.get(contract, self._places.get(ANY, {}))
+        return places.get(workload, len(places)), natural(workload)
 
 
 def shapes(recorded: Recorded) -> Shapes:
     """What the runs say of their workloads. Notes that are missing or of another form say nothing."""
-    noted: dict[str, Shape] = {}
+    noted: dict[str, dict[str, Shape]] = defaultdict(dict)
     for run in reversed(list(recorded.runs.values())):
-        facts = run.notes.get("facts")
-        workloads = facts.get("workloads") if isinstance(facts, Mapping) else None
-        if isinstance(workloads, Mapping):
-            noted = {**noted, **{name: _shape(name, of) for name, of in workloads.items() if name not in noted}}
-    return Shapes(noted)
+        for (contract, workload), of in _noted(run):
+            noted[contract].setdefault(workload, _shape(workload, of))
+    return Shapes(dict(noted))
 
 
 def by_group(tables: Iterable[Table], named: Shapes) -> dict[tuple[str, str], list[Table]]:
     """The tables by contract and group of workloads."""
     found: dict[tuple[str, str], list[Table]] = defaultdict(list)
-    for table in sorted(tables, key=lambda table: (table.setting.contract, named.place(table.workload))):
-        found[table.setting.contract, named[table.workload].group].append(table)
+    for table in sorted(tables, key=lambda table: (table.setting.contract, named.place(table.subject))):
+        found[table.setting.contract, named[table.subject].group].append(table)
     return dict(found)
 
 
@@ -66,7 +71,7 @@ def by_setting(tables: Iterable[Table], named: Shapes) -> dict[Setting, list[Tab
     for table in tables:
         found[table.setting].append(table)
     return {
-        setting: sorted(found[setting], key=lambda table: named.place(table.workload))
+        setting: sorted(found[setting], key=lambda table: named.place(table.subject))
         for setting in sorted(found, key=lambda setting: setting.order)
     }
 
@@ -89,13 +94,17 @@ class View:
 
 
 def views(tables: Sequence[Table], named: Shapes) -> list[View]:
-    """A view for each contract and device, accelerators first; none where nothing was measured."""
+    """A view for each contract and device, none where nothing was measured: attention first and whole models last,
+    and of each contract accelerators first.
+    """
     places = {(table.setting.contract, table.setting.device) for table in tables if table.measured}
     found = [_view([t for t in tables if (t.setting.contract, t.setting.device) == place], named) for place in places]
-    return sorted(
-        found,
-        key=lambda view: (view.setting.device == "cpu", -view.measured, view.setting.contract, view.setting.device),
-    )
+    return sorted(found, key=_rank)
+
+
+def _rank(view: View) -> tuple[object, ...]:
+    contract, device = view.setting.contract, view.setting.device
+    return contract != ATTENTION, contract in MODELS, contract, device == "cpu", -view.measured, device
 
 
 def _view(tables: Sequence[Table], named: Shapes) -> View:
@@ -106,7 +115,7 @@ def _view(tables: Sequence[Table], named: Shapes) -> View:
         for table in tables
         if replace(table.setting, threads=0, direction="") == replace(first, threads=0, direction="")
     ]
-    mine = sorted((table for table in related if table.setting == first), key=lambda table: named.place(table.workload))
+    mine = sorted((table for table in related if table.setting == first), key=lambda table: named.place(table.subject))
     groups = by_group((table for table in mine if table.measured), named)
     return View(first, tuple(mine), tuple(related), tuple(map(_representative, groups.values())))
 
@@ -129,8 +138,25 @@ def _work(table: Table) -> float:
     return max(row.of.work.get("attended") or 0.0 for row in table.measured)
 
 
+def _noted(run: Run) -> Iterator[tuple[Subject, object]]:
+    """What a run notes of each workload. Runs of former versions do not tell whose it is."""
+    facts = run.notes.get("facts")
+    workloads = facts.get("workloads") if isinstance(facts, Mapping) else None
+    for name, of in workloads.items() if isinstance(workloads, Mapping) else ():
+        if isinstance(of, Mapping) and any(isinstance(each, Mapping) for each in of.values()):
+            yield from (((name, workload), each) for workload, each in of.items())
+        else:
+            yield (ANY, name), of
+
+
+def _unnoted(workload: str) -> Shape:
+    """What the name alone says."""
+    group, _, short = workload.rpartition("/")
+    return Shape(group or workload, short)
+
+
 def _shape(name: str, of: object) -> Shape:
-    plain = Shapes({})[name]
+    plain = _unnoted(name)
     if not isinstance(of, Mapping) or name == EVERY_CASE:
         return plain
     group, length = str(of.get("group") or plain.group), of.get("length")

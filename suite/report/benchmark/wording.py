@@ -8,6 +8,7 @@ from suite.records import Machine, Measurement
 from suite.report.benchmark.speed import Row, Setting
 from suite.report.benchmark.units import NOTHING, size, times
 
+ATTENTION = "attention"
 DIRECTIONS = {"forward": "forward", "backward": "backward", "forward_backward": "forward and backward"}
 
 
@@ -47,6 +48,11 @@ def threads(number: int, machine: Machine | None = None) -> str:
 def direction(name: str) -> str:
     """What is computed."""
     return DIRECTIONS.get(name, name)
+
+
+def contract(name: str) -> str:
+    """The contract where it has to be said: what stands without one is of attention."""
+    return "" if name == ATTENTION else name
 
 
 def setting(of: Setting, machine: Machine | None = None) -> str:

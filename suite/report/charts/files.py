@@ -66,16 +66,13 @@ def chart_lines(charts: Charts) -> list[str]:
 
 
 def _due(recorded: Recorded) -> dict[str, Picture]:
-    """What there is to draw, by file name: the first view's charts have plain names, others' say the device."""
-    run = recorded.measured_run
-    if run is None:
-        return {}
+    """What there is to draw, by file name: plain for the first view that has such a chart; others say whose it is."""
     named = shapes(recorded)
     found: dict[str, Picture] = {}
-    for place, view in enumerate(views(tables(recorded.measured), named)):
-        ending = f"-{_slug(view)}" if place else ""
-        for name, picture in pictures(view, named, run).items():
-            found.setdefault(f"{name}{ending}.svg", picture)
+    for view in views(tables(recorded.measured), named):
+        for name, picture in pictures(view, named, recorded).items():
+            plain = f"{name}.svg"
+            found.setdefault(f"{name}-{_slug(view)}.svg" if plain in found else plain, picture)
     return found
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from suite.records import Run, baseline
-from suite.report.benchmark import wording
+from suite.records import Machine, baseline
+from suite.report.benchmark import origin, wording
 from suite.report.benchmark.growth import LADDER, growths, power
 from suite.report.benchmark.speed import Row, Setting, Table, names
 from suite.report.benchmark.units import percent, rate_unit
 from suite.report.benchmark.views import Shapes, View, by_setting
 from suite.report.text import plain
+from suite.results import Recorded
 
 PANELS = 4
 """So many fit into one picture."""
@@ -62,30 +63,38 @@ class Picture:
         return asdict(self)
 
 
-def pictures(view: View, named: Shapes, run: Run) -> dict[str, Picture]:
+def pictures(view: View, named: Shapes, recorded: Recorded) -> dict[str, Picture]:
     """The charts of one view by name; those of which there is too little to show are left out."""
     made = {
-        "time": _grown(view, named, run, "time", lambda row: row.median),
-        "memory": _grown(view, named, run, "memory", lambda row: row.net_peak),
-        "flash": _flash(view, named, run),
-        "throughput": _throughput(view, run),
-        "error": _error(view, run),
-        "tradeoff": _tradeoff(view, named, run),
+        "time": _grown(view, named, recorded, "time", lambda row: row.median),
+        "memory": _grown(view, named, recorded, "memory", lambda row: row.net_peak),
+        "flash": _flash(view, named, recorded),
+        "throughput": _throughput(view, recorded),
+        "error": _error(view, recorded),
+        "tradeoff": _tradeoff(view, named, recorded),
     }
-    return {name: picture for name, picture in made.items() if picture.panels}
+    contract = wording.contract(view.setting.contract)
+    return {name: _of_contract(contract, picture) for name, picture in made.items() if picture.panels}
 
 
-def _grown(view: View, named: Shapes, run: Run, what: str, value: Callable[[Row], float | None]) -> Picture:
+def _of_contract(contract: str, picture: Picture) -> Picture:
+    if not contract:
+        return picture
+    return replace(picture, title=plain(f"{contract}: {picture.title[0].lower()}{picture.title[1:]}"))
+
+
+def _grown(view: View, named: Shapes, recorded: Recorded, what: str, value: Callable[[Row], float | None]) -> Picture:
     """A quantity over the lengths of the ladder, in a panel for each direction and number of threads."""
-    ladder = [table for table in view.related if named[table.workload].group == LADDER]
+    ladder = [table for table in view.related if named[table.subject].group == LADDER]
     powers = {(of.setting, of.name): of.time if what == "time" else of.memory for of in growths(ladder, named)}
     panels = []
     for setting, tables in by_setting(ladder, named).items():
         labels = {name: _with_power(name, powers.get((setting, name))) for name in names(tables)}
-        panels.append(Panel(_panel_title(setting, run), _series(view, tables, named, value, labels.__getitem__)))
+        title = _panel_title(setting, recorded.run.machine)
+        panels.append(Panel(title, _series(view, tables, named, value, labels.__getitem__)))
     says = "Time over sequence length" if what == "time" else "Peak memory over sequence length, without inputs"
-    why = next((named[table.workload].why for table in ladder), "")
-    subtitle, kept = _subtitle(view, run, why.partition(":")[0], threads=False), _worth_it(panels)
+    why = next((named[table.subject].why for table in ladder), "")
+    subtitle, kept = _subtitle(view, ladder, recorded, why.partition(":")[0], threads=False), _worth_it(panels)
     return Picture("lines", says, subtitle, "length", what, kept, _how_to_read(kept))
 
 
@@ -99,11 +108,11 @@ def _with_power(name: str, fitted: float | None) -> str:
     return _short(name) if fitted is None else f"{_short(name)}\N{EN SPACE}{power(fitted)}"
 
 
-def _flash(view: View, named: Shapes, run: Run) -> Picture:
+def _flash(view: View, named: Shapes, recorded: Recorded) -> Picture:
     """FLOPs per second over the lengths of FlashAttention's grid, in a panel for each of its variants."""
     variants: dict[str, list[Table]] = defaultdict(list)
     for table in view.tables:
-        shape = named[table.workload]
+        shape = named[table.subject]
         if shape.group.startswith("flash"):
             variants[shape.short.partition("-")[2]].append(table)
     panels = [
@@ -111,7 +120,8 @@ def _flash(view: View, named: Shapes, run: Run) -> Picture:
         for variant, tables in variants.items()
     ]
     title = "Throughput over sequence length, FlashAttention's grid"
-    return Picture("lines", title, _subtitle(view, run), "length", "rate", _worth_it(panels))
+    shown = [table for tables in variants.values() for table in tables]
+    return Picture("lines", title, _subtitle(view, shown, recorded), "length", "rate", _worth_it(panels))
 
 
 def _series(
@@ -123,7 +133,7 @@ def _series(
 ) -> tuple[Mark, ...]:
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for table in tables:
-        length = named[table.workload].length
+        length = named[table.subject].length
         for row in table.measured:
             found = value(row)
             if length and found is not None:
@@ -137,7 +147,7 @@ def _worth_it(panels: Sequence[Panel]) -> tuple[Panel, ...]:
     return tuple(panel for panel in panels if any(len(mark.points) > 1 for mark in panel.marks))[:PANELS]
 
 
-def _throughput(view: View, run: Run) -> Picture:
+def _throughput(view: View, recorded: Recorded) -> Picture:
     """A bar of FLOPs per second for each implementation, in a panel for each representative workload."""
     styles, panels = _styles(view), []
     for table in view.representatives:
@@ -149,10 +159,11 @@ def _throughput(view: View, run: Run) -> Picture:
             bars.append(Mark(_short(row.name), styles[row.name], ((rate, 0.0),), unit.of(rate) + share))
         panels.append(Panel(plain(table.workload, 60), tuple(bars)))
     kept = tuple(panel for panel in panels if panel.marks)
-    return Picture("bars", "Throughput, by the pairs attended", _subtitle(view, run), "rate", "", kept)
+    subtitle = _subtitle(view, view.representatives, recorded)
+    return Picture("bars", "Throughput, by the pairs attended", subtitle, "rate", "", kept)
 
 
-def _error(view: View, run: Run) -> Picture:
+def _error(view: View, recorded: Recorded) -> Picture:
     """Speed against error, in a panel for each representative workload in which three can be compared."""
     panels = []
     for table in view.representatives:
@@ -164,24 +175,26 @@ def _error(view: View, run: Run) -> Picture:
         panels.append(Panel(plain(table.workload, 60), _placed(view, places, better=(-1, 1))))
     kept = tuple(panel for panel in panels if len(panel.marks) > 2)[:PANELS]
     title = f"Speed against error: speed relative to {baseline(view.setting.contract)}, error in units of its bound"
-    return Picture("points", title, _subtitle(view, run), "error", "speed", kept, FRONT)
+    return Picture("points", title, _subtitle(view, view.representatives, recorded), "error", "speed", kept, FRONT)
 
 
-def _tradeoff(view: View, named: Shapes, run: Run) -> Picture:
+def _tradeoff(view: View, named: Shapes, recorded: Recorded) -> Picture:
     """Memory against time at the longest rung of the ladder at which more than half of all were measured."""
-    rungs = [
-        (
-            named[table.workload].length or 0,
-            {row.name: (row.median, row.net_peak) for row in table.measured if row.median and row.net_peak},
-        )
+    ladder = {
+        shape.length: table
         for table in view.tables
-        if named[table.workload].group == LADDER
-    ]
-    most = max((len(places) for _, places in rungs), default=0)
-    length, places = max((rung for rung in rungs if 2 * len(rung[1]) > most), key=lambda rung: rung[0], default=(0, {}))
-    panel = Panel("", _placed(view, places, better=(-1, -1)))
-    title, panels = f"Memory against time at {length:,} tokens", (panel,) if len(places) > 1 else ()
-    return Picture("points", title, _subtitle(view, run), "time", "memory", panels, FRONT)
+        if (shape := named[table.subject]).group == LADDER and shape.length is not None
+    }
+    rungs = {
+        length: {row.name: (row.median, row.net_peak) for row in table.measured if row.median and row.net_peak}
+        for length, table in ladder.items()
+    }
+    most = max(map(len, rungs.values()), default=0)
+    length = max((length for length, places in rungs.items() if 2 * len(places) > most), default=0)
+    panel = Panel("", _placed(view, rungs.get(length, {}), better=(-1, -1)))
+    title, panels = f"Memory against time at {length:,} tokens", (panel,) if len(panel.marks) > 1 else ()
+    shown = [ladder[length]] if panels else []
+    return Picture("points", title, _subtitle(view, shown, recorded), "time", "memory", panels, FRONT)
 
 
 def _placed(view: View, places: Mapping[str, tuple[float, float]], better: tuple[int, int]) -> tuple[Mark, ...]:
@@ -207,22 +220,23 @@ def _styles(view: View) -> dict[str, int]:
     return {first: 0, **{name: place for place, name in enumerate(others, 1)}}
 
 
-def _panel_title(setting: Setting, run: Run) -> str:
-    said = wording.direction(setting.direction), wording.threads(setting.threads, run.machine)
+def _panel_title(setting: Setting, machine: Machine) -> str:
+    said = wording.direction(setting.direction), wording.threads(setting.threads, machine)
     return plain(", ".join(filter(None, said)))
 
 
-def _subtitle(view: View, run: Run, what: str = "", threads: bool = True) -> str:
-    """What is true of the whole picture: dtype, device, threads where no panel says them, machine, torch and date."""
-    setting, machine = view.setting, run.machine
+def _subtitle(view: View, shown: Sequence[Table], recorded: Recorded, what: str = "", threads: bool = True) -> str:
+    """What is true of the whole picture: dtype, device, threads where no panel says them, machine, torch and dates."""
+    runs = origin.runs_of(shown, recorded)
+    setting, machine = view.setting, (runs[-1] if runs else recorded.run).machine
     said = wording.threads(setting.threads, machine) if threads else ""
     on = machine.accelerators[0] if setting.device != "cpu" and machine.accelerators else machine.processor
     parts = (
         what,
         ", ".join(filter(None, (f"{setting.dtype} on {setting.device}", said))),
         f"{on}, {machine.cores} cores" if setting.device == "cpu" else on,
-        f"torch {run.versions['torch']}" if "torch" in run.versions else "",
-        (run.finished or run.started)[:10],
+        origin.torch(runs),
+        origin.dates(runs),
     )
     return plain(" · ".join(filter(None, parts)), 200)
 

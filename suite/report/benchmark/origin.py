@@ -1,0 +1,44 @@
+"""Which runs the numbers of some tables come from, and when and with what that was, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from suite.records import Run
+from suite.report.benchmark.speed import Table
+from suite.results import Recorded
+
+
+def runs_of(tables: Iterable[Table], recorded: Recorded) -> list[Run]:
+    """The runs in which something was timed of these tables, the newest last."""
+    return recorded.runs_of(row.run for table in tables for row in table.measured)
+
+
+def date(run: Run) -> str:
+    """The day on which a run ended, or started where it never ended."""
+    return (run.finished or run.started)[:10]
+
+
+def dates(runs: Iterable[Run]) -> str:
+    """One day, or the first and the last: "2026-11-21 to 2026-11-22"."""
+    days = sorted({date(run) for run in runs})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
+def torch(runs: Iterable[Run]) -> str:
+    """The versions of torch: "torch 2.13.0"; empty where no run notes one."""
+    found = [run.versions["torch"] for run in runs if "torch" in run.versions]
+    return f"torch {' and '.join(dict.fromkeys(found))}" if found else ""
+
+
+def when(runs: Sequence[Run]) -> str:
+    """The days, as they follow "measured": "on 2026-11-22", "from 2026-11-21 to 2026-11-22"."""
+    days = dates(runs)
+    return f"from {days}" if " to " in days else f"on {days}"
+
+
+def sentence(runs: Sequence[Run]) -> str:
+    """Where numbers are from: "Measured on 2026-11-22 with torch 2.13.0, commit abc123."."""
+    commits = list(dict.fromkeys(run.commit or "unknown" for run in runs))
+    used = " with ".join(filter(None, (f"Measured {when(runs)}", torch(runs))))
+    return f"{used}, commit{'s' * (len(commits) > 1)} {' and '.join(commits)}."
