@@ -92,6 +92,33 @@ def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None
 
 
 @pytest.mark.usefixtures("low_ceilings")
+def test_what_was_too_slow_for_less_work_is_not_tried_on_more(
+    monkeypatch: pytest.MonkeyPatch, passed: Callable[..., list[Outcome]]
+) -> None:
+    def snail(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        time.sleep(0.02 * (query.shape[-1] > 2))
+        return sdpa(query, key, value)
+
+    def steady(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return sdpa(query, key, value)
+
+    monkeypatch.setattr(Request, "slowest", 0.02)
+    named = [from_function(snail), from_function(steady)]
+    known = {each.declaration.full_name: passed(each.declaration.full_name) for each in named}
+    patterns = (TINY, "documents/encoder-block", "documents/translation", "decode/1k")
+    of = Benchmark(CONTRACT, named, Request(patterns, budget=0.005), known)
+    rows = {(row.implementation, row.workload): row for _, news in of.run() for row in news}
+
+    said = {workload: row.detail for (name, workload), row in rows.items() if name == "attention/snail"}
+    assert rows["attention/snail", TINY].status == "measured"
+    assert said["documents/encoder-block"].startswith("too slow to time here: a call takes 0.02")
+    assert said["decode/1k"].startswith("too slow to time here: a call takes 0.02"), "another kind of work"
+    says = "too slow to time here: less work, documents/encoder-block forward, takes 0.02"
+    assert said["documents/translation"].startswith(says)
+    assert {row.status for (name, _), row in rows.items() if name == "attention/steady"} == {"measured"}
+
+
+@pytest.mark.usefixtures("low_ceilings")
 def test_what_fails_the_contract_is_refused_where_that_matters() -> None:
     def unscaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return sdpa(query, key, value, scale=1.0)

@@ -40,7 +40,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> Time:
 
 @dataclass
 class Fake:
-    """A member whose samples take what a function of the round says, and which claims a share of that."""
+    """A member whose samples take what a function of its turn says, and which claims a share of that."""
 
     name: str
     now: Time
@@ -49,18 +49,20 @@ class Fake:
     says: Mapping[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)
     device: str = "cpu"
     log: list[tuple[str, str, Any]] = field(default_factory=list)
+    turn: int = 0
     number: int = 0
     room: int = 10**9
     loaded: Sequence[int] = ()
 
     def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         self.log.append((self.name, verb, arguments))
+        self.turn += verb == "sample"
         self.number = arguments.get("number", self.number)
-        if said := self.says.get((verb, self.number)):
+        if said := self.says.get((verb, self.turn)):
             return dict(said)
         if verb == "rows":
-            return {"rows": {"output": torch.tensor(float(self.number))}}
-        seconds = self.takes(self.number)
+            return {"rows": {"output": torch.tensor(float(self.number), dtype=torch.float64)}}
+        seconds = self.takes(self.turn)
         if verb == "load":
             self.loaded = arguments["numbers"][: self.room]
             return {"loaded": len(self.loaded)}
@@ -70,7 +72,7 @@ class Fake:
         if verb == "proof":
             return {"found": {"output": torch.tensor([float(number) for number in self.loaded], dtype=torch.float64)}}
         self.now.now += seconds * arguments["calls"] + 0.001
-        return {"seconds": seconds * self.claims, "warmed": 0.0}
+        return {"seconds": seconds * self.claims, "warmed": 0.0, "made": 0.0}
 
 
 def course(of: Fake, calls: int = 1, **prepared: Any) -> Course:
@@ -96,19 +98,21 @@ def test_everyone_has_one_turn_in_every_round_in_random_order(now: Time) -> None
 
     turns = [(asked["number"], name) for name, verb, asked in log if verb == "sample"]
 
-    assert [number for number, _ in turns] == sorted(number for number, _ in turns)
-    orders = [tuple(name for number, name in turns if number == at) for at in range(1, turns[-1][0] + 1)]
+    in_rounds = [turns[at : at + 3] for at in range(0, len(turns), 3)]
+    assert all(len({number for number, _ in of}) == 1 for of in in_rounds), "all are asked the same"
+    orders = [tuple(name for _, name in of) for of in in_rounds]
     assert all(sorted(order) == ["a", "b", "c"] for order in orders)
     assert len(set(orders)) == 6, "every order occurs"
 
 
-def test_no_round_asks_with_the_inputs_of_the_warm_up(now: Time) -> None:
+def test_nobody_can_foresee_the_inputs_of_a_round(now: Time) -> None:
     log: list[tuple[str, str, Any]] = []
-    one = race(Fake("a", now, noisy(1), log=log), budget=0.2)[0]
+    found = [race(Fake("a", now, noisy(1), log=log), budget=0.2, seed=seed)[0] for seed in (1, 2)]
 
     numbers = [asked["number"] for _, verb, asked in log if verb == "sample"]
 
-    assert numbers == list(range(1, len(one.seconds) + 1))
+    assert len(set(numbers)) == len(numbers) == sum(len(each.seconds) for each in found)
+    assert all(number in rounds.UNSEEN for number in numbers)
 
 
 def test_steady_times_end_the_rounds_as_soon_as_a_verdict_is_possible(now: Time) -> None:
@@ -170,15 +174,20 @@ def test_one_that_fails_drops_out_and_the_others_go_on(now: Time, verb: str) -> 
 
 
 def test_every_round_is_verified_with_equal_chance(now: Time) -> None:
-    kept = Counter(race(Fake("a", now), seed=seed)[0].round for seed in range(2400))
+    def kept_of(seed: int) -> int:
+        log: list[tuple[str, str, Any]] = []
+        (found,) = race(Fake("a", now, log=log), seed=seed)
+        return [asked["number"] for _, verb, asked in log if verb == "sample"].index(found.round)
 
-    assert set(kept) == set(range(1, 13))
+    kept = Counter(map(kept_of, range(2400)))
+
+    assert set(kept) == set(range(12))
     chi_squared = sum((count - 200) ** 2 / 200 for count in kept.values())
     assert chi_squared < 31.3, "one of 1,000 fair choices would exceed this (11 degrees of freedom)"
 
 
 def test_all_are_verified_on_the_same_round(now: Time) -> None:
-    found = race(Fake("a", now, noisy(1)), Fake("b", now, noisy(2)), Fake("c", now, noisy(3)), budget=0.3)
+    found = race(*(Fake(name, now, noisy(ord(name))) for name in "abc"), budget=1e-9)
 
     assert len({each.round for each in found}) == 1
     assert all(each.rows["output"] == each.round for each in found)
@@ -224,19 +233,58 @@ def test_true_times_are_proved_by_one_request(now: Time, seconds: float, directi
     proofs = [asked["numbers"] for _, verb, asked in log if verb == "load"]
 
     assert (found.failed, found.proved) == ({}, True)
-    assert len(proofs) == 1
-    assert len(proofs[0]) == min(rounds.MOST_PROVED, max(1, math.ceil(rounds.PROOF / seconds)))
+    due = min(rounds.MOST_PROVED, max(1, math.ceil(rounds.PROOF / seconds)))
+    by_its_sample = seconds >= rounds.LONG and direction != "backward"
+    assert list(map(len, proofs)) == ([] if by_its_sample else [due])
+
+
+def test_a_long_sample_is_its_own_proof(now: Time) -> None:
+    log: list[tuple[str, str, Any]] = []
+    (found,) = race(Fake("a", now, lambda turn: rounds.LONG, log=log))
+
+    numbers = [asked["number"] for _, verb, asked in log if verb == "sample"]
+
+    assert found.proof is not None
+    assert found.proof[1]["output"] == found.proof[0]
+    assert found.proof[0] in numbers[1:4]
+
+
+@pytest.mark.parametrize(("calls", "cache", "proofs"), [(1, "hot", 0), (2, "hot", 1), (1, "cold", 1)])
+def test_a_sample_of_several_calls_or_of_a_flushed_cache_is_none(
+    now: Time, calls: int, cache: str, proofs: int
+) -> None:
+    log: list[tuple[str, str, Any]] = []
+    (found,) = race(Fake("a", now, lambda turn: 0.2, log=log), calls=calls, cache=cache)
+
+    assert (found.proved, [verb for _, verb, _ in log].count("prove")) == (True, proofs)
+
+
+def test_a_long_one_may_be_disturbed_but_not_always(now: Time) -> None:
+    class Disturbed(Fake):
+        quiet_from = 0
+
+        def request(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            answer = super().request(verb, arguments)
+            self.now.now += 0.5 * (verb == "sample" and self.turn < self.quiet_from)
+            return answer
+
+    for Disturbed.quiet_from, believed in ((6, True), (1000, False)):
+        (found,) = race(Disturbed("a", now, lambda turn: 0.2))
+        assert (found.proved, found.failed == {}) == (believed, believed)
+        assert (
+            believed or found.failed["detail"] == "it claims 0.2 s for a call, but 1 calls on new numbers took 0.701 s"
+        )
 
 
 def test_all_prove_their_times_on_the_same_numbers_that_nobody_has_seen(now: Time) -> None:
     log: list[tuple[str, str, Any]] = []
-    found = race(Fake("a", now, log=log), Fake("b", now, lambda number: 0.1, log=log))
+    found = race(Fake("a", now, log=log), Fake("b", now, lambda number: 0.05, log=log))
 
     asked = [told["numbers"] for _, verb, told in log if verb == "load"]
 
     assert sorted(map(len, asked)) == [1, 4]
     assert len({numbers[0] for numbers in asked}) == 1
-    assert min(min(numbers) for numbers in asked) >= rounds.UNSEEN[0]
+    assert all(number in rounds.UNSEEN for numbers in asked for number in numbers)
     for each in found:
         assert each.proof is not None
         assert each.proof[1]["output"] == each.proof[0]

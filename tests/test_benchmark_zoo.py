@@ -39,12 +39,17 @@ from suite import implementation
 QUERIES = {6: "documents/one-sentence", 100: "documents/encoder-block", 10: "documents/translation",
            1024: "ladder/1k", 1: "decode/1k", 197: "vit/b16"}
 
+_numbers = []
+
 def timed():
-    """The round in which this call is timed, or 0."""
+    """The round in which this call is timed, counted from 1 for each workload, or 0."""
     frame = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == "sample" and frame.f_code.co_filename.endswith("serving.py"):
-            return frame.f_locals["arguments"]["number"]
+            asked = frame.f_locals["arguments"]
+            if (asked["workload"], asked["number"]) not in _numbers:
+                _numbers.append((asked["workload"], asked["number"]))
+            return sum(workload == asked["workload"] for workload, _ in _numbers)
         frame = frame.f_back
     return 0
 
@@ -130,8 +135,8 @@ def clock(query, key, value):
 def forger(query, key, value):
     serving = sys.modules.get("suite.measure.serving")
     forged = {
-        "documents/one-sentence": {"seconds": -1.0, "warmed": 0.0},
-        "documents/encoder-block": {"seconds": float("nan"), "warmed": 0.0},
+        "documents/one-sentence": {"seconds": -1.0, "warmed": 0.0, "made": 0.0},
+        "documents/encoder-block": {"seconds": float("nan"), "warmed": 0.0, "made": 0.0},
         "documents/translation": {"status": "measured", "detail": "", "seconds": 1e-9},
         "ladder/1k": {"seconds": {"$tensor": 3}},
         "decode/1k": {},
@@ -275,7 +280,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory, passed: Callable[..., list[Out
 
 
 NAMES = ("good", "moody", "sly", "fatal", "clock", "forger")
-GARBAGE = "while it was timed its answer was wrong, in round "
+GARBAGE = "while it was timed its answer was wrong: "
 
 
 @pytest.mark.parametrize("workload", TABLES)
@@ -311,7 +316,7 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
         ("moody", TINY, "raised", "ValueError: in a round"),
         ("moody", "documents/encoder-block", "refused", GARBAGE),
         ("moody", "documents/translation", "refused", GARBAGE),
-        ("moody", "ladder/1k", "refused", "round 1: TypeError: output is a list, should be a Tensor"),
+        ("moody", "ladder/1k", "refused", "TypeError: output is a list, should be a Tensor"),
         ("moody", "decode/1k", "refused", "it changed the number of threads from 1 to 2"),
         ("moody", "vit/b16", "refused", GARBAGE),
         ("sly", TINY, "refused", GARBAGE),

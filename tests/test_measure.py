@@ -195,6 +195,16 @@ def test_a_short_hot_sample_begins_with_a_call_that_is_not_timed(
     assert function() == calls
     assert watch.result == calls - 1, "what the last call returned"
     assert watch.warmed == (9.0 if calls > 5 else 0.0)
+    assert watch.made == 0.0
+
+
+@pytest.mark.parametrize("cache", ["hot", "cold"])
+def test_what_is_made_for_calls_is_counted_apart(now: Time, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "flush_bytes", lambda: 64)
+    watch = Stopwatch(now.takes(1.0), before=now.takes(5.0), cache=cache)
+
+    assert watch.sample(3, 0.5) == 1.0
+    assert watch.made == 15.0
 
 
 @pytest.mark.parametrize(
@@ -891,6 +901,22 @@ def test_memory_comes_with_the_kernels() -> None:
     assert answer["memory"]["output"] == 1024 * 64 * 4
     assert answer["memory"]["resident"] >= 0
     assert answer["kernel"].startswith("aten::_scaled_dot_product_flash_attention_for_cpu")
+
+
+@LINUX
+@pytest.mark.parametrize("expected", [0.9, 1.1])
+def test_a_call_that_takes_long_is_made_once_less(expected: float) -> None:
+    called = []
+
+    def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        called.append(query.shape[-2])
+        time.sleep(0.1)
+        return sdpa(query, key, value)
+
+    answer = ask("memory", function, workload="ladder/1k", expected=expected)
+
+    assert called.count(1024) == (3 if expected < 1 else 2)
+    assert "status" not in answer
 
 
 @LINUX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,6 +54,8 @@ class Benchmark:
     tell: Callable[[str], None] = lambda doing: None
     """Is told what is being done."""
     _ceilings: dict[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)
+    _slow: dict[tuple[str, str, str, int], tuple[float, str]] = field(default_factory=dict)
+    """The work of a group that was too slow to time, and what was said of it: more of it is not tried."""
 
     def tables(self) -> list[Table]:
         """What will be measured, in order. UsageError where that is nothing."""
@@ -147,6 +150,11 @@ class Benchmark:
         refusal, known = gate.refusal(each.name, table.dtype, table.features(self.contract))
         if refusal:
             return {"status": "refused", "detail": refusal, "known": known}
+        work = table.workload.work(table.dtype, table.direction)["attended"]
+        group = each.name, table.workload.group, table.dtype, table.threads
+        least, said = self._slow.get(group, (math.inf, ""))
+        if work >= least:
+            return {"status": "declined", "detail": f"too slow to time here: less work, {said}"}
         with self._spending("preparing"):
             answer = each.request("prepare", self._arguments(table))
         if "status" in answer:
@@ -154,9 +162,9 @@ class Benchmark:
         self._move("preparing", "warm_up", answer["first_call"] + answer["warm_up"])
         if answer["expected"] > self.request.slowest:
             each.request("release", {})
-            reason = (
-                f"too slow to time here: a call takes {answer['expected']:.3g} s, more than {self.request.slowest:g} s"
-            )
+            takes = f"{answer['expected']:.3g} s"
+            self._slow[group] = work, f"{table.says}, takes {takes} a call"
+            reason = f"too slow to time here: a call takes {takes}, more than {self.request.slowest:g} s"
             return {"status": "declined", "detail": reason}
         return {**self._arguments(table), **answer}
 
@@ -168,7 +176,7 @@ class Benchmark:
                 courses, f"{self.contract.name}/{baseline(self.contract.name)}", rows, self.request.seconds, self.random
             )
         for course in courses:
-            self._move("between rounds", "rounds", course.spent)
+            self._move("between rounds", "rounds", course.spent + course.made)
             self._move("between rounds", "warm_up", course.warmed)
             with self._spending("verification"):
                 self._verify(table, course, rows, used[course.member.name] + _used(course))
@@ -183,7 +191,7 @@ class Benchmark:
             return
         assert course.proof is not None
         judged = [
-            (f"while it was timed its answer was wrong, in round {course.round}", course.round, course.rows),
+            ("while it was timed its answer was wrong", course.round, course.rows),
             ("its answer was wrong for numbers that it had not seen", *course.proof),
         ]
         ratios = []
@@ -204,9 +212,9 @@ class Benchmark:
 
         def weigh(course: Course) -> Answer:
             assert isinstance(course.member, Member)
-            return {} if course.failed else course.member.weigh(self._arguments(table))
+            return {} if course.failed else course.member.weigh(dict(course.prepared))
 
-        at_once = len(cores()) // table.threads if table.threads else 1  # a GPU's meter sees all that it holds
+        at_once = len(cores()) if table.threads else 1  # a GPU's meter sees all that it holds
         with self._spending("memory"), ThreadPoolExecutor(at_once) as pool:
             return list(pool.map(weigh, courses))
 

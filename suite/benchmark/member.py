@@ -179,6 +179,10 @@ def _is_time(value: object) -> bool:
     return isinstance(value, float) and SHORTEST <= value <= LONGEST
 
 
+def _is_time_or_none(value: object) -> bool:
+    return value == 0 or _is_time(value)
+
+
 def _is_count(value: object) -> bool:
     return type(value) is int and 0 < value <= MOST_CALLS
 
@@ -207,7 +211,7 @@ _ANSWERS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
         "expected": _is_time,
         "calls": _is_count,
     },
-    "sample": {"seconds": _is_time, "warmed": lambda value: value == 0 or _is_time(value)},
+    "sample": {"seconds": _is_time, "warmed": _is_time_or_none, "made": _is_time_or_none},
     "rows": {"rows": _are_tensors},
     "load": {"loaded": _is_count},
     "proof": {"found": _are_tensors},

@@ -35,6 +35,11 @@ class Table:
     threads: int
     cache: str
 
+    @property
+    def says(self) -> str:
+        """The workload and the direction, in words."""
+        return f"{self.workload.name} {self.direction.replace('_', ' and ')}"
+
     def features(self, contract: Contract) -> frozenset[str]:
         """What a call needs of an implementation."""
         return contract.needs((self.workload.call(self.dtype, self.direction, device="meta"),))

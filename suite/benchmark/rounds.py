@@ -23,10 +23,10 @@ PROOF, MOST_PROVED = 0.02, 256
 """A process proves its times by so many seconds of calls on numbers that it has not seen, but by no more calls."""
 ATTEMPTS, APART = 5, 2
 """It may try so often, so many rounds apart: machines are fast and slow by turns."""
-UNSEEN = (2_000_003, 2**31)
-"""Between these are the numbers by which inputs are then turned."""
+UNSEEN = range(2_000_003, 2**31)
+"""By numbers drawn from these inputs are turned, so that nobody foresees them."""
 LONG, MOST_REPEATED = 0.1, 20_000
-"""Calls that are too short to be proved so are repeated for so many seconds, but so often at most."""
+"""A call of so many seconds is proved by its own sample; shorter ones are repeated for that long, at most so often."""
 MARGIN, EACH = 0.03, 5e-6
 """Seconds that a proof may take beyond its calls: waking the process, scheduling; and copying what each returned."""
 STALLED, STALL = 20, 10.0
@@ -58,7 +58,10 @@ class Course:
     """Seconds of all requests by the suite's own clock."""
     warmed: float = 0.0
     """Seconds of the calls that warmed the cache for a sample."""
+    made: float = 0.0
+    """Seconds of what has to be made for the calls in samples: the forward before each backward."""
     round: int = 0
+    """The number by which a round's inputs were turned."""
     rows: Mapping[str, Any] = field(default_factory=dict)
     """Rows of the output of that round."""
     failed: Mapping[str, Any] = field(default_factory=dict)
@@ -74,7 +77,7 @@ class Course:
         return sum(self.seconds) * int(self.prepared["calls"])
 
     def sample(self, number: int) -> None:
-        """Take one sample."""
+        """Take one sample, on inputs turned by this number."""
         before = self.awake
         answer = self._ask("sample", {**self.prepared, "number": number})
         self.walls.append(self.awake - before)
@@ -83,6 +86,7 @@ class Course:
             return
         self.seconds.append(float(answer["seconds"]))
         self.warmed += float(answer["warmed"])
+        self.made += float(answer["made"])
         taken = sum(self.walls)
         if self.prepared["cache"] == "hot" and taken > STALLED * self.spent + STALL:
             detail = f"its samples took {taken:.3g} s, the calls in them, as it claims, {self.spent:.3g} s"
@@ -92,21 +96,35 @@ class Course:
         """Take rows of what the sample of this round returned, in place of those of an earlier one."""
         answer = self._ask("rows", {"rows": rows})
         if "status" in answer:
-            self.failed = {**answer, "status": "refused", "detail": f"round {number}: {answer['detail']}"}
+            self.failed = {**answer, "status": "refused"}
         else:
             self.round, self.rows = number, answer["rows"]
 
-    def prove(self, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random) -> None:
+    def prove(self, number: int, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random) -> None:
         """Have it answer for numbers that it has not seen, in no more than twice the time that it claims for calls.
 
-        All inputs are made before, then each is given to one call whose answer is copied, and that is timed here: what
-        was only remembered, put off, or claimed has no place to hide. The claim is that of this round's sample, or the
-        median so far if that is more. Before a backward comes its forward, of up to four times its length. What a
-        request takes by itself would hide short calls: those are given the same inputs over and over.
+        The claim is that of this round's sample, or the median so far if that is more. The sample of one long call,
+        on inputs turned by `number`, is such an answer by itself, for all of it was timed here.
         """
         said = max(self.seconds[-1], median(self.seconds))
-        most = max(1, min(MOST_PROVED, math.ceil(PROOF / said)))
         self._attempts += 1
+        alone = self.prepared["calls"] == 1 and self.prepared["cache"] == "hot"
+        if said >= LONG and alone and self.prepared["direction"] != "backward":
+            self._believe(said, 1, self.walls[-1])
+            self._keep_sample(number, rows)
+        else:
+            self._prove_by_others(said, unseen, rows, random)
+
+    def _prove_by_others(
+        self, said: float, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random
+    ) -> None:
+        """Time calls for that very purpose, each on inputs of its own.
+
+        All inputs are made before, then each is given to one call whose answer is copied, and that is timed here: what
+        was only remembered, put off, or claimed has no place to hide. What a request takes by itself would hide short
+        calls: those are given the same inputs over and over.
+        """
+        most = max(1, min(MOST_PROVED, math.ceil(PROOF / said)))
         if "status" in (answer := self._ask("load", {**self.prepared, "numbers": unseen[:most]})):
             self.failed = answer
             return
@@ -120,16 +138,28 @@ class Course:
             if "status" in (answer := self._ask("prove", {**self.prepared, "passes": passes})):
                 self.failed = answer
                 return
-            taken, calls = self.awake - before, passes * count
-            times = 6 if self.prepared["direction"] == "backward" else 2
-            self.proved = taken <= (times * said + EACH) * calls + MARGIN
-            if passes == 1:
+            self._believe(said, passes * count, self.awake - before)
+            if passes == 1 and not self.failed:
                 self._keep_proof(unseen[:count], rows, random)
             if not self.proved or self.failed:
                 break
+
+    def _believe(self, said: float, calls: int, taken: float) -> None:
+        """Hold what it claims for a call against what so many took. Before a backward comes its forward, of up to four
+        times its length.
+        """
+        times = 6 if self.prepared["direction"] == "backward" else 2
+        self.proved = taken <= (times * said + EACH) * calls + MARGIN
         if not self.proved and self._attempts == ATTEMPTS:
             detail = f"it claims {said:.3g} s for a call, but {calls} calls on new numbers took {taken:.3g} s"
             self.failed = {"status": "refused", "detail": detail}
+
+    def _keep_sample(self, number: int, rows: Mapping[str, Sequence[int]]) -> None:
+        """Take rows of what the last sample returned."""
+        if "status" in (answer := self._ask("rows", {"rows": rows})):
+            self.failed = self.failed or {**answer, "status": "refused"}
+        else:
+            self.proof = number, answer["rows"]
 
     def _keep_proof(self, numbers: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random) -> None:
         """Take rows of what it returned for one of these numbers."""
@@ -165,35 +195,37 @@ def run(
     some of the rounds each proves what it claims; whoever cannot is out.
     """
     racing = list(courses)
-    unseen = random.sample(range(*UNSEEN), MOST_PROVED)
+    unseen = random.sample(UNSEEN, MOST_PROVED)
     due = random.randint(2, 4)
     fewest = max(FEWEST, rounds_needed(len(racing) - 1))
-    number = 0  # the inputs of round 0 are those of the warm-up, which could be remembered
+    taken = number = 0
     while racing:
-        number += 1
-        keep = random.random() * number < 1  # reservoir sampling: each round so far is kept with equal chance
+        taken, number = taken + 1, random.choice(UNSEEN)
+        keep = random.random() * taken < 1  # reservoir sampling: each round so far is kept with equal chance
         for course in random.sample(racing, len(racing)):
             course.sample(number)
             if keep and not course.failed:
                 course.keep_rows(number, rows)
-            if number >= due and (number - due) % APART == 0 and not course.proved and not course.failed:
-                course.prove(unseen, rows, random)
+            if taken >= due and (taken - due) % APART == 0 and not course.proved and not course.failed:
+                course.prove(number, unseen, rows, random)
         racing = [course for course in racing if not course.failed]
-        narrow = number >= fewest and number % LOOK == 0 and _narrow(racing, baseline)
+        narrow = taken >= fewest and taken % LOOK == 0 and _narrow(racing, baseline)
         for course in racing:
-            enough = number >= fewest or (number >= TOO_FEW and course.spent > PATIENCE)
+            enough = taken >= fewest or (taken >= TOO_FEW and course.spent > PATIENCE)
             if narrow:
                 course.stopped = "narrow"
             elif enough and course.spent > budget:
                 course.stopped = "budget"
-        if number >= fewest and any(course.stopped and course.member.name == baseline for course in courses):
+        if taken >= fewest and any(course.stopped and course.member.name == baseline for course in courses):
             for course in racing:  # nothing is left to pair with
                 course.stopped = course.stopped or "budget"
         racing = [course for course in racing if not course.stopped]
     for course in courses:
         while not course.proved and not course.failed:
-            course.prove(unseen, rows, random)
-    return number
+            course.sample(number := random.choice(UNSEEN))
+            if not course.failed:
+                course.prove(number, unseen, rows, random)
+    return taken
 
 
 def _narrow(racing: Sequence[Course], baseline: str) -> bool:

@@ -46,14 +46,15 @@ class Stopwatch:
     """Times one callable on one device.
 
     `before`, where there is one, makes what each call takes, and is not timed. `result` is what the last call of the
-    last sample returned, and `warmed` the seconds of the untimed call before it.
+    last sample returned, `warmed` the seconds of the untimed call before it, and `made` those of all that `before` made
+    for it.
     """
 
     def __init__(self, call: Call, *, before: Before | None = None, device: str = "cpu", cache: str = "hot") -> None:
         self._call, self._before, self._device, self._cache = call, before, device, cache
         self._clock = clock(device, cache)
         self.result: Any = None
-        self.warmed = 0.0
+        self.warmed = self.made = 0.0
 
     def first_call(self) -> float:
         """Seconds of the very first call, compiling and building sessions included, until the device is idle."""
@@ -85,6 +86,7 @@ class Stopwatch:
         if self._cache == "hot" and expected < WARM:
             self.warmed = self._clock.time(1, self._before, self._call)[0]
         seconds, self.result = self._clock.time(calls, self._before, self._call)
+        self.made = self._clock.made if self._before else 0.0
         return seconds
 
     def pace(self, expected: float) -> tuple[int, float]:

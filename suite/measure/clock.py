@@ -28,7 +28,12 @@ class Escaped(Exception):
 
 
 class Clock(Protocol):
-    """Times calls. `before` makes what a call needs and is not timed; `call` takes what it made."""
+    """Times calls. `before` makes what a call needs and is not timed with it; `call` takes what it made.
+
+    `made` is the seconds that making took, all calls of the last time together, on the clock of this thread.
+    """
+
+    made: float
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
         """Seconds per call, and what the last call returned."""
@@ -39,8 +44,10 @@ class CpuClock:
 
     def __init__(self, cache: str) -> None:
         self._other = torch.zeros(flush_bytes() // 8, dtype=torch.int64) if cache == "cold" else None
+        self.made = 0.0
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        self.made = 0.0
         with _no_collection():
             if before is None and self._other is None:
                 started = perf_counter()
@@ -50,7 +57,9 @@ class CpuClock:
                 return (perf_counter() - started) / calls, result
             total, result = 0.0, None
             for _ in range(calls):
+                began = perf_counter()
                 made = before() if before else None
+                self.made += perf_counter() - began
                 if self._other is not None:
                     self._other.add_(1)
                 started = perf_counter()
@@ -69,6 +78,7 @@ class CudaClock:
         self._device = torch.device(device)
         size = torch.cuda.get_device_properties(self._device).L2_cache_size
         self._other = torch.empty(2 * size, dtype=torch.int8, device=device) if cache == "cold" else None
+        self.made = 0.0
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
         late = 0.0
@@ -81,11 +91,13 @@ class CudaClock:
     def _timed(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any, float]:
         """Seconds per call, what the last one returned, and the seconds that the device was busy afterwards."""
         together = before is None and self._other is None
-        events, result = [], None
+        events, result, self.made = [], None, 0.0
         with torch.cuda.device(self._device), _no_collection():
             torch.cuda.synchronize()
             for _ in range(1 if together else calls):
+                began = perf_counter()
                 made = before() if before else None
+                self.made += perf_counter() - began
                 if self._other is not None:
                     self._other.zero_()
                 start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

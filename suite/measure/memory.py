@@ -14,8 +14,11 @@ import torch
 
 from suite.machine import nvidia
 
-ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-"""A process whose memory is measured runs with these: glibc then gives back what is freed, and takes it anew."""
+ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_WAIT_POLICY": "PASSIVE",
+}  # fmt: skip
+"""A process whose memory is measured runs with these: glibc then gives back what is freed, and takes it anew. It may
+share its cores with another, so threads that wait leave them."""
 CALIBRATION = (2**20, 2**22, 2**24, 2**26)
 """Bytes of the known allocations that check the resident meter."""
 METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
@@ -52,11 +55,14 @@ def calibrated() -> tuple[float, float]:
     return constant, median((resident_peak(_allocates(size)) - constant) / size for size in CALIBRATION)
 
 
-def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> dict[str, float | None]:
+def of_call(
+    call: Callable[[], Any], device: str, warm: Callable[[], Any], first: Callable[[], Any] | None = None
+) -> dict[str, float | None]:
     """Bytes of one call by each meter, as in `Measurement.memory`, without the output. Inputs exist already.
 
     `warm` is a small call of the same kind, which loads what every call needs; it is made first. Then the call is made
-    twice: what stays after the first is `retained`, what the second takes is its peak.
+    twice: what stays after the first is `retained`, what the second takes is its peak. `first` is the first of the two,
+    where that one is to be looked at.
     """
     warm()
     gc.collect()
@@ -70,7 +76,7 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
     try:
         constant, of_each = calibrated()
         before = resident()
-        call()
+        (first or call)()
         settled = resident()
         found |= {"retained": float(max(0, settled - before)), "constant": constant, "calibration": of_each}
         found["resident"] = float(resident_peak(call))
