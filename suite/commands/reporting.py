@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from suite.records import FAILURES, Example, Outcome, Run, UsageError
-from suite.report import ContractFacts, write_benchmark, write_charts, write_conformance, write_index
+from suite.records import Run, UsageError
+from suite.report import write_benchmark, write_charts, write_conformance, write_index
+from suite.report.conformance import facts
 from suite.report.pytest_benchmark import write_benchmark_json
 from suite.results import Recorded, read_outcomes
 
@@ -37,33 +36,15 @@ def _write(folder: Path, recorded: Recorded) -> list[Path]:
 
 
 def _conformance(folder: Path, recorded: Recorded, run: Run) -> list[Path]:
-    facts = run.notes.get("facts", {})
-    contracts = {
-        name: ContractFacts(of["features"], {case: frozenset(needs) for case, needs in of["cases"].items()})
-        for name, of in facts.get("contracts", {}).items()
-    }
     return write_conformance(
         folder,
         recorded.outcomes,
         run,
-        contracts=contracts,
-        gaps=facts.get("gaps"),
-        conventions=facts.get("conventions"),
-        findings=facts.get("findings"),
-        examples=[_answered(Example(**row), recorded.outcomes) for row in facts.get("examples", [])],
+        contracts=facts.contracts(recorded),
+        gaps=facts.declared("gaps", recorded),
+        conventions=facts.declared("conventions", recorded),
+        findings=facts.findings(recorded),
+        examples=facts.examples(recorded),
         earlier=recorded.earlier,
+        runs=recorded.checked_runs,
     )
-
-
-def _answered(example: Example, outcomes: Sequence[Outcome]) -> Example:
-    """The example with what each implementation made of it: the worst status over its dtypes."""
-    statuses: dict[str, str] = {}
-    for outcome in outcomes:
-        if outcome.case == example.id:
-            statuses[outcome.implementation] = _worse(outcome.status, statuses.get(outcome.implementation, ""))
-    return replace(example, statuses=statuses)
-
-
-def _worse(one: str, other: str) -> str:
-    order: Mapping[str, int] = {"": 0, "declined": 1, "passed": 2} | dict.fromkeys(FAILURES, 3)
-    return max(one, other, key=lambda status: order.get(status, 0))

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from suite.records import Measurement, Outcome, Run
+from suite.records import Measurement, Outcome
 from suite.report.benchmark import origin, pivots
 from suite.report.benchmark.speed import tables
 from suite.report.benchmark.views import shapes, views
+from suite.report.conformance import facts
 from suite.report.conformance.page import headline, provenance
 from suite.report.conformance.tally import count
 from suite.report.text import code, escaped, section, table
@@ -65,10 +66,11 @@ def _row(recorded: Recorded) -> tuple[str, ...]:
 
 def _dates(recorded: Recorded) -> list[str]:
     """When it was checked and when measured, where that was not in one run."""
-    checked, measured = recorded.checked_run, recorded.runs_of(identity for identity, _ in recorded.measured)
-    if checked is None or not measured or measured == [checked]:
+    checked, measured = recorded.checked_runs, recorded.measured_runs
+    if not checked or (len(checked) == 1 and measured in ([], checked)):
         return []
-    return [f"Checked on {escaped(origin.date(checked))}, measured {escaped(origin.when(measured))}.", ""]
+    also = f", measured {escaped(origin.when(measured))}" if measured else ""
+    return [f"Checked {escaped(origin.when(checked))}{also}.", ""]
 
 
 def _benchmark(recorded: Recorded, charts: list[str]) -> list[str]:
@@ -96,15 +98,9 @@ def _findings(recorded: Recorded) -> list[str]:
     for of in rows:
         if of.known:
             who[of.known].append(of.implementation)
-    said = _said(recorded.checked_run)
+    said = facts.findings(recorded)
     lines = [
         (code(name), ", ".join(map(code, sorted(set(of)))), str(len(of)), escaped(said.get(name, "–"), 600))
         for name, of in sorted(who.items())
     ]
     return table(("finding", "implementation", "rows", "what it is"), lines)
-
-
-def _said(run: Run | None) -> Mapping[str, object]:
-    facts = run.notes.get("facts") if run else None
-    findings = facts.get("findings") if isinstance(facts, Mapping) else None
-    return findings if isinstance(findings, Mapping) else {}

@@ -38,14 +38,24 @@ class Recorded:
         return list(self.runs.values())[-1]
 
     @property
+    def checked_runs(self) -> list[Run]:
+        """The runs that have outcomes here, the newest last."""
+        return self.runs_of(identity for identity, _ in self.rows)
+
+    @property
+    def measured_runs(self) -> list[Run]:
+        """The runs that have measurements here, the newest last."""
+        return self.runs_of(identity for identity, _ in self.measured)
+
+    @property
     def checked_run(self) -> Run | None:
         """The newest run that has outcomes here."""
-        return self._newest_of(identity for identity, _ in self.rows)
+        return next(reversed(self.checked_runs), None)
 
     @property
     def measured_run(self) -> Run | None:
         """The newest run that has measurements here."""
-        return self._newest_of(identity for identity, _ in self.measured)
+        return next(reversed(self.measured_runs), None)
 
     @property
     def earlier(self) -> dict[str, Run]:
@@ -62,10 +72,6 @@ class Recorded:
         """The runs of these ids, the newest last."""
         wanted = set(identities)
         return [run for identity, run in self.runs.items() if identity in wanted]
-
-    def _newest_of(self, identities: Iterable[str]) -> Run | None:
-        found = self.runs_of(identities)
-        return found[-1] if found else None
 
 
 def newest(runs: Mapping[str, Run], recorded: Iterable[tuple[str, Record]]) -> tuple[tuple[str, Record], ...]:

@@ -71,7 +71,7 @@ def feature_lines(matrix: Matrix, contracts: Mapping[str, ContractFacts]) -> lis
     return section("Features", [legend, "", *lines]) if lines else []
 
 
-def gap_lines(gaps: Mapping[str, Mapping[str, str]], outcomes: Sequence[Outcome]) -> list[str]:
+def gap_lines(gaps: Mapping[str, Mapping[str, object]], outcomes: Sequence[Outcome]) -> list[str]:
     """What the implementations that were asked declare they lack."""
     rows = [
         (code(name), escaped(feature), escaped(reason))

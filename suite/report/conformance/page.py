@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from suite.records import EVERY_CASE, FAILURES, Example, Outcome, Run
+from suite.report.benchmark import origin
 from suite.report.conformance import examples as documents
 from suite.report.conformance import features
 from suite.report.conformance.features import ContractFacts
@@ -20,11 +21,12 @@ def write_conformance(
     run: Run,
     *,
     contracts: Mapping[str, ContractFacts] | None = None,
-    gaps: Mapping[str, Mapping[str, str]] | None = None,
+    gaps: Mapping[str, Mapping[str, object]] | None = None,
     conventions: Mapping[str, Mapping[str, object]] | None = None,
     findings: Mapping[str, str] | None = None,
     examples: Sequence[Example] = (),
     earlier: Mapping[str, Run] | None = None,
+    runs: Sequence[Run] = (),
 ) -> list[Path]:
     """Write conformance.md and its CSVs into `folder` and return their paths.
 
@@ -33,6 +35,7 @@ def write_conformance(
     conventions  implementation → point → what it declares there, as given to `@implementation`
     findings     the name that outcomes carry in `known` → what it records, in words
     earlier      the implementations with rows of an older run than `run`, as in `Recorded`
+    runs         all that the outcomes are of, where `run` is but the newest of several
 
     Raises UsageError when the folder cannot be written.
     """
@@ -42,6 +45,7 @@ def write_conformance(
     page = [
         *(f"# Conformance on {escaped(run.machine.name)}", ""),
         *provenance(run),
+        *_several(runs),
         *headline(outcomes),
         *_earlier(earlier or {}),
         *_failures([outcome for outcome in failures if not outcome.known]),
@@ -76,6 +80,15 @@ def provenance(run: Run) -> list[str]:
         "commit": run.commit or "unknown",
     }
     return table(("", ""), ((name, escaped(fact, 600)) for name, fact in facts.items()))
+
+
+def _several(runs: Sequence[Run]) -> list[str]:
+    """When and with what all was checked, where that was in more than the one run told of above."""
+    if len(runs) < 2:
+        return []
+    used = " with ".join(filter(None, (origin.when(runs), origin.torch(runs))))
+    says = f"Checked in {len(runs)} runs {used}: above is the newest, and below stands what is of an earlier one."
+    return [escaped(says, 600), ""]
 
 
 def headline(outcomes: Sequence[Outcome]) -> list[str]:
