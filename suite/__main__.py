@@ -24,10 +24,14 @@ Targets = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TARGET]...",
-        help="attention/chunked, chunked, a file.py, file.py:function, or package.module:function; all by default",
+        help="attention/chunked, chunked, a file.py, file.py:function, or package.module:function; with +PLUG, an "
+        "attention named alike is plugged into it: transformer/eager+chunked; all by default",
     ),
 ]
-ContractName = Annotated[str | None, typer.Option("--contract", metavar="C", help="the contract to check against")]
+ContractName = Annotated[
+    str | None,
+    typer.Option("--contract", metavar="C", help="the contract; of a file, attention unless its folder says it"),
+]
 CasePatterns = Annotated[
     list[str] | None,
     typer.Option("--case", metavar="PATTERN", help="only cases of this name, family or shell pattern; may be repeated"),
@@ -149,11 +153,12 @@ def run(
     results: Folder = Path("results"),
     isolate: Isolate = False,
     except_: Except = None,
+    contract: ContractName = None,
 ) -> None:
     """The main job: check everything, time the quick profile, write and resume results/, make the tables."""
     from suite.commands import running
 
-    raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or []))
+    raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or [], contract))
 
 
 def main() -> None:

@@ -202,8 +202,9 @@ def alone(device: str) -> Iterator[None]:
 
 
 def is_shipped(declaration: Declaration) -> bool:
-    """Whether it comes with attnsuite, and so may answer in this process."""
-    return declaration.module.startswith("implementations.")
+    """Whether it comes with attnsuite, and what is plugged in too, and so may answer in this process."""
+    parts = filter(None, (declaration, declaration.plug))
+    return all(part.module.startswith("implementations.") for part in parts)
 
 
 def has_findings(declaration: Declaration) -> bool:

@@ -106,7 +106,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer the options; they stand in `pytest --help` in a group of their own."""
     group = parser.getgroup("attnsuite", "conformance of attention implementations")
     add = group.addoption
-    add("--attention", action="append", default=[], metavar="TARGET", help="check module:function, file.py or a name")
+    targets = "check module:function, file.py or a name; +PLUG plugs an attention into it"
+    add("--attention", action="append", default=[], metavar="TARGET", help=targets)
+    add("--attention-contract", metavar="C", help="the contract of files and modules, unless their folder says it")
     add("--attention-case", action="append", default=[], metavar="PATTERN", help="only these cases")
     add("--attention-dtype", action="append", default=[], metavar="D", help="only this dtype")
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
@@ -125,7 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from suite import registry
 
     try:
-        declarations = registry.find(config.getoption("--attention"))
+        declarations = registry.find(config.getoption("--attention"), config.getoption("--attention-contract"))
         for declaration in declarations:
             if missing := registry.absent(declaration):
                 raise UsageError(f"{declaration.full_name} is missing: {missing.reason}")
@@ -146,7 +148,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         return
     from suite import registry
 
-    declarations = registry.find(config.getoption("--attention"))
+    declarations = registry.find(config.getoption("--attention"), config.getoption("--attention-contract"))
     collectors = _timed(session, declarations) if _is_timing(config) else _asked(session, declarations)
     for collector in collectors:
         report = config.hook.pytest_make_collect_report(collector=collector)

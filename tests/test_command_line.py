@@ -124,7 +124,7 @@ def test_list_shows_one_file_and_what_it_does_not_take(
     assert status_of("list", "kernel.py") == 0
 
     assert capsys.readouterr().out.splitlines() == [
-        "attention: 1 implementations",
+        "attention: 1 implementation",
         "  attention/kernel  A kernel of mine.",
         "                    takes no scale: no scale",
         "                    lacks gqa: no groups yet",
@@ -254,8 +254,8 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("check nosuch", "attnsuite: unknown target 'nosuch': registered: add_norm/loops, "),
-        ("check chunkd", "attnsuite: unknown target 'chunkd': did you mean attention/chunked? registered: "),
+        ("check nosuch", "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, "),
+        ("check chunkd", "attnsuite: unknown target 'chunkd': did you mean attention/chunked?"),
         (
             "check loops --contract attn",
             "attnsuite: unknown contract 'attn': there are add_norm, ",
@@ -282,11 +282,11 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("check loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
         ("check kernels.py:attention --json no/where", "attnsuite: no/where cannot be written: No such file or direct"),
         ("check missing.py --case plain", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
-        ("run nosuch", "attnsuite: unknown target 'nosuch': registered: "),
+        ("run nosuch", "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, "),
         ("run missing.py", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
         ("run loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
         ("run loops --results empty.py", "cannot be written: Not a directory"),
-        ("bench nosuch", "attnsuite: unknown target 'nosuch': registered: "),
+        ("bench nosuch", "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, "),
         (
             "bench attention/loops --workload laddr",
             "no workload of attention matches 'laddr'; did you mean ladder? ",
@@ -300,7 +300,10 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("bench attention/loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
         ("bench attention/loops --results empty.py", "cannot be written: Not a directory"),
         ("bench attention/loops --json no/where", "attnsuite: no/where cannot be written: No such file or directory"),
-        ("bench attention/loops --except nosuch", "attnsuite: unknown target 'nosuch': registered: "),
+        (
+            "bench attention/loops --except nosuch",
+            "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, ",
+        ),
         (
             "bench transformer/eager",
             "workloads of transformer: not in the profile quick, but in standard, ",

@@ -150,8 +150,9 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
     ("arguments", "says"),
     [
         ("--attention theirs.kernels:attn -n 2", "kernels.py has no function 'attn': did you mean attention?"),
-        ("--attention nosuch", "unknown target 'nosuch': registered: add_norm/loops, "),
+        ("--attention nosuch", "unknown target 'nosuch': of attention there are attention/chunked, "),
         ("--attention missing.py", "attention/missing is missing: No module named 'nosuchlibrary'"),
+        ("--attention missing.py --attention-contract nosuch", "unknown contract 'nosuch': there are add_norm, "),
     ],
 )
 def test_what_cannot_be_asked_is_one_line_and_nothing_runs(
@@ -184,6 +185,18 @@ def test_questions_are_selected_as_other_tests_are(run: Pytest) -> None:
         "attention/matmul::declarations",
     ]
     assert "2/33 tests collected (31 deselected)" in done.stdout
+
+
+def test_a_model_of_one_s_own_is_asked_with_an_attention_plugged_in(run: Pytest, write: Write) -> None:
+    write("model.py", "def transformer(config, weights, *, attention=None): ...")
+    chosen = ("--attention-contract", "transformer", "--attention-case", "plain/usual", "--attention-dtype", "float32")
+
+    done = run("--attention", "model.py+chunked", *chosen, "--collect-only", "-q", "--ignore", "tests")
+
+    assert done.stdout.splitlines()[:2] == [
+        "transformer/model+chunked::plain/usual[float32]",
+        "transformer/model+chunked::declarations",
+    ]
 
 
 def test_without_the_option_a_run_is_as_before_and_imports_no_torch(

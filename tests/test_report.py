@@ -293,6 +293,16 @@ def test_another_device_is_named_where_to_ask_again():
     assert groups([outcome(status="wrong", device="cuda")])[0].rerun.endswith("--dtype float32 --device cuda")
 
 
+def test_what_has_no_registered_name_is_asked_again_by_the_words_that_found_it():
+    again = {"attention/loops": ["my loops.py:f", "--contract", "attention"]}
+
+    (group,) = groups([outcome("c", "wrong", device="cuda:1")], again)
+
+    command = "attnsuite check 'my loops.py:f' --contract attention --case c --dtype float32 --device cuda:1"
+    assert group.rerun == command
+    assert summary_lines([outcome("c", "wrong", device="cuda:1")], again)[-1].strip() == command
+
+
 def test_an_outcome_about_the_whole_is_asked_again_as_a_whole(tmp_path):
     text = page(
         tmp_path, [outcome("declared/gqa", "wrong", dtype="*", detail="remove the declaration")], contracts=FACTS

@@ -265,3 +265,20 @@ def test_entries_of_another_form_are_left_out():
     assert facts.declared("gaps", of) == {"attention/loops": {}}
     assert facts.findings(of) == {"np-1": "rounds"}
     assert [each.id for each in facts.examples(of)] == ["plain"]
+
+
+def test_who_is_asked_again_by_other_words_than_a_name_is_what_the_newest_run_of_it_says():
+    elsewhere = run(
+        "first", "2026-01-01", {"again": {"attention/loops": ["/my/loops.py"], "attention/mine": ["mine:f"]}}
+    )
+    here = run("second", "2026-01-02", {"again": {}})
+    rows = [("first", outcome(name, "plain")) for name in ("attention/loops", "attention/mine", "attention/matmul")]
+    recorded = Recorded(MACHINE.name, {"first": elsewhere, "second": here}, tuple(rows))
+
+    assert facts.again(recorded) == {
+        "attention/loops": ["/my/loops.py"],
+        "attention/mine": ["mine:f"],
+        "attention/matmul": [],
+    }
+    later = replace(recorded, rows=(*rows[1:], ("second", outcome("attention/loops", "plain"))))
+    assert facts.again(later)["attention/loops"] == []

@@ -19,7 +19,7 @@ from suite.registry import Declaration
 from suite.report import summary_lines
 
 if TYPE_CHECKING:
-    from suite.checking import Session
+    from suite.checking import Request, Session
 
 KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
 """The keys of a row written with --json."""
@@ -38,8 +38,6 @@ def check(
 ) -> int:
     """Check the targets and return the exit status. UsageError when the only target named is missing."""
     declarations = chosen(targets, leave_out, contract)
-    if contract is not None:
-        contract_named(contract)  # the registry takes folders of implementations for contracts, too
     single_threaded()
     from suite.checking import Request, Session
 
@@ -47,6 +45,7 @@ def check(
     session = Session(request, several=len(declarations) > 1)
     declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))
+    again = asked_again(declarations, request)
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
         rows = stack.enter_context(JsonRows(json_file))
@@ -58,7 +57,7 @@ def check(
                 rows.write(row(outcome))
                 found.append(outcome)
                 steps.step()
-            for line in summary_lines(found, {declaration.full_name: target(declaration)}):
+            for line in summary_lines(found, again):
                 steps.line(line)
             outcomes += found
     return status(outcomes, alone=bool(targets) and len(declarations) == 1)
@@ -86,14 +85,33 @@ def chosen(targets: Sequence[str], leave_out: Sequence[str], contract: str | Non
     found = [d for d in registry.find(targets, contract) if d.full_name not in unwanted]
     if not found:
         raise UsageError(f"nothing is left to ask: {', '.join(sorted(unwanted))} left out")
+    if contract is not None:
+        contract_named(contract)  # the registry takes folders of implementations for contracts, too
+    for declaration in found if contract is None else ():
+        if hint := _misplaced(declaration):
+            print(hint, file=sys.stderr)
     return found
 
 
-def target(declaration: Declaration) -> str:
-    """How to name an implementation on the command line: by its registered name, else by where it is."""
-    if declaration.full_name in {registered.full_name for registered in registry.discover()}:
-        return declaration.full_name
-    return f"{declaration.module or declaration.file}:{declaration.function}"
+def _misplaced(declaration: Declaration) -> str:
+    """That a user's own function is called as another contract than attention, as which it is asked; or nothing."""
+    function = declaration.function.rpartition(".")[2]
+    own = declaration.named or not declaration.module
+    if not own or declaration.contract != "attention" or function not in contract_names() or function == "attention":
+        return ""
+    return f"{declaration.full_name} is asked as an attention; with --contract {function} as its name says"
+
+
+def asked_again(declarations: Sequence[Declaration], request: Request) -> dict[str, list[str]]:
+    """The words that ask each again as it was asked, where its registered name alone does not, by full name.
+
+    Which question it was stands in the outcome.
+    """
+    options = ["--isolate"] if request.isolate else []
+    if request.time_limit != type(request).time_limit:
+        options += ["--time-limit", f"{request.time_limit:g}"]
+    words = {name: [*spelled, *options] for name, spelled in registry.spelled(declarations).items()}
+    return {name: of for name, of in words.items() if of != [name]}
 
 
 def status(outcomes: Sequence[Outcome], alone: bool = False) -> int:

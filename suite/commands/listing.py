@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite import registry
+from suite.commands.checking import chosen
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.registry import Declaration
@@ -15,13 +16,13 @@ def show(targets: Sequence[str], contract: str | None) -> None:
 
     Those with an attention plugged in are named in a line, unless they are asked for.
     """
-    declarations = registry.find(targets, contract)
+    declarations = chosen(targets, (), contract)
     for name in dict.fromkeys(declaration.contract for declaration in declarations):
         members = [declaration for declaration in declarations if declaration.contract == name]
         plugs = [declaration for declaration in members if declaration.plug is not None]
         if not any("+" in target for target in targets):
             members = [declaration for declaration in members if declaration.plug is None]
-        print(f"{name}: {len(members)} implementations")
+        print(f"{name}: {len(members)} implementation{'s' * (len(members) > 1)}")
         width = max(len(declaration.full_name) for declaration in members)
         for declaration in members:
             print(f"  {declaration.full_name:{width}}  {_said(declaration)}")

@@ -45,6 +45,7 @@ def _conformance(folder: Path, recorded: Recorded, run: Run) -> list[Path]:
         conventions=facts.declared("conventions", recorded),
         findings=facts.findings(recorded),
         examples=facts.examples(recorded),
+        again=facts.again(recorded),
         earlier=recorded.earlier,
         runs=recorded.checked_runs,
     )

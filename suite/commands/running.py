@@ -11,7 +11,7 @@ from typing import Any
 
 from suite import machine, registry
 from suite.commands import benching
-from suite.commands.checking import chosen, single_threaded, status
+from suite.commands.checking import asked_again, chosen, single_threaded, status
 from suite.commands.progress import Steps
 from suite.commands.reporting import report
 from suite.records import Outcome, UsageError
@@ -20,12 +20,19 @@ from suite.report import summary_lines
 from suite.results import Results, RunWriter
 
 
-def run(targets: Sequence[str], device: str, results: Path, isolate: bool, leave_out: Sequence[str] = ()) -> int:
+def run(
+    targets: Sequence[str],
+    device: str,
+    results: Path,
+    isolate: bool,
+    leave_out: Sequence[str] = (),
+    contract: str | None = None,
+) -> int:
     """Check the targets (all by default), time them in the quick profile, write the tables; an interrupted run goes on.
 
     Returns the exit status of both together.
     """
-    declarations = chosen(targets, leave_out)
+    declarations = chosen(targets, leave_out, contract)
     single_threaded()
     from suite.checking import Request
 
@@ -38,11 +45,12 @@ def run(targets: Sequence[str], device: str, results: Path, isolate: bool, leave
     except UsageError:  # the profile has nothing of them
         benchmarks = []
     sources = {each.full_name: registry.source_hash(each) for each in (*declarations, *timed)}
-    told = facts(declarations, device) | benching.facts(benchmarks)
+    again = asked_again(declarations, request)
+    told = facts(declarations, device) | {"again": again} | benching.facts(benchmarks)
     new = replace(machine.new_run(sources, machine.suite_hash(), f"run on {device}"), notes={"facts": told})
     with Results(results).open_run(new) as writer:
         benching.say_how_it_starts(writer)
-        outcomes = _checked(declarations, request, writer)
+        outcomes = _checked(declarations, request, writer, again)
         for benchmark in benchmarks:
             benchmark.earlier = by_implementation(outcomes)
         measurements = benching.measured(benchmarks, writer, sys.stdout)
@@ -64,7 +72,9 @@ def by_implementation(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     return found
 
 
-def _checked(declarations: Sequence[Declaration], request: Any, writer: RunWriter) -> list[Outcome]:
+def _checked(
+    declarations: Sequence[Declaration], request: Any, writer: RunWriter, again: Mapping[str, Sequence[str]]
+) -> list[Outcome]:
     from suite.checking import Session
 
     earlier = by_implementation(writer.recorded)
@@ -81,7 +91,7 @@ def _checked(declarations: Sequence[Declaration], request: Any, writer: RunWrite
                     outcomes.append(outcome)
                     found.append(outcome)
                 steps.step()
-            for line in summary_lines(found):
+            for line in summary_lines(found, again):
                 steps.line(line)
     return outcomes
 

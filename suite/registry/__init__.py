@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
-from suite.registry.finding import ENTRY_POINTS, contracts, discover, find
+from suite.registry.finding import find, spelled
 from suite.registry.loading import absent, from_function, load, source_hash
 from suite.registry.quiet import undisturbed
+from suite.registry.rooms import ENTRY_POINTS, contracts, discover
 
 __all__ = [
     "ENTRY_POINTS",
@@ -21,5 +22,6 @@ __all__ = [
     "implementation",
     "load",
     "source_hash",
+    "spelled",
     "undisturbed",
 ]

@@ -1,58 +1,22 @@
-"""Which implementations there are, and which of them a request names."""
+"""Which implementations a request names."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
+from functools import cached_property
 from pathlib import Path
 
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
 from suite.registry.loading import load, locate, on_path
-from suite.registry.plugging import plugged, plugs, takes_plug
+from suite.registry.plugging import may_take_plug, plugged, takes_plug
 from suite.registry.reading import FunctionSource, ModuleSource, Unreadable, read
-
-ENTRY_POINTS = "attnsuite.implementations"
-"""The entry-point group: `contract/name = package.module:function`, or a module whose decorated functions all count."""
-
-DEFAULT_CONTRACT = "attention"
-
-
-def contracts(root: str | Path | None = None) -> tuple[str, ...]:
-    """The names of the contracts: the folders of suite/contracts and of the room."""
-    room, _ = _room(root)
-    homes = (Path(__file__).parent.parent / "contracts", room)
-    return tuple(sorted({folder.name for home in homes for folder in _folders(home)}))
-
-
-def discover(root: str | Path | None = None) -> list[Declaration]:
-    """Every registered implementation, in alphabetical order, none of them imported.
-
-    They are the files of the shipped room, or of the folder `root` in its place, and the installed entry points. Files
-    whose name begins with an underscore are helpers. What cannot be read stands in the list with the reason. Each that
-    takes a plug stands there with every attention plugged into it as well.
-    """
-    room, package = _room(root)
-    found: dict[str, Declaration] = {}
-    for folder in _folders(room):
-        for file in sorted(folder.glob("*.py")):
-            if not file.name.startswith("_"):
-                module = f"{package}.{folder.name}.{file.stem}" if package else ""
-                for declaration in _of_file(file, folder.name, file.stem, module):
-                    found[declaration.full_name] = declaration
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
-        for declaration in _of_entry_point(point, contracts(root)):
-            if declaration.full_name in found:  # two of the same name both stand in every table
-                distribution = point.dist.name if point.dist else point.value
-                declaration = replace(declaration, name=f"{declaration.name}@{distribution}")
-            found[declaration.full_name] = declaration
-    found |= {declaration.full_name: declaration for declaration in plugs(found.values())}
-    return sorted(found.values(), key=lambda declaration: (declaration.contract, declaration.name))
+from suite.registry.rooms import DEFAULT_CONTRACT, contracts, discover
+from suite.registry.sources import decorated, listed, of_function, of_source
 
 
 def find(
@@ -67,202 +31,242 @@ def find(
     - `attention/*`, a pattern;
     - `path/to/file.py`: its decorated functions; without any, the one named as the contract, else the only public one;
     - `path/to/file.py:function` and `package.module:function`: no decorator needed;
-    - `transformer/eager+TARGET`, one of attention plugged into another.
+    - `TARGET+PLUG`: an attention, named in any of these ways, plugged into another: `transformer/eager+chunked`.
 
     The contract of a file or module is `contract` where given, else the folder's name where that is a contract, else
-    attention. It is named after the file, or after a function that the user named, unless that is called as the
-    contract is. Raises `UsageError`, one line, for what cannot be found. Nothing is imported, except the packages
-    around a module that cannot be located otherwise.
+    attention; a plug's is attention. It is named after the file, or after a function that the user named, unless that
+    is called as the contract is. Raises `UsageError`, one line, for what cannot be found. Nothing is imported, except
+    the packages around a module that cannot be located otherwise.
     """
     known = contracts(root)
     if contract is not None and contract not in known:
         raise UsageError(f"unknown contract {contract!r}: there are {', '.join(known)}")
-    registered = [d for d in discover(root) if contract in (None, d.contract)]
+    search = _Search(tuple(discover(root)), known, contract)
     targets = list(targets)
     if not targets:
-        return registered
+        return search.registered
     chosen: dict[str, Declaration] = {}
     for target in targets:
-        for declaration in _named(target, contract, registered, known):
+        for declaration in search.named(target):
             twin = chosen.setdefault(declaration.full_name, declaration)
-            if (twin.file, twin.module, twin.function) != (declaration.file, declaration.module, declaration.function):
-                homes = f"{twin.file or twin.module}:{twin.function} and {declaration.file or declaration.module}"
-                homes += f":{declaration.function}"
+            if not _same(twin, declaration):
+                homes = " and ".join("+".join(map(_place, _parts(each))) for each in (twin, declaration))
                 raise UsageError(f"two targets are called {declaration.full_name}: {homes}; ask them one by one")
     return list(chosen.values())
 
 
-def _room(root: str | Path | None) -> tuple[Path, str]:
-    """The folder with a folder per contract, and the package that it is, if it is one."""
-    if root is not None:
-        return Path(root).resolve(), ""
-    beside = Path(__file__).resolve().parent.parent.parent / "implementations"  # in a checkout and when installed
-    if beside.is_dir():
-        return beside, "implementations"
-    spec = find_spec("implementations")
-    return Path(next(iter((spec and spec.submodule_search_locations) or ["implementations"]))), "implementations"
+def spelled(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
+    """The words of a command line that name each again, by full name.
+
+    They are its registered name, else where it is and, where that does not tell it, `--contract` with its contract.
+    """
+    registered = {declaration.full_name: declaration for declaration in discover()}
+    known = contracts()
+    return {declaration.full_name: _spelled(declaration, registered, known) for declaration in declarations}
 
 
-def _folders(home: Path) -> list[Path]:
-    if not home.is_dir():
-        return []
-    return sorted(
-        folder for folder in home.iterdir() if folder.is_dir() and folder.name.isidentifier() and folder.name[0] != "_"
-    )
+def _spelled(declaration: Declaration, registered: Mapping[str, Declaration], known: Sequence[str]) -> tuple[str, ...]:
+    def is_registered(one: Declaration) -> bool:
+        return one.full_name in registered and _same(one, registered[one.full_name])
+
+    host, *_ = parts = [declaration] if is_registered(declaration) else _parts(declaration)
+    target = "+".join(part.full_name if is_registered(part) else _place(part) for part in parts)
+    if is_registered(host) or host.contract == _contract_at(host, known):
+        return (target,)
+    return target, "--contract", host.contract
 
 
-def _of_file(file: Path, contract: str, name: str, module: str = "") -> list[Declaration]:
-    """The decorated functions of a file; what is wrong with it, if there are none."""
-    whole = Declaration(contract, name, "", module, str(file))
-    try:
-        source = read(file)
-    except Unreadable as error:
-        return [replace(whole, broken=str(error))]
-    if not source.decorated:
-        return [replace(whole, broken="decorates no function with @implementation")]
-    return _decorated(source, whole)
+def _parts(declaration: Declaration) -> list[Declaration]:
+    """The declaration, or the host and the plug of which it is made."""
+    if declaration.plug is None:
+        return [declaration]
+    name = declaration.name.removesuffix(f"+{declaration.plug.name}")
+    return [replace(declaration, name=name, plug=None), declaration.plug]
 
 
-def _decorated(source: ModuleSource, whole: Declaration) -> list[Declaration]:
-    found: dict[str, Declaration] = {}
-    for function in source.decorated:
-        name = ".".join(filter(None, (whole.name, function.variant)))
-        declaration = _of_function(function, source, replace(whole, name=name))
-        for twin in source.decorated:
-            if twin is not function and (twin.name == function.name or twin.variant == function.variant):
-                lines = " and ".join(map(str, sorted((twin.line, function.line))))
-                declaration = replace(declaration, broken=declaration.broken or f"lines {lines} declare the same name")
-        found[name] = declaration
-    return list(found.values())
+def _place(declaration: Declaration) -> str:
+    """`path/to/file.py:function`, or the file alone where that is how it was found, and what it is named after."""
+    file, function = Path(declaration.file), declaration.function
+    if not (declaration.named or declaration.module) and (declaration.broken or not _is_decorated(file, function)):
+        function = ""
+    return ":".join(filter(None, (declaration.module or declaration.file, function)))
 
 
-def _of_function(function: FunctionSource, source: ModuleSource, whole: Declaration) -> Declaration:
-    """The declaration of one function, with the name and the place that `whole` gives it."""
-    summaries = (function.summary, source.summary) if function.variant else (source.summary, function.summary)
-    declared = {key: value for key, value in (function.declared or {}).items() if key != "variant"}
-    return replace(
-        whole,
-        function=function.name,
-        parameters=function.parameters,
-        summary=summaries[0] or summaries[1],
-        broken=function.problem,
-        **declared,
-    )
+def _is_decorated(file: Path, function: str) -> bool:
+    return any(each.name == function for each in read(file).decorated)
 
 
-def _of_entry_point(point: EntryPoint, known: Sequence[str]) -> list[Declaration]:
-    contract, slash, name = point.name.rpartition("/")
-    whole = Declaration(contract if slash else DEFAULT_CONTRACT, name, "")
-    try:
-        whole = replace(whole, module=point.module, function=point.attr or "")
-    except AttributeError:
-        return [replace(whole, broken=f"the entry point's value {point.value!r} is no package.module:function")]
-    if whole.contract not in known:
-        return [replace(whole, broken=f"unknown contract {whole.contract!r}: there are {', '.join(known)}")]
-    spec = locate(whole.module)
-    if spec is None:
-        return [replace(whole, broken=f"ModuleNotFoundError: No module named {whole.module!r}")]
-    if not (spec.origin and Path(spec.origin).suffix == ".py"):
-        return [whole] if whole.function else [replace(whole, broken="its module has no source to read")]
-    if not whole.function:
-        return _of_file(Path(spec.origin), whole.contract, name, whole.module)
-    whole = replace(whole, file=spec.origin)
-    try:
-        return [_of_source(whole)]
-    except UsageError as error:  # the author's mistake, not the user's
-        return [replace(whole, broken=str(error))]
+def _same(one: Declaration, other: Declaration) -> bool:
+    """Whether two declarations are of the same functions."""
+    homes = [[(part.file, part.module, part.function) for part in _parts(each)] for each in (one, other)]
+    return homes[0] == homes[1]
 
 
-def _of_source(whole: Declaration) -> Declaration:
-    """The declaration of the function that `whole` names, with what its source says of it."""
-    try:
-        source = read(Path(whole.file))
-    except Unreadable as error:
-        return replace(whole, broken=str(error))
-    functions = [function for function in source.functions if function.name == whole.function]
-    if functions:
-        return _of_function(functions[-1], source, whole)
-    if source.names is None or whole.function.partition(".")[0] in source.names:
-        return replace(whole, summary=source.summary)  # assigned or imported there: its import will tell more
-    raise UsageError(_no_function(Path(whole.file), whole.function, source))
+def _contract_at(declaration: Declaration, known: Sequence[str]) -> str:
+    """The contract that the folder of a file or module says."""
+    path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
+    return path[-2] if len(path) > 1 and path[-2] in known else DEFAULT_CONTRACT
 
 
-def _named(
-    target: str, contract: str | None, registered: Sequence[Declaration], known: Sequence[str]
-) -> list[Declaration]:
-    place, colon, function = target.rpartition(":")
-    if colon and not (place and function):
-        raise UsageError(f"target {target!r}: a colon stands between a file or module and a function in it")
-    by_name = _registered(target, registered)
-    if by_name:
-        return by_name
-    host, plus, plug = target.partition("+")
-    if plus and (hosts := [d for d in _registered(host, registered) if takes_plug(d)]):
-        attentions = [d for d in discover() if d.contract == DEFAULT_CONTRACT]
-        inside = _named(plug, DEFAULT_CONTRACT, attentions, known)
-        return [plugged(outside, each) for outside in hosts for each in inside]
-    if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
-        return [_of_module(place, function, contract, known)]
-    if not colon:
-        place, function = target, ""
-    file = Path(place).expanduser()
-    if not (colon or file.suffix == ".py" or file.exists()):
-        raise UsageError(_unknown(target, registered, known))
-    return _of_path(file, function, contract, registered, known)
+@dataclass(frozen=True)
+class _Search:
+    """What a target may mean: a name among `everything` that is registered, or a place; of one contract, if given."""
+
+    everything: tuple[Declaration, ...]
+    known: tuple[str, ...]
+    contract: str | None
+    word: str = "target"
+
+    @cached_property
+    def registered(self) -> list[Declaration]:
+        return [declaration for declaration in self.everything if self.contract in (None, declaration.contract)]
+
+    def named(self, target: str) -> list[Declaration]:
+        """All that a target means. UsageError where that is nothing."""
+        if found := _clear(target, _matching(target, self.registered)):
+            return found
+        if "+" in target and not _is_path(target):
+            return self._plugged(target)
+        place, colon, function = target.rpartition(":")
+        if colon and not (place and function):
+            raise UsageError(f"{self.word} {target!r}: a colon stands between a file or module and a function in it")
+        if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
+            return [self._of_module(place, function)]
+        if not colon:
+            place, function = target, ""
+        file = Path(place).expanduser()
+        if not (colon or file.suffix == ".py" or file.exists()):
+            raise UsageError(self._unknown(target))
+        return self._of_path(file, function)
+
+    def _plugged(self, target: str) -> list[Declaration]:
+        """Each of the hosts before a + with each of the attentions after it."""
+        host, plug = self._parted(target)
+        if not host:
+            raise UsageError(f"{self.word} {target!r}: before + is due what takes an attention, as transformer/eager")
+        takers = _matching(host, [each for each in self.registered if may_take_plug(each)])
+        found = _clear(host, takers) or self.named(host)
+        hosts = [each for each in found if may_take_plug(each)]
+        if not hosts:
+            raise UsageError(self._no_host(found))
+        if not plug:
+            raise UsageError(f"{self.word} {target!r}: a plug is due after +, an implementation of attention")
+        plugs = replace(self, contract=DEFAULT_CONTRACT, word="plug").named(plug)
+        return [plugged(outside, each) for outside in hosts for each in plugs]
+
+    def _parted(self, target: str) -> tuple[str, str]:
+        """Host and plug. A + may stand in a path, too: the first that follows something that is there parts them."""
+        places = [place for place, sign in enumerate(target) if sign == "+"]
+        cut = next((place for place in places if self._is_there(target[:place])), places[0])
+        return target[:cut], target[cut + 1 :]
+
+    def _is_there(self, target: str) -> bool:
+        place, colon, function = target.rpartition(":")
+        is_module = bool(colon) and all(part.isidentifier() for part in [*place.split("."), *function.split(".")])
+        is_file = Path(place if colon else target).expanduser().is_file()
+        return is_module or is_file or bool(_matching(target, self.everything))
+
+    def _no_host(self, found: Sequence[Declaration]) -> str:
+        """Why nothing can be plugged into any of what was found."""
+        contract, function, name = found[0].contract, found[0].function, listed(_names(found))
+        if contract == DEFAULT_CONTRACT:
+            says_more = function in self.known and function != contract
+            hint = f": say what it is, as --contract {function}" if says_more else ""
+            return f"{name} is asked as an attention, into which none is plugged{hint}"
+        takers = _names(each for each in self.everything if takes_plug(each) and each.contract == contract)
+        others = f"of {contract}, these do: {listed(takers)}" if takers else f"nothing of {contract} does"
+        return f"{name} takes no parameter 'attention'; {others}"
+
+    def _unknown(self, target: str) -> str:
+        """That nothing is called so, and what may have been meant."""
+        if elsewhere := _matching(target, self.everything):
+            told = f"{self.word} {target!r} is an implementation of {elsewhere[0].contract}, not of {self.contract}"
+            return f"{told}: what is plugged in is an attention" if self.word == "plug" else told
+        last = sorted(self.registered, key=lambda d: d.contract == DEFAULT_CONTRACT)  # of equal names it is meant
+        names = {name: d.full_name for d in last if d.plug is None for name in (d.name, d.full_name)}
+        close = list(dict.fromkeys(names[name] for name in get_close_matches(target, names, n=3)))
+        if target in self.known:
+            close = [f"{target}/*"]
+        if close:
+            return f"unknown {self.word} {target!r}: did you mean {' or '.join(close)}?"
+        contract = target.partition("/")[0]
+        contract = contract if contract in self.known else self.contract or DEFAULT_CONTRACT
+        there = _names(each for each in self.registered if each.contract == contract and each.plug is None)
+        return f"unknown {self.word} {target!r}: of {contract} there are {listed(there) or 'none'}"
+
+    def _of_path(self, file: Path, function: str) -> list[Declaration]:
+        if not file.exists():
+            close = get_close_matches(file.name, [path.name for path in file.parent.glob("*.py")])
+            hint = f": did you mean {file.with_name(close[0])}?" if close else ""
+            raise UsageError(f"no file {str(file)!r}{hint}")
+        if file.suffix != ".py" or not file.is_file():
+            raise UsageError(f"{str(file)!r} is no Python file (.py)")
+        file = file.resolve()
+        here = [d for d in self.registered if d.file == str(file) and d.plug is None]
+        if shipped := [d for d in here if function in ("", d.function)]:
+            return shipped
+        whole = Declaration("", file.stem, function, "", str(file), named=bool(function))
+        whole = replace(whole, contract=self.contract or _contract_at(whole, self.known))
+        try:
+            source = read(file)
+        except Unreadable as error:
+            return [replace(whole, broken=str(error))]
+        if not function and source.decorated:
+            return decorated(source, whole)
+        if not function:
+            return [of_function(_the_one(source, file, whole.contract), source, whole)]
+        return [of_source(_called(whole, source))]
+
+    def _of_module(self, module: str, function: str) -> Declaration:
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise UsageError(f"{module!r} is neither a file (.py) nor the name of a module")
+        whole = Declaration("", module.rpartition(".")[2], function, module, named=True)
+        whole = replace(whole, contract=self.contract or _contract_at(whole, self.known))
+        with on_path(Path.cwd()):
+            spec = locate(module)
+        if spec is None:
+            return _of_unlocated(whole)
+        if not (spec.origin and Path(spec.origin).suffix == ".py"):
+            return _called(whole, None)
+        whole = replace(whole, file=spec.origin)
+        try:
+            source = read(Path(spec.origin))
+        except Unreadable as error:
+            return replace(whole, broken=str(error))
+        return of_source(_called(whole, source))
 
 
-def _registered(target: str, registered: Sequence[Declaration]) -> list[Declaration]:
-    """The registered implementations of this name, file or pattern. A name alone is one of attention, if it can be."""
+def _matching(target: str, registered: Iterable[Declaration]) -> list[Declaration]:
+    """Those of this name, file or pattern."""
+    registered = list(registered)
 
-    def matching(matches: Callable[[str], bool]) -> list[Declaration]:
+    def those(matches: Callable[[str], bool]) -> list[Declaration]:
         return [d for d in registered if matches(d.full_name) or matches(d.name)]
 
     if any(sign in target for sign in "*?["):
-        return matching(lambda name: fnmatchcase(name, target))
-    found = matching(lambda name: name == target) or matching(lambda name: name.startswith(f"{target}."))
-    if len({d.contract for d in found}) > 1:
-        if mine := [d for d in found if d.contract == "attention"]:
-            return mine
-        raise UsageError(
-            f"target {target!r} is ambiguous: {' or '.join(sorted({d.contract + '/' + target for d in found}))}"
-        )
-    return found
+        return those(lambda name: fnmatchcase(name, target))
+    return those(lambda name: name == target) or those(lambda name: name.startswith(f"{target}."))
 
 
-def _unknown(target: str, registered: Sequence[Declaration], known: Sequence[str]) -> str:
-    last = sorted(registered, key=lambda d: d.contract == DEFAULT_CONTRACT)  # where others have its names, it is meant
-    names = {name: d.full_name for d in last if d.plug is None for name in (d.name, d.full_name)}
-    close = list(dict.fromkeys(names[name] for name in get_close_matches(target, names, n=3)))
-    if target in known:
-        close = [f"{target}/*"]
-    hint = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"unknown target {target!r}: {hint}registered: {', '.join(d.full_name for d in registered) or 'nothing'}"
+def _clear(target: str, found: list[Declaration]) -> list[Declaration]:
+    """What a name without its contract means among those that have it: attention, if one of them keeps that."""
+    contracts = sorted({d.contract for d in found})
+    if len(contracts) < 2 or any(sign in target for sign in "*?["):
+        return found
+    if mine := [d for d in found if d.contract == DEFAULT_CONTRACT]:
+        return mine
+    raise UsageError(f"target {target!r} is ambiguous: {' or '.join(f'{each}/{target}' for each in contracts)}")
 
 
-def _of_path(
-    file: Path, function: str, contract: str | None, registered: Sequence[Declaration], known: Sequence[str]
-) -> list[Declaration]:
-    if not file.exists():
-        close = get_close_matches(file.name, [path.name for path in file.parent.glob("*.py")])
-        raise UsageError(f"no file {str(file)!r}" + (f": did you mean {file.with_name(close[0])}?" if close else ""))
-    if file.suffix != ".py" or not file.is_file():
-        raise UsageError(f"{str(file)!r} is no Python file (.py)")
-    file = file.resolve()
-    shipped = [d for d in registered if d.file == str(file) and function in ("", d.function) and d.plug is None]
-    if shipped:
-        return shipped
-    if contract is None:
-        contract = file.parent.name if file.parent.name in known else DEFAULT_CONTRACT
-    whole = Declaration(contract, file.stem, function, "", str(file), named=bool(function))
-    try:
-        source = read(file)
-    except Unreadable as error:
-        return [replace(whole, broken=str(error))]
-    if not function and source.decorated:
-        return _decorated(source, whole)
-    if not function:
-        return [_of_function(_the_one(source, file, contract), source, whole)]
-    return [_of_source(_called(whole, source))]
+def _is_path(target: str) -> bool:
+    """Whether each + of a target is one of a path, as in `c++/kernel.py`, and none stands before a plug."""
+    place, colon, function = target.rpartition(":")
+    path = Path(place if colon else target).expanduser()
+    return "+" not in function * bool(colon) and (path.is_file() or ("+" not in path.name and path.parent.is_dir()))
+
+
+def _names(found: Iterable[Declaration]) -> list[str]:
+    return [declaration.full_name for declaration in found]
 
 
 def _the_one(source: ModuleSource, file: Path, contract: str) -> FunctionSource:
@@ -272,29 +276,8 @@ def _the_one(source: ModuleSource, file: Path, contract: str) -> FunctionSource:
     if len(candidates) == 1:
         return candidates[0]
     names = [function.name for function in source.public]
-    choice = f"has {_listed(names)}: name one, as {file.name}:{names[0]}" if names else "has no public function"
+    choice = f"has {listed(names)}: name one, as {file.name}:{names[0]}" if names else "has no public function"
     raise UsageError(f"{file.name} decorates no function with @implementation and {choice}")
-
-
-def _of_module(module: str, function: str, contract: str | None, known: Sequence[str]) -> Declaration:
-    *packages, name = module.split(".")
-    if not all(part.isidentifier() for part in (*packages, name)):
-        raise UsageError(f"{module!r} is neither a file (.py) nor the name of a module")
-    if contract is None:
-        contract = packages[-1] if packages and packages[-1] in known else DEFAULT_CONTRACT
-    whole = Declaration(contract, name, function, module, named=True)
-    with on_path(Path.cwd()):
-        spec = locate(module)
-    if spec is None:
-        return _of_unlocated(whole)
-    if not (spec.origin and Path(spec.origin).suffix == ".py"):
-        return _called(whole, None)
-    whole = replace(whole, file=spec.origin)
-    try:
-        source = read(Path(spec.origin))
-    except Unreadable as error:
-        return replace(whole, broken=str(error))
-    return _of_source(_called(whole, source))
 
 
 def _of_unlocated(whole: Declaration) -> Declaration:
@@ -309,15 +292,3 @@ def _called(whole: Declaration, source: ModuleSource | None) -> Declaration:
             return replace(whole, name=".".join(filter(None, (whole.name, function.variant))))
     function_name = whole.function.rpartition(".")[2]
     return whole if function_name == whole.contract else replace(whole, name=function_name)
-
-
-def _no_function(file: Path, function: str, source: ModuleSource) -> str:
-    names = [known.name for known in source.public]
-    close = get_close_matches(function, names)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{file.name} has no function {function!r}: {hint}it has {_listed(names) or 'none'}"
-
-
-def _listed(names: Iterable[str], most: int = 12) -> str:
-    names = list(dict.fromkeys(names))
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -26,18 +26,26 @@ def takes_plug(declaration: Declaration) -> bool:
     return declaration.plug is None and not declaration.broken and PARAMETER in (declaration.parameters or ())
 
 
+def may_take_plug(declaration: Declaration) -> bool:
+    """Whether a user may ask for a plug in it: it takes one, or its import tells. An attention takes no other."""
+    if declaration.contract == PARAMETER or declaration.plug is not None:
+        return False
+    return bool(declaration.broken) or declaration.parameters is None or PARAMETER in declaration.parameters
+
+
 def plugged(host: Declaration, plug: Declaration) -> Declaration:
     """One with the other in it, called `transformer/eager+chunked`. What the plug lacks the whole lacks too."""
     known = contract(host.contract).features if host.contract in names() else {}
     lacks = {feature: reason for feature, reason in _gaps(plug).items() if feature in known}
+    taken = host.parameters
     return replace(
         host,
         name=f"{host.name}+{plug.name}",
-        parameters=tuple(name for name in host.parameters or () if name != PARAMETER),
+        parameters=None if taken is None else tuple(name for name in taken if name != PARAMETER),
         requires=tuple(dict.fromkeys((*host.requires, *plug.requires))),
         lacks={**lacks, **host.lacks},
-        summary=f"{host.summary.rstrip('.')}; attention is that of {plug.full_name}.",
-        broken=plug.broken,
+        summary="; ".join(filter(None, (host.summary.rstrip("."), f"attention is that of {plug.full_name}."))),
+        broken=host.broken or plug.broken,
         plug=plug,
     )
 

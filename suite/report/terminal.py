@@ -14,10 +14,10 @@ from suite.report.text import plain
 from suite.statistics import Interval
 
 
-def summary_lines(outcomes: Sequence[Outcome], targets: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+def summary_lines(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[str]:
     """A line per implementation, its failures below it in groups, and the total: no markup, no control codes.
 
-    `targets` maps implementations to how they were named, where that is not their registered name.
+    `again` maps implementations to the words by which they are asked again, where that is not their registered name.
     """
     found = by_implementation(outcomes)
     several = len(devices(outcomes)) > 1
@@ -26,7 +26,7 @@ def summary_lines(outcomes: Sequence[Outcome], targets: Mapping[str, str] = Mapp
     lines = []
     for name, members in zip(names, found.values(), strict=True):
         lines.append(f"{name:{width}}  {_said(members)}")
-        for group in groups((outcome for outcome in members if outcome.status in FAILURES), targets):
+        for group in groups((outcome for outcome in members if outcome.status in FAILURES), again):
             known = f"known as {group.example.known}, " if group.example.known else ""
             lines.append(f"  {group.count} × {plain(known + group.says, 400)}")
             lines.append(f"      {plain(group.rerun, 1000)}")

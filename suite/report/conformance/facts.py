@@ -46,6 +46,17 @@ def findings(recorded: Recorded) -> dict[str, str]:
     return found
 
 
+def again(recorded: Recorded) -> dict[str, list[str]]:
+    """The words that ask each implementation again; none where its registered name does."""
+    found: dict[str, list[str]] = {}
+    for run, outcomes in _newest_first(recorded):
+        noted = _mapping(_facts(run).get("again"))
+        for name in {outcome.implementation for outcome in outcomes}:
+            words = noted.get(name)
+            found.setdefault(name, list(map(str, words)) if isinstance(words, list) else [])
+    return found
+
+
 def examples(recorded: Recorded) -> list[Example]:
     """The examples of the contracts that were asked, with what became of them: the worst status over dtypes."""
     found: list[Example] = []

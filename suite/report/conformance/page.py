@@ -25,6 +25,7 @@ def write_conformance(
     conventions: Mapping[str, Mapping[str, object]] | None = None,
     findings: Mapping[str, str] | None = None,
     examples: Sequence[Example] = (),
+    again: Mapping[str, Sequence[str]] | None = None,
     earlier: Mapping[str, Run] | None = None,
     runs: Sequence[Run] = (),
 ) -> list[Path]:
@@ -34,6 +35,7 @@ def write_conformance(
     gaps         implementation → feature → why it lacks it
     conventions  implementation → point → what it declares there, as given to `@implementation`
     findings     the name that outcomes carry in `known` → what it records, in words
+    again        implementation → the words that ask it again, where that is not its registered name
     earlier      the implementations with rows of an older run than `run`, as in `Recorded`
     runs         all that the outcomes are of, where `run` is but the newest of several
 
@@ -41,6 +43,9 @@ def write_conformance(
     """
     folder = Path(folder)
     failures = [outcome for outcome in outcomes if outcome.status in FAILURES]
+    every = groups(failures, again or {})
+    new = groups((outcome for outcome in failures if not outcome.known), again or {})
+    known = groups((outcome for outcome in failures if outcome.known), again or {})
     matrix = features.feature_matrix(outcomes, contracts or {})
     page = [
         *(f"# Conformance on {escaped(run.machine.name)}", ""),
@@ -48,8 +53,8 @@ def write_conformance(
         *_several(runs),
         *headline(outcomes),
         *_earlier(earlier or {}),
-        *_failures([outcome for outcome in failures if not outcome.known]),
-        *_known([outcome for outcome in failures if outcome.known], findings or {}),
+        *_failures(new),
+        *_known(known, findings or {}),
         *_reasons("Missing", [outcome for outcome in outcomes if outcome.status == "missing"]),
         *features.feature_lines(matrix, contracts or {}),
         *features.gap_lines(gaps or {}, outcomes),
@@ -62,7 +67,7 @@ def write_conformance(
         folder / "conformance.md",
         write_csv(folder / "conformance.csv", _COUNTS_HEADER, _count_rows(outcomes)),
         write_csv(folder / "conformance_features.csv", features.CSV_HEADER, features.feature_rows(matrix)),
-        write_csv(folder / "conformance_failures.csv", _FAILURES_HEADER, map(_failure_row, groups(failures))),
+        write_csv(folder / "conformance_failures.csv", _FAILURES_HEADER, map(_failure_row, every)),
         write_csv(folder / "conformance_examples.csv", documents.CSV_HEADER, documents.example_rows(examples)),
     ]
 
@@ -124,13 +129,13 @@ def _earlier(earlier: Mapping[str, Run]) -> list[str]:
     return section("Rows of an earlier run", table(header, rows))
 
 
-def _failures(failures: Sequence[Outcome]) -> list[str]:
-    return section("Failures", table(_FAILED, [[*_what(group), code(group.rerun)] for group in groups(failures)]))
+def _failures(failures: Sequence[Group]) -> list[str]:
+    return section("Failures", table(_FAILED, [[*_what(group), code(group.rerun)] for group in failures]))
 
 
-def _known(failures: Sequence[Outcome], findings: Mapping[str, str]) -> list[str]:
+def _known(failures: Sequence[Group], findings: Mapping[str, str]) -> list[str]:
     rows = []
-    for group in groups(failures):
+    for group in failures:
         name = group.example.known
         finding = f"{name}: {findings[name]}" if name in findings else name
         rows.append([*_what(group), code(group.rerun), escaped(finding, 600)])

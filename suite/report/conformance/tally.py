@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
@@ -81,8 +81,8 @@ class Group:
     count: int
     others: int = 0
     """For the last line of a long list: how many further groups this line stands for."""
-    target: str = ""
-    """How the implementation was named by who asked; empty for its registered name."""
+    asked: tuple[str, ...] = ()
+    """The words by which the implementation is asked again; empty where its registered name does."""
 
     @property
     def says(self) -> str:
@@ -101,7 +101,7 @@ class Group:
     @property
     def rerun(self) -> str:
         """The command that asks the example again."""
-        words = ["attnsuite", "check", self.target or self.example.implementation]
+        words = ["attnsuite", "check", *(self.asked or [self.example.implementation])]
         if not self._whole:
             words += ["--case", self.example.case, "--dtype", self.example.dtype]
         if self.example.device not in ("", "cpu"):
@@ -113,19 +113,19 @@ class Group:
         return EVERY_CASE in (self.example.case, self.example.dtype)
 
 
-def groups(outcomes: Iterable[Outcome], targets: Mapping[str, str] = MappingProxyType({})) -> list[Group]:
+def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[Group]:
     """One group per implementation, status, finding and diagnosis or message; the largest first within each.
 
-    `targets` maps implementations to how they were named, where that is not their registered name.
+    `again` maps implementations to the words by which they are asked again, where that is not their registered name.
     """
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
-        target = targets.get(name, "")
+        asked = tuple(again.get(name, ()))
         alike = grouped(members, lambda outcome: (outcome.status, outcome.known, pattern(outcome.detail)))
         ordered = sorted(alike.values(), key=len, reverse=True)
-        found += [Group(group[0], len(group), target=target) for group in ordered[:GROUPS]]
+        found += [Group(group[0], len(group), asked=asked) for group in ordered[:GROUPS]]
         if rest := ordered[GROUPS:]:
-            found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), target))
+            found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked))
     return found
 
 

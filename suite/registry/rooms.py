@@ -1,0 +1,94 @@
+"""Which implementations there are: the files of a room, and the installed entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from suite.records import UsageError
+from suite.registry.declaration import Declaration
+from suite.registry.loading import locate
+from suite.registry.plugging import plugs
+from suite.registry.sources import of_file, of_source
+
+ENTRY_POINTS = "attnsuite.implementations"
+"""The entry-point group: `contract/name = package.module:function`, or a module whose decorated functions all count."""
+
+DEFAULT_CONTRACT = "attention"
+
+
+def contracts(root: str | Path | None = None) -> tuple[str, ...]:
+    """The names of the contracts: the folders of suite/contracts and of the room."""
+    room, _ = _room(root)
+    homes = (Path(__file__).parent.parent / "contracts", room)
+    return tuple(sorted({folder.name for home in homes for folder in _folders(home)}))
+
+
+def discover(root: str | Path | None = None) -> list[Declaration]:
+    """Every registered implementation, in alphabetical order, none of them imported.
+
+    They are the files of the shipped room, or of the folder `root` in its place, and the installed entry points. Files
+    whose name begins with an underscore are helpers. What cannot be read stands in the list with the reason. Each that
+    takes a plug stands there with every attention plugged into it as well.
+    """
+    room, package = _room(root)
+    found: dict[str, Declaration] = {}
+    for folder in _folders(room):
+        for file in sorted(folder.glob("*.py")):
+            if not file.name.startswith("_"):
+                module = f"{package}.{folder.name}.{file.stem}" if package else ""
+                for declaration in of_file(file, folder.name, file.stem, module):
+                    found[declaration.full_name] = declaration
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
+        for declaration in _of_entry_point(point, contracts(root)):
+            if declaration.full_name in found:  # two of the same name both stand in every table
+                distribution = point.dist.name if point.dist else point.value
+                declaration = replace(declaration, name=f"{declaration.name}@{distribution}")
+            found[declaration.full_name] = declaration
+    found |= {declaration.full_name: declaration for declaration in plugs(found.values())}
+    return sorted(found.values(), key=lambda declaration: (declaration.contract, declaration.name))
+
+
+def _room(root: str | Path | None) -> tuple[Path, str]:
+    """The folder with a folder per contract, and the package that it is, if it is one."""
+    if root is not None:
+        return Path(root).resolve(), ""
+    beside = Path(__file__).resolve().parent.parent.parent / "implementations"  # in a checkout and when installed
+    if beside.is_dir():
+        return beside, "implementations"
+    spec = find_spec("implementations")
+    return Path(next(iter((spec and spec.submodule_search_locations) or ["implementations"]))), "implementations"
+
+
+def _folders(home: Path) -> list[Path]:
+    if not home.is_dir():
+        return []
+    return sorted(
+        folder for folder in home.iterdir() if folder.is_dir() and folder.name.isidentifier() and folder.name[0] != "_"
+    )
+
+
+def _of_entry_point(point: EntryPoint, known: Sequence[str]) -> list[Declaration]:
+    contract, slash, name = point.name.rpartition("/")
+    whole = Declaration(contract if slash else DEFAULT_CONTRACT, name, "")
+    try:
+        whole = replace(whole, module=point.module, function=point.attr or "")
+    except AttributeError:
+        return [replace(whole, broken=f"the entry point's value {point.value!r} is no package.module:function")]
+    if whole.contract not in known:
+        return [replace(whole, broken=f"unknown contract {whole.contract!r}: there are {', '.join(known)}")]
+    spec = locate(whole.module)
+    if spec is None:
+        return [replace(whole, broken=f"ModuleNotFoundError: No module named {whole.module!r}")]
+    if not (spec.origin and Path(spec.origin).suffix == ".py"):
+        return [whole] if whole.function else [replace(whole, broken="its module has no source to read")]
+    if not whole.function:
+        return of_file(Path(spec.origin), whole.contract, name, whole.module)
+    whole = replace(whole, file=spec.origin)
+    try:
+        return [of_source(whole)]
+    except UsageError as error:  # the author's mistake, not the user's
+        return [replace(whole, broken=str(error))]

@@ -1,0 +1,166 @@
+"""The command that is printed below a failure: what it asks is what failed, for whatever could be asked."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite.__main__ import main
+
+Write = Callable[[str, str], Path]
+Command = Callable[..., tuple[object, str]]
+
+MODEL = """
+import implementations.transformer.eager as eager
+
+def transformer(config, weights, *, attention=None):
+    model = eager.transformer(config, weights, attention=attention)
+    return lambda source, lengths, target=None: model(source, lengths, target) + 1
+"""
+ZEROS = """
+def attention(query, key, value, *, attn_mask=None, is_causal=False):
+    return query * 0
+"""
+ENTRY_POINTS = """
+[attnsuite.implementations]
+attention/zeros = theirs.zeros:attention
+transformer/theirs = theirs.model:transformer
+"""
+NARROW = "--case plain/usual --dtype float32"
+
+
+@pytest.fixture
+def attnsuite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs the command in this process, in tmp_path: its exit status, and what it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[object, str]:
+        monkeypatch.setattr(sys, "argv", ["attnsuite", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        printed = capsys.readouterr()
+        return end.value.code or 0, printed.out + printed.err
+
+    return run
+
+
+@pytest.fixture
+def mine(write: Write) -> None:
+    """Files of one's own, each with a mistake."""
+    for place in ("mine.py", "c++/mine.py"):
+        write(place, MODEL)
+    for place in ("zeros.py", "chunked.py"):  # one is called like what ships here
+        write(place, ZEROS)
+
+
+@pytest.fixture
+def installed(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that registers a model and an attention, both wrong."""
+    write("site/theirs/__init__.py", "")
+    write("site/theirs/zeros.py", ZEROS)
+    write("site/theirs/model.py", MODEL)
+    write("site/theirs-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    site = write("site/theirs-1.0.dist-info/entry_points.txt", ENTRY_POINTS).parent.parent
+    monkeypatch.syspath_prepend(str(site))
+
+
+def printed(text: str) -> list[str]:
+    """The one command that a check printed, as the words after `attnsuite`."""
+    (line,) = [line for line in text.splitlines() if line.startswith("      attnsuite ")]
+    return shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "chunked.py --case plain/small --dtype float32",
+        f"mine:transformer --contract transformer {NARROW} --isolate --time-limit 20",
+        f"c++/mine.py:transformer+zeros:attention --contract transformer {NARROW} --device cpu",
+        f"mine.py+chunked --contract transformer {NARROW}",
+        f"transformer/eager+chunked.py {NARROW}",
+    ],
+)
+@pytest.mark.usefixtures("mine")
+def test_what_is_printed_asks_the_same_again(attnsuite: Command, asked: str) -> None:
+    status, said = attnsuite("check", *asked.split())
+
+    assert status == 1
+    assert "0/1 passed, 1 wrong" in said
+    assert attnsuite(*printed(said)) == (status, said)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("transformer/theirs", ["transformer/theirs"]),
+        ("transformer/theirs+zeros", ["transformer/theirs+zeros"]),
+        ("transformer/eager+attention/zeros", ["transformer/eager+zeros"]),
+    ],
+)
+@pytest.mark.usefixtures("installed")
+def test_what_is_registered_is_asked_again_by_its_name(attnsuite: Command, asked: str, words: list[str]) -> None:
+    status, said = attnsuite("check", *asked.split(), *NARROW.split())
+
+    again = printed(said)
+    assert status == 1
+    assert again[1:] == [*words, *NARROW.split()]
+    assert attnsuite(*again) == (status, said)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.usefixtures("mine")
+def test_the_device_is_asked_again(attnsuite: Command) -> None:
+    status, said = attnsuite("check", "transformer/eager+zeros.py", *NARROW.split(), "--device", "cuda")
+
+    assert printed(said)[-2:] == ["--device", "cuda"]
+    assert attnsuite(*printed(said)) == (status, said)
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("bad.py", "def attention(:"),
+        ("bad.py:attention", "def attention(:"),
+        (
+            "bad.py",
+            "from suite import implementation\n@implementation\ndef f(): ...\n@implementation\ndef g(): ...",
+        ),
+        ("transformer/eager+bad.py", "def attention(:"),
+        ("bad.py+chunked --contract transformer", "def attention(:"),
+    ],
+)
+def test_what_cannot_be_imported_is_asked_again_as_it_was(
+    attnsuite: Command, write: Write, target: str, text: str
+) -> None:
+    write("bad.py", text)
+
+    status, said = attnsuite("check", *target.split())
+
+    assert status == 1
+    assert "0/1 passed, 1 raised" in said
+    assert attnsuite(*printed(said)) == (status, said)
+
+
+def test_results_name_the_same_command(attnsuite: Command, write: Write, tmp_path: Path) -> None:
+    file = write("mine.py", "1/0\ndef transformer(config, weights, *, attention=None): ...")
+
+    status, said = attnsuite("run", "mine.py+chunked", "--contract", "transformer", "--results", "out")
+
+    command = f"attnsuite check {file}+attention/chunked --contract transformer"
+    (page,) = (tmp_path / "out").glob("*/conformance.md")
+    assert status == 1
+    assert printed(said) == command.split()[1:]
+    assert f"`{command}`" in page.read_text()
+
+
+def test_a_function_called_as_another_contract_is_remarked_on(attnsuite: Command, write: Write) -> None:
+    write("mine.py", MODEL)
+
+    _, said = attnsuite("check", "mine.py", "--case", "plain/small", "--dtype", "float32")
+
+    assert "attention/mine is asked as an attention; with --contract transformer as its name says\n" in said
