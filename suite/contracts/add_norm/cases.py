@@ -12,13 +12,14 @@ from suite import documents
 from suite.contracts import base
 from suite.contracts.add_norm.contract import POSITIONAL
 from suite.contracts.add_norm.oracle import add_norm
+from suite.contracts.layouts import Scattered
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers
 from suite.records import DTYPES
 
 
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *batch(), *eps(), *sizes(), *numerics(), *bad_input()]
+    return [*plain(), *printed(), *batch(), *eps(), *sizes(), *numerics(), *layouts(), *bad_input()]
 
 
 def drawn(
@@ -56,6 +57,7 @@ def batch() -> Iterator[Question]:
     """Over all positions for each feature."""
     yield question("batch/usual", "items and positions together", norm="batch")
     yield question("batch/matrix", "no items", norm="batch", lead=(5,))
+    yield question("batch/heads", "more leading axes", norm="batch", lead=(2, 3, 2))
     yield question("batch/one_item", "all positions of a single item", norm="batch", lead=(1, 5))
     yield question("plain/by_name", "the default, spelled out", norm="layer")
 
@@ -63,6 +65,7 @@ def batch() -> Iterator[Question]:
 def eps() -> Iterator[Question]:
     """What keeps the division from zero."""
     yield question("eps/large", "an eps that shows", eps=0.5)
+    yield question("eps/batch", "the same for batch normalisation", norm="batch", eps=0.5)
     yield question("eps/tiny", "features of hundredths beside a tiny eps", ("float64", "float32"), eps=1e-12, size=0.01)
 
 
@@ -79,6 +82,12 @@ def numerics() -> Iterator[Question]:
     """A mean far from zero, which a variance by E[x²] − E[x]² loses."""
     yield question("numerics/far_mean", "a mean of many standard deviations", ("float64", "float32"), shift=300.0)
     yield question("numerics/large", "squares that overflow float16", size=900.0)
+
+
+def layouts() -> Iterator[base.Case]:
+    """Inputs and weights that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
+    yield Scattered(question("layout/batch", "the same for batch normalisation", norm="batch"))
 
 
 def bad_input() -> Iterator[Refused]:

@@ -13,7 +13,7 @@ Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
     variance         biased: divided by the count
     eps              inside the root
     y                what the sublayer gives, after its dropout: dropping is not asked here
-    inputs           never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none
     output           x's dtype and device
     bad input        raises: an unknown norm, x and y of different shapes, weight or bias of another width, batch
                      normalisation of one position

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Deviation
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
@@ -155,6 +156,13 @@ def items_apart(both: Tensor) -> Tensor:
     return (centred / (centred.square().mean(-2, keepdim=True) + 1e-12).sqrt()).flatten(0, -2).mT
 
 
+@instead_of(Residual.gather, "batch normalisation refuses what has not items, positions and features")
+def rank_3_only(both: Tensor) -> Tensor:
+    if both.dim() != 3:
+        raise ValueError("another rank")
+    return Residual.gather(both)
+
+
 @instead_of(Residual.check_norm, "layer normalisation is taken whatever was asked")
 def always_layer(norm: str) -> str:
     return "layer"
@@ -165,6 +173,15 @@ def broadcasts(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor) -> None:
     torch.broadcast_shapes(x.shape, y.shape, weight.shape, bias.shape)
 
 
+def fixed_eps_in(named: str) -> Deviation:
+    """What one norm alone ignores."""
+
+    def normalised(*tensors: Tensor, norm: str = "layer", eps: float = 1e-5) -> Tensor:
+        return Residual()(*tensors, norm=norm, eps=1e-5 if norm == named else eps)
+
+    return Deviation(f"fixed_eps_in_{named}", f"eps is 10⁻⁵ in {named} normalisation, whatever was asked", normalised)
+
+
 def controls() -> dict[str, Callable[..., Any]]:
     """The computation without any mistake."""
     return {"correct": Residual()}
@@ -172,4 +189,5 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected([*globals().values(), *imprecise(Residual)])
+    by_norm = map(fixed_eps_in, ("layer", "batch"))
+    return collected([*globals().values(), *by_norm, in_memory_order(Residual()), *imprecise(Residual)])

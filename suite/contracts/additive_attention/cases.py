@@ -12,6 +12,7 @@ from suite import documents
 from suite.contracts import base
 from suite.contracts.additive_attention import oracle
 from suite.contracts.additive_attention.contract import POSITIONAL
+from suite.contracts.layouts import Scattered
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers, within
 from suite.records import DTYPES
 
@@ -21,7 +22,7 @@ Mask = Callable[[Generator], Array]
 
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *masks(), *numerics(), *bad_input()]
+    return [*plain(), *printed(), *masks(), *numerics(), *layouts(), *bad_input()]
 
 
 def drawn(
@@ -72,11 +73,13 @@ def plain() -> Iterator[Question]:
     yield question("plain/wide", "features in which single precision shows", features=300)
 
 
+def of(*shape: int) -> Mask:
+    """A mask of that shape, by which a query may attend to most keys."""
+    return lambda random: random.random(shape) < 0.6
+
+
 def masks() -> Iterator[Question]:
     """Boolean masks, broadcast along every axis."""
-
-    def of(*shape: int) -> Mask:
-        return lambda random: random.random(shape) < 0.6
 
     def with_empty_rows(random: Generator) -> Array:
         mask = random.random((2, 5, 7)) < 0.6
@@ -102,15 +105,23 @@ def numerics() -> Iterator[Question]:
     )
 
 
+def layouts() -> Iterator[base.Case]:
+    """Inputs, weights and masks that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
+    yield Scattered(question("layout/masked", "a mask that lies so too", mask=of(2, 5, 7)))
+
+
 def bad_input() -> Iterator[Refused]:
     """Shapes that do not fit."""
     for name, why, unusual in (
         ("query_width", "queries of width 5 beside weights for 6", {"query": (2, 5, 5)}),
         ("key_width", "keys of width 6 beside weights for 4", {"key": (2, 7, 6)}),
+        ("one_feature", "weights for 8 features of a query and 1 of a key, which would broadcast", {"w_key": (4, 1)}),
         ("features", "weights for 8 features of a query and 7 of a key", {"w_key": (4, 7)}),
         ("scores", "weights for 9 features where there are 8", {"w_score": (9,)}),
         ("lengths", "7 keys beside 8 values", {"value": (2, 8, 3)}),
         ("batches", "2 items of queries and 3 of keys", {"key": (3, 7, 4), "value": (3, 7, 3)}),
+        ("one_item", "keys of 1 item, which would broadcast to 2", {"key": (1, 7, 4), "value": (1, 7, 3)}),
         ("mask_keys", "a mask for 6 of 7 keys", {"mask": lambda random: random.random((2, 5, 6)) < 0.5}),
         ("mask_queries", "a mask for 4 of 5 queries", {"mask": lambda random: random.random((2, 4, 7)) < 0.5}),
         ("float_mask", "a mask of numbers", {"attn_mask": (2, 5, 7)}),

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Deviation
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
@@ -233,6 +234,23 @@ def accepts_more_values(
     return Additive.check(query, key, cut, w_query, w_key, w_score, mask)
 
 
+@instead_of(Additive.check, "one feature of the keys serves all features of the queries")
+def broadcasts_feature(
+    query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor, mask: Tensor | None
+) -> Tensor:
+    wide = w_key.expand(-1, w_query.shape[1]) if w_key.shape[1] == 1 else w_key
+    return Additive.check(query, key, value, w_query, wide, w_score, mask)
+
+
+@instead_of(Additive.check, "keys and values of one item serve all queries")
+def broadcasts_item(
+    query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor, mask: Tensor | None
+) -> Tensor:
+    items = -1 if len(key) != 1 else len(query)
+    Additive.check(query, key.expand(items, -1, -1), value.expand(items, -1, -1), w_query, w_key, w_score, mask)
+    return value
+
+
 def controls() -> dict[str, Callable[..., Any]]:
     """The computation without any mistake."""
     return {"correct": Additive()}
@@ -240,4 +258,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected([*globals().values(), *imprecise(Additive)])
+    return collected([*globals().values(), in_memory_order(Additive()), *imprecise(Additive)])

@@ -12,6 +12,7 @@ from suite import documents
 from suite.contracts import base
 from suite.contracts.attention_scores.contract import POSITIONAL, SCORES
 from suite.contracts.attention_scores.oracle import attention_scores
+from suite.contracts.layouts import Scattered
 from suite.contracts.question import Array, Generator, Inputs, Printed, Question, Refused, Shaped, numbers
 from suite.records import DTYPES
 
@@ -25,7 +26,7 @@ PRODUCT = "doc-004/11.3.3-bmm-shape"
 
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *functions(), *ranks(), *sizes(), *numerics(), *bad_input()]
+    return [*plain(), *printed(), *functions(), *ranks(), *sizes(), *numerics(), *layouts(), *bad_input()]
 
 
 def drawn(
@@ -106,12 +107,20 @@ def numerics() -> Iterator[Question]:
                    ("float16", "bfloat16"), width=256, size=0.5, shift=0.5)  # fmt: skip
 
 
+def layouts() -> Iterator[base.Case]:
+    """Inputs and weights that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
+    for score in ("bilinear", "additive"):
+        yield Scattered(question(f"layout/{score}", "weights that lie so too", score))
+
+
 def bad_input() -> Iterator[Refused]:
     """What no function is defined for."""
     bilinear, additive = ("w",), SCORES["additive"]
     asked: list[tuple[str, str, Mapping[str, Any], str]] = [
         ("widths", "a query of width 6 and keys of width 4", {"key_width": 4}, ""),
         ("leading_axes", "2 items of queries and 3 of keys", {"query": (2, 5, 6), "key": (3, 7, 6)}, ""),
+        ("one_item", "keys of 1 item, which would broadcast to 2", {"query": (2, 5, 6), "key": (1, 7, 6)}, ""),
         ("ranks", "a query of rank 3 and keys of rank 2", {"query": (2, 5, 6)}, ""),
         ("unknown_function", "a function that does not exist", {}, "cosine"),
         ("bilinear_without_w", "bilinear scores without their matrix", {}, "bilinear"),

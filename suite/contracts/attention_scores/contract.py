@@ -12,7 +12,7 @@ Axes: `… l q` query, `… s k` key, `… l s` scores (l queries, s keys, f fea
 for bilinear and additive. Rank 2, 3 and 4; leading axes are equal.
 
     weights          only those that the function names
-    inputs           never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none
     output           query's dtype and device; what overflows the dtype is not asked
     distance         may be computed as query · key − ‖query‖²/2 − ‖key‖²/2: the bound allows what that loses
     bad input        raises: an unknown function, a weight that is missing or not named by the function, widths that do

@@ -12,6 +12,7 @@ from torch.linalg import vector_norm
 
 from suite.contracts.attention_scores.contract import SCORES
 from suite.contracts.base import Deviation
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
@@ -176,9 +177,9 @@ def accepts_weights_of_another(score: str, query: Tensor, key: Tensor, weights: 
     return Scores.check(score, query, key, {name: weights[name] for name in SCORES.get(score, ()) if name in weights})
 
 
-def _of_items(change: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+def _of_items(change: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     def scores(query: Tensor, key: Tensor, **options: Any) -> Tensor:
-        return Scores()(query, change(key) if key.dim() > 2 else key, **options)
+        return Scores()(query, change(query, key) if key.dim() > 2 else key, **options)
 
     return scores
 
@@ -186,12 +187,19 @@ def _of_items(change: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
 keys_of_first_item = Deviation(
     "keys_of_first_item",
     "the keys of the first item serve all items",
-    _of_items(lambda key: key[:1].expand_as(key)),
+    _of_items(lambda query, key: key[:1].expand_as(key)),
 )
 keys_of_first_head = Deviation(
     "keys_of_first_head",
     "the keys of the first head serve all heads",
-    _of_items(lambda key: key[..., :1, :, :].expand_as(key)),
+    _of_items(lambda query, key: key[..., :1, :, :].expand_as(key)),
+)
+
+
+broadcasts_items = Deviation(
+    "broadcasts_items",
+    "keys of one item serve all items of the query",
+    _of_items(lambda query, key: key.expand(*query.shape[:-2], *key.shape[-2:]) if len(key) == 1 else key),
 )
 
 
@@ -202,4 +210,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected([*globals().values(), *imprecise(Scores)])
+    return collected([*globals().values(), in_memory_order(Scores()), *imprecise(Scores)])

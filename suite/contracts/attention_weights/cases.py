@@ -12,6 +12,7 @@ from suite import documents
 from suite.contracts import base
 from suite.contracts.attention_weights.contract import POSITIONAL
 from suite.contracts.attention_weights.oracle import attention_weights
+from suite.contracts.layouts import Scattered
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers
 from suite.records import DTYPES
 
@@ -26,7 +27,8 @@ EMPTY = ("doc-004/11.3.2.1-literal-lens-zero", "doc-002/causal-strict")
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
     return [
-        *plain(), *printed(), *masks(), *lengths(), *causal(), *sums(), *ranks(), *sizes(), *numerics(), *bad_input(),
+        *plain(), *printed(), *masks(), *lengths(), *causal(), *sums(), *ranks(), *sizes(), *numerics(), *layouts(),
+        *bad_input(),
     ]  # fmt: skip
 
 
@@ -37,16 +39,19 @@ def drawn(
     size: float = 2.0,
     shift: float = 0.0,
     positive: bool = False,
-    minus_infinity: bool = False,
+    minus_infinity: Any = None,
     mask: Mask | None = None,
     lengths: Any = None,
 ) -> Inputs:
-    """Scores of several units, so that some weights are large and none hides behind another."""
+    """Scores of several units, so that some weights are large and none hides behind another.
+
+    `minus_infinity` is an index of those that are −∞.
+    """
     scores = size * random.normal(size=shape) + shift
     if positive:
         scores = 0.1 + abs(scores)
-    if minus_infinity:
-        scores[..., 1] = -np.inf
+    if minus_infinity is not None:
+        scores[minus_infinity] = -np.inf
     inputs = {"scores": scores}
     if mask is not None:
         inputs["attn_mask"] = mask(random)
@@ -70,7 +75,7 @@ def plain() -> Iterator[Question]:
     yield question("plain/square", "as many keys as queries: axes that were swapped still fit", shape=(6, 6))
     yield question("plain/one", "one score", shape=(1, 1))
     yield question("plain/by_name", "the default, spelled out", normaliser="softmax")
-    yield question("plain/minus_infinity", "scores of −∞, whose weight is zero", minus_infinity=True)
+    yield question("plain/minus_infinity", "scores of −∞, whose weight is zero", minus_infinity=np.s_[..., 1])
 
 
 def masks() -> Iterator[Question]:
@@ -85,6 +90,8 @@ def masks() -> Iterator[Question]:
     yield question("mask/by_key", "the same for all queries", mask=of(7))
     yield question("mask/square", "a mask whose queries and keys could be swapped", shape=(6, 6), mask=of(6, 6))
     yield question("mask/empty_row", "a query that may attend to nothing gives zeros", mask=with_an_empty_row)
+    yield question("mask/with_others", "a mask, lengths and the causal rule at once", shape=(2, 7, 7), mask=of(2, 7, 7),
+                   lengths=[3, 6], is_causal=True)  # fmt: skip
 
 
 def lengths() -> Iterator[Question]:
@@ -94,6 +101,7 @@ def lengths() -> Iterator[Question]:
     yield question("lengths/square", "as many items as queries", shape=(4, 4, 4), lengths=[4, 3, 2, 1])
     yield question("lengths/zero", "no valid key gives zeros", shape=(2, 5, 7), lengths=[0, 4])
     yield question("lengths/too_long", "more than there are keys masks nothing", shape=(2, 5, 7), lengths=[9, 4])
+    yield question("lengths/int32", "integers of 32 bits", shape=(2, 5, 7), lengths=np.array([3, 6], np.int32))
     yield question("lengths/with_causal", "both rules at once", shape=(2, 7, 7), lengths=[3, 6], is_causal=True)
 
 
@@ -109,6 +117,8 @@ def sums() -> Iterator[Question]:
     yield question("sum/usual", "positive scores", normaliser="sum", positive=True)
     yield question("sum/masked", "over what is allowed", normaliser="sum", positive=True, mask=of(5, 7))
     yield question("sum/causal", "over what came before", normaliser="sum", positive=True, shape=(6, 6), is_causal=True)
+    yield question("sum/lengths", "over the valid keys, of which one item has none", normaliser="sum", positive=True,
+                   shape=(2, 5, 7), lengths=[0, 4])  # fmt: skip
 
 
 def ranks() -> Iterator[Question]:
@@ -134,7 +144,14 @@ def numerics() -> Iterator[Question]:
                    dtypes=("float64", "float32"))  # fmt: skip
     yield question("numerics/below_fill", "allowed scores far below what is written over masked ones", size=1.0,
                    shift=-3e6, dtypes=("float64", "float32"), mask=of(5, 7))  # fmt: skip
+    yield question("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2])
     yield question("numerics/peaked", "weights that are nearly zero and one", size=20.0)
+
+
+def layouts() -> Iterator[base.Case]:
+    """Scores and masks that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
+    yield Scattered(question("layout/masked", "a mask that lies so too", shape=(2, 5, 7), mask=of(2, 5, 7)))
 
 
 def bad_input() -> Iterator[Refused]:
@@ -147,6 +164,7 @@ def bad_input() -> Iterator[Refused]:
         ("float_mask", "a mask of numbers", {"mask": lambda random: random.normal(size=(5, 7))}, {}),
         ("negative_length", "a length of −1", {"shape": (2, 5, 7), "lengths": [-1, 4]}, {}),
         ("float_length", "a length of 2.5", {"shape": (2, 5, 7), "lengths": [2.5, 4.0]}, {}),
+        ("one_length", "a length of one item, which would broadcast to 2", {"shape": (2, 5, 7), "lengths": [4]}, {}),
         ("items", "lengths of 3 items where there are 2", {"shape": (2, 5, 7), "lengths": [1, 2, 3]}, {}),
         ("queries", "lengths of 4 queries where there are 5", {"shape": (1, 5, 7), "lengths": [[1, 2, 3, 4]]}, {}),
     ]

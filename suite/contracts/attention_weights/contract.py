@@ -8,13 +8,13 @@
 Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
 
     attn_mask        boolean, True means may attend; broadcastable to … l s
-    lengths          integers b or b l for scores of rank 3: a query may attend to the first so many keys, to all where
-                     that is more than there are
+    lengths          int64 or int32, b or b l, for scores of rank 3: a query may attend to the first so many keys, to
+                     all where that is more than there are
     is_causal        query i attends keys j ≤ i, aligned at the upper left
     several of them  a key must be allowed by each
     −∞               a score that gives the weight zero, like a key that is not allowed
-    empty row        a query that may attend to nothing gives exact zeros; so do no keys
-    inputs           never modified; the output aliases none
+    empty row        a query that may attend to nothing, or only to scores of −∞, gives exact zeros; so do no keys
+    inputs           of any strides; never modified; the output aliases none
     output           the scores' dtype and device
     renormalising    what is masked after the softmax and divided by the rest gives the same weights: it is allowed
     bad input        raises: an unknown normaliser, a mask that cannot broadcast or is not boolean, lengths that are

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from suite.contracts.attention_weights.contract import NORMALISERS
 from suite.contracts.base import Deviation
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
@@ -53,7 +54,9 @@ class Weights(Staged):
 
     @staticmethod
     def check_lengths(lengths: Tensor, scores: Tensor) -> Tensor:
-        if lengths.dtype != torch.int64 or (lengths < 0).any() or lengths.shape != scores.shape[: lengths.dim()]:
+        if lengths.dtype not in (torch.int64, torch.int32) or bool((lengths < 0).any()):
+            raise ValueError("these are no lengths")
+        if lengths.shape != scores.shape[: lengths.dim()]:
             raise ValueError("the lengths do not fit")
         return lengths
 
@@ -103,6 +106,12 @@ def over_queries(scores: Tensor, allowed: Tensor) -> Tensor:
 @instead_of(Weights.softmax, "a query that may attend to nothing gives NaN", source="documents, E25")
 def nan_for_empty_rows(scores: Tensor, allowed: Tensor) -> Tensor:
     return scores.masked_fill(~allowed, -math.inf).softmax(-1)
+
+
+@instead_of(Weights.softmax, "a query whose scores are all −∞ gives NaN")
+def nan_for_minus_infinity(scores: Tensor, allowed: Tensor) -> Tensor:
+    weights = scores.masked_fill(~allowed, -math.inf).softmax(-1)
+    return weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
 
 
 @instead_of(
@@ -167,6 +176,12 @@ def softmax_for_sum(scores: Tensor, allowed: Tensor) -> Tensor:
 @instead_of(Weights.sum, "the sum includes what is masked")
 def sums_masked_too(scores: Tensor, allowed: Tensor) -> Tensor:
     return divided(scores) * allowed
+
+
+@instead_of(Weights.sum, "sums of nothing give NaN")
+def nan_for_empty_sums(scores: Tensor, allowed: Tensor) -> Tensor:
+    terms = scores.masked_fill(~allowed, 0.0)
+    return terms / terms.sum(-1, keepdim=True)
 
 
 @instead_of(Weights.mask, "the boolean mask is inverted: True hides")
@@ -244,6 +259,26 @@ def accepts_negative_lengths(lengths: Tensor, scores: Tensor) -> Tensor:
     return Weights.check_lengths(torch.where(lengths < 0, scores.shape[-1] + lengths, lengths), scores)
 
 
+@instead_of(Weights.check_lengths, "one length serves all items")
+def broadcasts_length(lengths: Tensor, scores: Tensor) -> Tensor:
+    return Weights.check_lengths(lengths.expand(len(scores)) if lengths.shape == (1,) else lengths, scores)
+
+
+@instead_of(Weights.check_lengths, "lengths of 32 bits are refused")
+def refuses_int32(lengths: Tensor, scores: Tensor) -> Tensor:
+    if lengths.dtype == torch.int32:
+        raise ValueError("32 bits")
+    return Weights.check_lengths(lengths, scores)
+
+
+def _mask_alone(scores: Tensor, *, attn_mask: Tensor | None = None, **named: Any) -> Tensor:
+    others = {} if attn_mask is None else {"lengths": None, "is_causal": False}
+    return Weights()(scores, attn_mask=attn_mask, **named | others)
+
+
+mask_alone = Deviation("mask_alone", "lengths and the causal rule are ignored beside a mask", _mask_alone)
+
+
 def controls() -> dict[str, Callable[..., Any]]:
     """The computation without any mistake."""
     return {"correct": Weights()}
@@ -251,4 +286,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected([*globals().values(), *imprecise(Weights)])
+    return collected([*globals().values(), in_memory_order(Weights()), *imprecise(Weights)])

@@ -14,6 +14,7 @@ from suite import documents
 from suite.contracts import base
 from suite.contracts.kernel_pooling.contract import KERNELS, POSITIONAL
 from suite.contracts.kernel_pooling.oracle import kernel_pooling
+from suite.contracts.layouts import Scattered
 from suite.contracts.question import Array, Generator, Inputs, Printed, Question, Refused, numbers
 from suite.records import DTYPES
 
@@ -21,12 +22,14 @@ DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 PROCESS = "doc-004/11.2-data-process"
 """What the document says of these points, and what the constant kernel makes of them."""
 GRID = 16
-"""Keys and queries lie on a grid of sixteenths, which every dtype holds; queries halfway, so that none is at an edge."""
+"""Keys and queries lie on a grid of sixteenths, which every dtype holds; queries halfway, so that none is at an edge unless asked."""
 
 
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *forty_points(), *kernels(), *widths(), *support(), *sizes(), *bad_input()]
+    return [
+        *plain(), *printed(), *forty_points(), *kernels(), *widths(), *support(), *sizes(), *layouts(), *bad_input(),
+    ]  # fmt: skip
 
 
 def drawn(
@@ -37,12 +40,13 @@ def drawn(
     value_width: int = 3,
     reach: float = 2.0,
     away: float = 0.0,
+    on_grid: bool = False,
     **shapes: tuple[int, ...],
 ) -> Inputs:
     """Points within ± reach; queries `away` from them; values with a non-zero mean. A name with a shape replaces it."""
     steps = int(reach * GRID)
     inputs: dict[str, Array] = {
-        "query": (random.integers(-steps, steps, size=queries) + 0.5) / GRID + away,
+        "query": (random.integers(-steps, steps, size=queries) + (0.0 if on_grid else 0.5)) / GRID + away,
         "key": random.integers(-steps, steps, size=keys) / GRID,
         "value": random.normal(size=(keys, value_width)) + 0.5,
     }
@@ -65,6 +69,7 @@ def kernels() -> Iterator[Question]:
     """Every kernel by its name."""
     for kernel in KERNELS[1:]:
         yield question(f"kernel/{kernel}", "near and far keys on both sides", kernel=kernel, keys=40)
+    yield question("kernel/narrow_epanechikov", "a parabola of a half", kernel="epanechikov", width=0.5, keys=40)
 
 
 def widths() -> Iterator[Question]:
@@ -79,6 +84,8 @@ def support() -> Iterator[Question]:
     """Queries far from every key."""
     for kernel in ("boxcar", "triangular", "epanechikov"):
         yield question(f"support/no_{kernel}", "no key within reach gives zeros", kernel=kernel, away=8.0)
+    yield question("support/edge", "keys on the edge of a box, which is outside", kernel="boxcar", width=0.5, keys=40,
+                   reach=1.0, on_grid=True)  # fmt: skip
     yield question("support/far_gaussian", "every exponential underflows, yet the nearest keys decide",
                    ("float64", "float32"), away=60.0)  # fmt: skip
     yield question("support/far_constant", "a constant reaches everywhere", kernel="constant", away=60.0)
@@ -91,6 +98,11 @@ def sizes() -> Iterator[Question]:
     yield question("size/one", "one key, whose value it is", keys=1)
     yield question("size/no_keys", "nothing to attend to gives zeros", keys=0)
     yield question("size/no_queries", "nobody asks", queries=0)
+
+
+def layouts() -> Iterator[base.Case]:
+    """Points and values that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
 
 
 def bad_input() -> Iterator[Refused]:

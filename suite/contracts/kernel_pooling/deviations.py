@@ -11,6 +11,7 @@ from torch import Tensor
 
 from suite.contracts.base import Deviation
 from suite.contracts.kernel_pooling.contract import KERNELS
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
@@ -98,6 +99,11 @@ def laplacian(apart: Tensor) -> Tensor:
 @instead_of(Pooling.boxcar, "the box reaches to |u| < 1/2")
 def half_boxcar(apart: Tensor) -> Tensor:
     return (apart.abs() < 0.5).to(apart.dtype)
+
+
+@instead_of(Pooling.boxcar, "the box holds its edge, |u| ≤ 1")
+def closed_boxcar(apart: Tensor) -> Tensor:
+    return (apart.abs() <= 1).to(apart.dtype)
 
 
 @instead_of(Pooling.boxcar, "the box holds only keys below the query")
@@ -200,6 +206,15 @@ def accepts_any_kernel(query: Tensor, key: Tensor, value: Tensor, kernel: str, w
     return Pooling.check(query, key, value, kernel if kernel in KERNELS else "gaussian", width)
 
 
+def of_width_1(named: str) -> Deviation:
+    """The width is ignored by one kernel alone."""
+
+    def pooled(*points: Tensor, kernel: str = "gaussian", width: float = 1.0) -> Tensor:
+        return Pooling()(*points, kernel=kernel, width=1.0 if kernel == named else width)
+
+    return Deviation(f"{named}_of_width_1", f"the width is ignored by the kernel {named}", pooled)
+
+
 def controls() -> dict[str, Callable[..., Any]]:
     """The computation without any mistake."""
     return {"correct": Pooling()}
@@ -207,4 +222,5 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected([*globals().values(), *imprecise(Pooling)])
+    by_kernel = map(of_width_1, ("gaussian", "boxcar", "triangular", "epanechikov"))
+    return collected([*globals().values(), *by_kernel, in_memory_order(Pooling()), *imprecise(Pooling)])

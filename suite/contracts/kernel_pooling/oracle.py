@@ -30,5 +30,6 @@ def _kernel(name: str, apart: Rounded) -> Rounded:
     ones = np.ones_like(apart.value)
     if name == "constant":
         return Rounded(ones, 0.0, apart.precision)
-    at_the_edge = abs(size.size - 1.0) < size.bound
+    # A difference that is the width has that very value in every dtype: no rounding takes it across the edge.
+    at_the_edge = (abs(size.size - 1.0) < size.bound) & (size.value != 1)
     return Rounded(np.where(size.value < 1, ones, 0), np.where(at_the_edge, 1.0, 0.0), apart.precision)

@@ -28,8 +28,9 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
                      accuses an honest implementation with probability ≤ 1e-9
     attention        None, or what computes the heads in place of the implementation's own: the contract `attention`,
                      given b h l p, b h s p and b h s c/h in the query's dtype, and only the arguments that are needed
-    inputs           never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none
     output           query's dtype and device
+    dtypes           inputs, weights and biases have one; what mixed ones give is undefined: not asked
     bad input        raises before any work: heads that do not divide, shapes that do not chain, a bias of another
                      width, b_output alone, a mask that is not boolean or does not fit, dropout_p outside [0, 1]
 """

@@ -10,6 +10,7 @@ import numpy as np
 
 from suite import documents
 from suite.contracts import base
+from suite.contracts.layouts import Scattered
 from suite.contracts.patch_embedding.contract import POSITIONAL
 from suite.contracts.patch_embedding.oracle import patch_embedding
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers
@@ -18,7 +19,7 @@ from suite.records import DTYPES
 
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *sizes(), *bad_input()]
+    return [*plain(), *printed(), *sizes(), *layouts(), *bad_input()]
 
 
 def drawn(
@@ -63,6 +64,11 @@ def sizes() -> Iterator[Question]:
         "size/large_patches", "patches whose sums show in float16 and bfloat16", side=16, height=16, width=32
     )
     yield question("size/no_images", "nothing to cut", batch=0)
+
+
+def layouts() -> Iterator[base.Case]:
+    """Images and weights that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
 
 
 def bad_input() -> Iterator[Refused]:

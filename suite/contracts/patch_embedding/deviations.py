@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Deviation
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
@@ -144,4 +145,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected([*globals().values(), *imprecise(Patches)])
+    return collected([*globals().values(), in_memory_order(Patches()), *imprecise(Patches)])

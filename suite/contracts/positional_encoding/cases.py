@@ -10,6 +10,7 @@ import numpy as np
 
 from suite import documents
 from suite.contracts import base
+from suite.contracts.layouts import Scattered
 from suite.contracts.positional_encoding.contract import POSITIONAL
 from suite.contracts.positional_encoding.oracle import positional_encoding
 from suite.contracts.question import Array, Generator, Inputs, Printed, Question, Refused, Shaped
@@ -18,7 +19,7 @@ from suite.records import DTYPES
 
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *offset(), *bases(), *sizes(), *bad_input()]
+    return [*plain(), *printed(), *offset(), *bases(), *sizes(), *layouts(), *bad_input()]
 
 
 def drawn(random: Generator, *, shape: tuple[int, ...] = (2, 5, 8), zeros: bool = False) -> Inputs:
@@ -42,21 +43,29 @@ def offset() -> Iterator[Question]:
     yield question("offset/one_token", "the seventh token of a decoder", shape=(2, 1, 8), offset=6)
     yield question("offset/several", "a continued sequence", offset=3)
     yield question("offset/zero", "the default, spelled out", offset=0)
+    yield question("offset/far", "positions beyond any table", offset=100_003)
 
 
 def bases() -> Iterator[Question]:
     """Other bases than 10,000."""
     yield question("base/other", "faster frequencies", base=500.0)
     yield question("base/large", "slower frequencies", base=1e6)
+    yield question("base/below_one", "frequencies that rise", base=0.5)
 
 
 def sizes() -> Iterator[Question]:
     """Widths and lengths at their limits."""
     yield question("size/odd", "an odd width ends with a sine", shape=(1, 9, 5))
+    yield question("size/odd_continued", "an odd width from another position on", shape=(1, 3, 5), offset=4)
     yield question("size/one", "a single feature", shape=(2, 4, 1))
     yield question("size/long", "more positions than tables usually have", shape=(1, 1100, 4))
     yield question("size/far", "angles in which half precision shows", shape=(1, 300, 6), zeros=True)
     yield question("size/nothing", "no positions", shape=(2, 0, 8))
+
+
+def layouts() -> Iterator[base.Case]:
+    """Vectors that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
 
 
 def bad_input() -> Iterator[Refused]:

@@ -12,8 +12,9 @@ Axes: `b l e` x and output (b batch, l positions, e width). Vaswani and others, 
     width            odd widths end with a sine
     positions        as many as are asked for: there is no table to run out of
     scaling          x is added as it is: multiplying an embedding by √e is the model's
-    angles           are computed in float32 at least, whatever the dtype
-    inputs           never modified; the output aliases none
+    angles           are computed in float64 for float64, else in float32 at least. What rounding exponent, power and
+                     product costs there is allowed: it grows with the position, and with the logarithm of the base
+    inputs           of any strides; never modified; the output aliases none
     output           x's dtype and device
     bad input        raises: an x that is not of rank 3, a negative offset, a base that is not above zero
 """

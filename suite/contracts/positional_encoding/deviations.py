@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Deviation
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
@@ -99,6 +100,11 @@ def ends_at_1000(length: int, offset: int) -> Tensor:
     return Encoding.positions(length, offset).clamp_max(999)
 
 
+@instead_of(Encoding.positions, "positions are taken modulo 5,000, the length of a table", source="PyTorch's tutorial")
+def wraps_at_5000(length: int, offset: int) -> Tensor:
+    return Encoding.positions(length, offset) % 5000
+
+
 @instead_of(Encoding.angles, "the base is 10,000 whatever was asked")
 def fixed_base(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
     return positions / 10000.0**exponents
@@ -146,4 +152,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected([*globals().values(), *imprecise(Encoding)])
+    return collected([*globals().values(), in_memory_order(Encoding()), *imprecise(Encoding)])

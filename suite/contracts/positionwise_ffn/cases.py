@@ -10,6 +10,7 @@ import numpy as np
 
 from suite import documents
 from suite.contracts import base
+from suite.contracts.layouts import Scattered
 from suite.contracts.positionwise_ffn.contract import POSITIONAL
 from suite.contracts.positionwise_ffn.oracle import positionwise_ffn
 from suite.contracts.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers
@@ -18,7 +19,7 @@ from suite.records import DTYPES
 
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *gelu(), *sizes(), *bad_input()]
+    return [*plain(), *printed(), *gelu(), *sizes(), *layouts(), *bad_input()]
 
 
 def drawn(
@@ -67,6 +68,11 @@ def sizes() -> Iterator[Question]:
     yield question("size/positions", "a last position among many", lead=(129,))
     yield question("size/hidden", "a hidden width in which sums of float16 and bfloat16 show", hidden=301)
     yield question("size/nothing", "no positions", lead=(2, 0))
+
+
+def layouts() -> Iterator[base.Case]:
+    """Inputs and weights that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
 
 
 def bad_input() -> Iterator[Refused]:

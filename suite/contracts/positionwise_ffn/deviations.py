@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import gelu, silu
 
 from suite.contracts.base import Deviation
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
 
@@ -165,4 +166,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected([*globals().values(), *imprecise(Network)])
+    return collected([*globals().values(), in_memory_order(Network()), *imprecise(Network)])

@@ -21,7 +21,7 @@ backpropagation through time" (arXiv 1705.08209).
                      it, by `torch.manual_seed`; each call draws anew. Its mean is the full gradient, which π = 1 gives
     both at once     not defined: raises
     the rest         neither touches w_qh, whose gradient does not flow through time, nor what is no gradient
-    inputs           never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none
     output           x's dtype and device
     bad input        raises: an unknown quantity, other ranks, widths that do not chain, x and y of different lengths,
                      no steps at all, a truncation below 1, a probability outside (0, 1]

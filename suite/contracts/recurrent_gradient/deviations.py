@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from suite.contracts.base import Deviation
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.recurrent_gradient.contract import QUANTITIES
 from suite.contracts.staged import Staged, collected, imprecise, instead_of
 
@@ -361,4 +362,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected([*globals().values(), *imprecise(ThroughTime)])
+    return collected([*globals().values(), in_memory_order(ThroughTime()), *imprecise(ThroughTime)])

@@ -13,6 +13,7 @@ import torch
 from suite import compare, documents
 from suite.contracts import base, shares
 from suite.contracts.base import Call, Conventions, Reply, Verdict
+from suite.contracts.layouts import Scattered
 from suite.contracts.question import Array, Generator, Inputs, Refused, as_tensor, first, generator, numbers, row, unfit
 from suite.contracts.shares import Share
 from suite.contracts.token_masking import oracle
@@ -88,7 +89,7 @@ def cases() -> list[base.Case]:
     """All cases, the plainest first."""
     return [
         *plain(), *derived(), *proportions(), *special(), *selects(), *independence(), *seeds(), *vocabularies(),
-        *sizes(), *bad_input(),
+        *sizes(), *layouts(), *bad_input(),
     ]  # fmt: skip
 
 
@@ -161,6 +162,8 @@ def special() -> Iterator[Drawn]:
     yield asked("special/square", "flags whose items and tokens could be swapped", items=20, flags=staircase)
     yield asked("special/share", "15 % of the others, not of all", oracle.selection, items=100, length=200,
                 flags=padding)  # fmt: skip
+    yield asked("special/mask_token", "tokens that are the mask token already are no others than the rest",
+                oracle.selection, items=32, ids=(MASK_TOKEN - 1, MASK_TOKEN), select=1.0)  # fmt: skip
     yield asked("special/everything", "nothing is left to select", oracle.selection, flags=everything)
 
 
@@ -204,6 +207,12 @@ def sizes() -> Iterator[Drawn]:
     yield asked("size/one", "a single token", items=1, length=1)
     yield asked("size/no_items", "an empty batch", items=0)
     yield asked("size/no_tokens", "empty items", length=0)
+
+
+def layouts() -> Iterator[base.Case]:
+    """Tokens and flags that do not lie in memory row by row."""
+    yield Scattered(asked("layout/scattered", "in memory from the last axis to the first, with gaps",
+                     items=8, flags=ends))  # fmt: skip
 
 
 def bad_input() -> Iterator[Refused]:

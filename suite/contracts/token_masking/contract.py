@@ -16,11 +16,12 @@ Axes: `b l` tokens and special, `2 b l` masking (b items, l tokens of each). Dev
                      a draw of its own or by exact counts in random order
     random token     uniform over the vocabulary. The original, the mask token and special tokens are in it, but an
                      implementation may leave them out
-    special          True marks what is never selected: padding, separators
+    special          True marks what is never selected: padding, separators. A token that is the mask token already is
+                     selected like any other, unless it is marked
     labels           of all selected tokens, those that stay included
     the rest         tokens that are not selected stay as they are
     random source    `torch.manual_seed`: the same seed gives the same masking, and each call draws anew
-    inputs           tokens int64, special boolean; never modified; the output aliases none
+    inputs           tokens int64, special boolean, both of any strides; never modified; the output aliases none
     output           int64, on the tokens' device
     bad input        raises: another rank than 2, shapes that differ, special tokens that are not marked by booleans,
                      tokens that are no int64, tokens or a mask token outside the vocabulary, a share outside [0, 1]

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from suite.contracts.base import Deviation
+from suite.contracts.layouts import in_memory_order
 from suite.contracts.staged import Staged, collected, instead_of
 from suite.contracts.token_masking.contract import IGNORED
 
@@ -322,6 +323,15 @@ def accepts_foreign_tokens(tokens: Tensor, special: Tensor, vocab_size: int) -> 
     Corrupting.check_tokens(tokens % vocab_size if not tokens.is_floating_point() else tokens, special, vocab_size)
 
 
+def _mask_token_free(tokens: Tensor, special: Tensor, *, mask_token: int, **options: Any) -> Tensor:
+    return Corrupting()(tokens, special | (tokens == mask_token), mask_token=mask_token, **options)
+
+
+never_the_mask_token = Deviation(
+    "never_the_mask_token", "what is the mask token already is never selected", _mask_token_free
+)
+
+
 def controls() -> dict[str, Callable[..., Any]]:
     """The computation without any mistake, by independent draws and by exact counts."""
     return {"correct": Corrupting(), "counting": Counting()}
@@ -329,4 +339,4 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
-    return collected(globals().values())
+    return collected([*globals().values(), in_memory_order(Corrupting())])

@@ -7,6 +7,7 @@ from suite.contracts.multi_head_attention.cases import decisions
 from suite.contracts.multi_head_attention.cases.bad_input import bad_input
 from suite.contracts.multi_head_attention.cases.documents import printed_examples
 from suite.contracts.multi_head_attention.cases.dropout import dropout
+from suite.contracts.multi_head_attention.cases.plug import plug
 
 
 def cases() -> list[base.Case]:
@@ -21,6 +22,8 @@ def cases() -> list[base.Case]:
         *decisions.masks(),
         *decisions.causal(),
         *dropout(),
+        *plug(),
         *decisions.numerics(),
+        *decisions.layouts(),
         *bad_input(),
     ]

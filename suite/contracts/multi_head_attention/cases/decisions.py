@@ -6,11 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from suite.contracts import base
+from suite.contracts.layouts import Scattered
 from suite.contracts.multi_head_attention.cases.draws import Array, Mask, question
 from suite.contracts.multi_head_attention.contract import BIASES, INPUT_BIASES
 from suite.contracts.question import Generator, Question, within
 
 CAUSAL = {"is_causal": True}
+
+
+def of(*shape: int) -> Mask:
+    """A mask of that shape, by which a query may attend to most keys."""
+    return lambda random: random.random(shape) < 0.6
 
 
 def plain() -> Iterator[Question]:
@@ -67,9 +74,6 @@ def output_map() -> Iterator[Question]:
 def masks() -> Iterator[Question]:
     """Boolean masks, broadcast along every axis. There are as many heads as items."""
 
-    def of(*shape: int) -> Mask:
-        return lambda random: random.random(shape) < 0.6
-
     def with_empty_rows(random: Generator) -> Array:
         mask: Array = random.random((2, 2, 5, 7)) < 0.6
         mask[0, 1, 2] = mask[1, :, 4] = False
@@ -98,6 +102,13 @@ def causal() -> Iterator[Question]:
     )
     yield question("causal/mapped", "biases and an output map", queries=6, keys=6, out_width=5, biases=("b_value", "b_output"),
                    options=CAUSAL)  # fmt: skip
+
+
+def layouts() -> Iterator[base.Case]:
+    """Inputs, weights and masks that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
+    yield Scattered(question("layout/mapped", "an output map that lies so too", out_width=5))
+    yield Scattered(question("layout/masked", "a mask that lies so too", mask=of(2, 2, 5, 7)))
 
 
 def numerics() -> Iterator[Question]:

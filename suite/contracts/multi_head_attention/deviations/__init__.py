@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from suite.contracts.base import Deviation
 
-ROOMS = ("maps", "heads", "weights", "dropout", "checking")
+ROOMS = ("maps", "heads", "weights", "dropout", "plug", "checking")
 
 
 def controls() -> dict[str, Callable[..., Any]]:
@@ -21,8 +21,10 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, sorted by name."""
+    from suite.contracts.layouts import in_memory_order
     from suite.contracts.multi_head_attention.deviations.staged import MultiHead
     from suite.contracts.staged import collected, imprecise
 
     rooms = [import_module(f"{__name__}.{room}") for room in ROOMS]
-    return collected([*(thing for room in rooms for thing in vars(room).values()), *imprecise(MultiHead)])
+    found = [thing for room in rooms for thing in vars(room).values()]
+    return collected([*found, in_memory_order(MultiHead()), *imprecise(MultiHead)])

@@ -21,6 +21,11 @@ def mask_of_3_axes_for_heads(mask: Tensor, due: tuple[int, ...]) -> Tensor:
     return mask if mask.dim() == 3 else MultiHead.check_mask(mask, due)
 
 
+@instead_of(MultiHead.check_mask, "of a mask for more items than there are the first serve")
+def mask_of_more_items(mask: Tensor, due: tuple[int, ...]) -> Tensor:
+    return MultiHead.check_mask(mask[: due[0]] if mask.dim() == 4 else mask, due)
+
+
 @instead_of(MultiHead.check_mask, "numbers are taken for a mask: all but zeros may be attended to")
 def numbers_for_mask(mask: Tensor, due: tuple[int, ...]) -> Tensor:
     return MultiHead.check_mask(mask.to(torch.bool), due)
@@ -31,6 +36,12 @@ def ignored_lone_output_bias(
     w_value: Tensor, w_output: Tensor | None, b_output: Tensor | None
 ) -> tuple[Tensor | None, Tensor | None]:
     return MultiHead.check_output(w_value, w_output, None if w_output is None else b_output)
+
+
+@instead_of(MultiHead.check_inputs, "keys and values of one item serve all queries")
+def broadcasts_item(query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor) -> None:
+    items = -1 if len(key) != 1 else len(query)
+    MultiHead.check_inputs(query, key.expand(items, -1, -1), value.expand(items, -1, -1), w_query, w_key, w_value)
 
 
 @instead_of(MultiHead.check_biases, "a bias of width 1 is added to all columns")

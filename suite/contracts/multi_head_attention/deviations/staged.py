@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ class MultiHead(Staged):
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
         dropout_p: float = 0.0,
+        attention: Callable[..., Tensor] | None = None,
     ) -> Tensor:
         self.check_inputs(query, key, value, w_query, w_key, w_value)
         self.check_biases(w_query, w_value, b_query, b_key, b_value)
@@ -48,6 +50,12 @@ class MultiHead(Staged):
         keys = self.split(self.to_keys(key, w_key, b_key), heads)  # b h s p
         values = self.split(self.to_values(value, w_value), heads)  # b h s v
         bias = None if b_value is None else self.split(b_value[None, None], heads)  # 1 h 1 v
+        if attention := self.plug(attention):
+            given = {"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p}
+            biased = values if bias is None else values + bias
+            mixed = attention(*self.to_plug((queries, keys, biased), dtype), **given)
+            output = self.merge(mixed.to(wide))
+            return (output if w_output is None else self.to_output(output, w_output, b_output)).to(dtype)
         scores = queries @ keys.mT * self.factor(queries, values, query)  # b h l s
         if attn_mask is not None:
             scores = self.mask(scores, attn_mask)
@@ -131,6 +139,16 @@ class MultiHead(Staged):
         """b n (h p) → b h n p."""
         parts: Tensor = x.unflatten(-1, (heads, -1))
         return parts.transpose(1, 2)
+
+    @staticmethod
+    def plug(attention: Callable[..., Tensor] | None) -> Callable[..., Tensor] | None:
+        """What computes the heads in place of what follows."""
+        return attention
+
+    @staticmethod
+    def to_plug(heads: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+        """Queries, keys and values in the dtype that they came in."""
+        return tuple(each.to(dtype) for each in heads)
 
     @staticmethod
     def factor(queries: Tensor, values: Tensor, query: Tensor) -> float:

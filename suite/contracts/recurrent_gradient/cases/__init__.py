@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from suite.contracts import base
+from suite.contracts.layouts import Scattered
 from suite.contracts.question import Generator, Inputs, Question, Refused
 from suite.contracts.recurrent_gradient import oracle
 from suite.contracts.recurrent_gradient.cases.documents import printed
@@ -25,7 +26,8 @@ UNTOUCHED = ("d_w_qh", "d_output")
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
     return [
-        *plain(), *printed(), *quantities(), *truncated(), *randomised(), *sizes(), *numerics(), *bad_input(),
+        *plain(), *printed(), *quantities(), *truncated(), *randomised(), *sizes(), *numerics(), *layouts(),
+        *bad_input(),
     ]  # fmt: skip
 
 
@@ -124,6 +126,11 @@ def numerics() -> Iterator[Question]:
     yield question("numerics/diverging", "gradients of many millions", PRECISE, steps=20, growth=1.8, turning=True)
     yield question("numerics/diverging_d_hidden", "gradients of hidden states that grow by the step", PRECISE, steps=20,
                    growth=1.8, turning=True, of="d_hidden")  # fmt: skip
+
+
+def layouts() -> Iterator[base.Case]:
+    """Inputs and weights that do not lie in memory row by row."""
+    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
 
 
 def bad_input() -> Iterator[Refused]:
