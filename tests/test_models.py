@@ -251,3 +251,56 @@ def test_weights_are_those_of_the_case_and_not_of_an_earlier_model() -> None:
 
 def test_draws_depend_on_the_name_alone() -> None:
     assert generator("a").random() == generator("a").random() != generator("b").random()
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("name", ["eager", "torch_nn", "onnx_export"])
+def test_an_empty_batch_and_an_empty_target_have_empty_logits(name: str, rows: int) -> None:
+    from importlib import import_module
+
+    pytest.importorskip("onnxscript")
+    module = import_module(f"implementations.transformer.{name}")
+    call = posed("transformer").calls("float32")[0]
+    source, lengths, target = (call.tensors[of][:rows] for of in call.positional)
+    target = target[:, :0] if rows else target
+
+    logits = getattr(module, "opset18", getattr(module, "transformer", None))(call.config, call.weights)
+
+    assert logits(source, lengths, target).shape == (*target.shape, 13)
+
+
+@pytest.mark.parametrize(
+    ("config", "weight", "said"),
+    [
+        ({"heads": True}, {}, "heads is True, due is a whole number from 1 on"),
+        ({}, {"b_logits": None}, "b_logits is of type NoneType, due is a torch.Tensor"),
+        ({}, {"b_logits": np.zeros(13, np.float32)}, "b_logits is of type numpy.ndarray, due is a torch.Tensor"),
+        ({}, {"b_logits": torch.zeros(13).double()},
+         "b_logits is torch.float64, due is torch.float32 as source_embedding is"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_transformer_is_said(config: dict[str, Any], weight: dict[str, Any], said: str) -> None:
+    from implementations.transformer.eager import transformer
+
+    call = posed("transformer").calls("float32")[0]
+
+    with pytest.raises(ValueError, match=re.escape(said)):
+        transformer({**(call.config or {}), **config}, {**call.weights, **weight})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"source": [[1, 2]]}, "source is of type list, due is a torch.Tensor"),
+        ({"lengths": None}, "lengths is of type NoneType, due is a torch.Tensor"),
+        ({"source": torch.zeros(3, 0, dtype=torch.int64)}, "source has shape (3, 0), due is 1 token at least"),
+    ],
+)
+def test_what_no_transformer_reads_is_said(inputs: dict[str, Any], said: str) -> None:
+    from implementations.transformer.eager import transformer
+
+    call = posed("transformer").calls("float32")[0]
+    given = {**call.tensors, **inputs}
+
+    with pytest.raises(ValueError, match=re.escape(said)):
+        transformer(call.config or {}, call.weights)(*(given[of] for of in call.positional))

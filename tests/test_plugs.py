@@ -106,10 +106,102 @@ def test_a_file_can_be_plugged_in_by_its_path(write: Write) -> None:
     assert find(f"vision_transformer/eager+{file}:attention").full_name == "vision_transformer/eager+mine"
 
 
-@pytest.mark.parametrize("target", ["transformer/torch_nn+chunked", "transformer/eager+nosuch", "nosuch+chunked"])
-def test_what_cannot_be_plugged_is_said(target: str) -> None:
-    with pytest.raises(UsageError, match="unknown target"):
-        registry.find([target])
+@pytest.mark.parametrize("plug", ["attention/chunked", "chunked", "mine.py", "mine.py:attention", "mine:attention"])
+@pytest.mark.parametrize("host", ["transformer/eager", "model.py", "model.py:transformer", "model:transformer"])
+def test_every_form_of_a_target_takes_every_form_of_a_plug(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, plug: str
+) -> None:
+    write("model.py", "def transformer(config, weights, *, attention=None): ...")
+    write("mine.py", UNSCALED)
+    monkeypatch.chdir(tmp_path)
+
+    (found,) = registry.find([f"{host}+{plug}"], "transformer")
+
+    names = ["eager" if host == "transformer/eager" else "model", "chunked" if "chunked" in plug else "mine"]
+    assert found.full_name == f"transformer/{'+'.join(names)}"
+    assert found.function == "transformer"
+    assert found.plug is not None
+    assert found.plug.full_name == f"attention/{names[1]}"
+
+
+@pytest.mark.parametrize("target", ["c++/model.py", "c++/model.py:transformer", "a+b.py", "a+b.py:transformer"])
+def test_a_plus_may_stand_in_a_path(write: Write, tmp_path: Path, target: str) -> None:
+    for name in ("c++/model.py", "a+b.py"):
+        write(name, "def transformer(config, weights, *, attention=None): ...")
+    plug = write("c++/mine.py", UNSCALED)
+
+    (alone,) = registry.find([f"{tmp_path}/{target}"], "transformer")
+    (both,) = registry.find([f"{tmp_path}/{target}+{plug}"], "transformer")
+
+    assert both.full_name == f"{alone.full_name}+mine"
+    with pytest.raises(UsageError, match=r"no file '.*c\+\+/nosuch.py'"):
+        registry.find([f"{tmp_path}/c++/nosuch.py"])
+
+
+@pytest.mark.parametrize("text", ["def model(config, **options): ...", "def made(**options): ...\nmodel = made"])
+def test_what_only_an_import_or_a_call_can_tell_is_left_to_it(write: Write, text: str) -> None:
+    file = write("models.py", text)
+
+    (found,) = registry.find([f"{file}:model+chunked"], "transformer")
+
+    assert found.parameters is None
+    assert isinstance(registry.load(found), Loaded)
+
+
+def test_plugs_of_one_name_are_not_mixed_up(write: Write) -> None:
+    one, two = write("a/mine.py", UNSCALED), write("b/mine.py", UNSCALED)
+
+    with pytest.raises(UsageError, match=f"two targets are called transformer/eager.mine: .*{one}.* and .*{two}"):
+        registry.find([f"transformer/eager+{one}", f"transformer/eager+{two}"])
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        (
+            "transformer/torch_nn+chunked",
+            "transformer/torch_nn takes no parameter 'attention'; of transformer, these do: transformer/eager",
+        ),
+        (
+            "seq2seq_attention/eager+chunked",
+            "seq2seq_attention/eager takes no parameter 'attention'; nothing of seq2seq_attention does",
+        ),
+        (
+            "transformer/eager+transformer/eager",
+            "plug 'transformer/eager' is an implementation of transformer, not of attention: what is plugged in is an "
+            "attention",
+        ),
+        ("transformer/eager+", "target 'transformer/eager+': a plug is due after +, an implementation of attention"),
+        ("+chunked", "target '+chunked': before + is due what takes an attention, as transformer/eager"),
+        ("transformer/eager+chunkd", "unknown plug 'chunkd': did you mean attention/chunked?"),
+        ("transformer/eager+nosuch", "unknown plug 'nosuch': of attention there are attention/chunked, "),
+        ("transformer/eagr+chunked", "unknown target 'transformer/eagr': did you mean transformer/eager"),
+        ("nosuch.py+chunked", "no file 'nosuch.py'"),
+        ("eager+nosuch.py", "target 'eager' is ambiguous: transformer/eager or vision_transformer/eager"),
+        ("chunked+matmul", "attention/chunked is asked as an attention, into which none is plugged"),
+        (
+            "{folder}/model.py+chunked",
+            "attention/model is asked as an attention, into which none is plugged: say what it is, as --contract "
+            "transformer",
+        ),
+        ("transformer/eager+{folder}/model.py:nosuch", "model.py has no function 'nosuch': it has transformer"),
+    ],
+)
+def test_what_cannot_be_plugged_is_said(write: Write, tmp_path: Path, target: str, says: str) -> None:
+    write("model.py", "def transformer(config, weights, *, attention=None): ...")
+
+    with pytest.raises(UsageError) as caught:
+        registry.find([target.format(folder=tmp_path)])
+
+    assert str(caught.value).startswith(says)
+
+
+def test_a_plug_of_one_s_own_that_crashes_is_an_outcome(write: Write) -> None:
+    file = write("mine.py", "import ctypes\ndef attention(query, key, value, **options): ctypes.string_at(0)")
+
+    found = list(Session(requested("plain/usual", torch.float32, "cpu")).run(find(f"transformer/eager+{file}")))
+
+    assert [outcome.detail for outcome in found] == ["died: SIGSEGV"]
 
 
 def test_the_plugged_attention_is_the_one_that_is_called(write: Write) -> None:
@@ -164,3 +256,11 @@ def test_the_source_of_both_counts(write: Write) -> None:
     after = registry.source_hash(find(f"transformer/eager+{file}"))
 
     assert len({before, after, registry.source_hash(find("transformer/eager"))}) == 3
+
+
+def test_an_attention_that_is_plugged_in_already_is_not_asked_whether_another_is_called(write: Write) -> None:
+    declaration = find(f"transformer/eager+{write('mine.py', UNSCALED)}")
+
+    found = list(Session(requested("plug/called", torch.float32, "cpu"), several=False).run(declaration))
+
+    assert [(outcome.status, outcome.detail) for outcome in found] == [("declined", "takes no attention")]

@@ -708,6 +708,17 @@ def test_the_same_storage_is_written_again_whatever_its_layout() -> None:
     assert torch.equal(replies[1].output, two)  # type: ignore[arg-type]
 
 
+def test_other_numbers_come_in_the_very_same_tensors() -> None:
+    given = []
+
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        given.append(value)
+        return value.clone()
+
+    ask(function, [call(), call(same_storage=True), call()])
+    assert [value is given[0] for value in given] == [True, True, False]
+
+
 def test_a_call_leaves_no_trace_in_the_process() -> None:
     def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
         torch.set_default_dtype(torch.float64)
@@ -762,7 +773,7 @@ def transformer(config, weights):
 def test_a_factory_s_model_is_built_once_and_called_again(write: Write, apart: bool) -> None:
     x = torch.ones(2)
     first = Call({"x": x}, {}, ("x",), config={"times": 3}, weights={"scale": torch.tensor(2.0)})
-    calls = [first, Call({"x": 2 * x}, {}, ("x",), same_model=True), first]
+    calls = [first, Call({"x": 2 * x}, {}, ("x",), model_of=0), first]
     with Worker(str(write("model.py", FACTORY)) + ":transformer") as worker:
         space: dict[str, Any] = {}
         exec(FACTORY, space)
@@ -775,7 +786,7 @@ def test_a_model_that_cannot_be_built_raises_in_every_call() -> None:
     space: dict[str, Any] = {}
     exec(FACTORY, space)
     x = {"x": torch.ones(2)}
-    calls = [Call(x, {}, ("x",), config={"times": 3}), Call(x, {}, ("x",), same_model=True)]
+    calls = [Call(x, {}, ("x",), config={"times": 3}), Call(x, {}, ("x",), model_of=0)]
 
     assert [reply.raised for reply in ask(space["transformer"], calls)] == [
         "ValueError: weights lack scale; there are 0",
@@ -783,3 +794,33 @@ def test_a_model_that_cannot_be_built_raises_in_every_call() -> None:
     ]
     (reply,) = ask(lambda config, weights: None, [calls[0]])
     assert reply.raised == "TypeError: the factory returned None, should return a model to call"
+
+
+def test_an_earlier_model_is_called_again() -> None:
+    space: dict[str, Any] = {}
+    exec(FACTORY, space)
+    x = {"x": torch.ones(2)}
+    first, other = (
+        Call(x, {}, ("x",), config={"times": times}, weights={"scale": torch.tensor(2.0)}) for times in (3, 5)
+    )
+
+    replies = ask(space["transformer"], [first, other, Call(x, {}, ("x",), model_of=0)])
+
+    assert [reply.output.tolist() for reply in replies if reply.output is not None] == [[7, 7], [12, 12], [8, 8]]
+
+
+def test_a_probe_answers_zeros_and_refuses_other_dtypes() -> None:
+    def function(x: Tensor, *, wide: bool, attention: Callable[..., Tensor] | None = None) -> Tensor:
+        assert attention is not None
+        x = x.double() if wide else x
+        answer = attention(x, x, x[..., :1], attn_mask=None)
+        return answer.new_ones(answer.shape) + answer
+
+    calls = [Call({"x": torch.ones(2, 3)}, {"wide": wide}, ("x",), probed=True) for wide in (False, True)]
+
+    right, wrong = ask(function, calls)
+
+    assert "attention" in calls[0].arguments
+    assert torch.equal(right.output, torch.ones(2, 1))  # type: ignore[arg-type]
+    said = "the attention that was plugged in got a query of torch.float64, due is torch.float32"
+    assert wrong.raised == f"TypeError: {said}"

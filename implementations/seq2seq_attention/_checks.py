@@ -10,25 +10,21 @@ from torch import Tensor
 
 GATES = {"gru": 3, "lstm": 4}
 SCORES = ("additive", "dot", "scaled_dot")
+NUMBERS = ("source_vocab", "target_vocab", "embedding", "hidden", "layers")
 
 
 def check_model(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.dtype:
     """Return the weights' dtype. Raises ValueError for a config and weights that make no model."""
-    for key in ("source_vocab", "target_vocab", "embedding", "hidden", "layers", "score", "cell", "window"):
-        if key not in config:
-            raise ValueError(f"the config should have 8 entries, {key} among them, which is missing")
-    for key, known in (("score", SCORES), ("cell", tuple(GATES))):
-        if config[key] not in known:
-            raise ValueError(f"the config's {key} should be one of the {len(known)} {known}, not {config[key]!r}")
-    if config["layers"] < 1:
-        raise ValueError(f"the config's layers should be 1 or more, not {config['layers']}")
-    if config["window"] is not None and config["window"] < 0:
-        raise ValueError(f"the config's window should be None, 0 or more, not {config['window']}")
+    _check_config(config)
     due = _due(config)
     for name, shape in due.items():
         if name not in weights:
             raise ValueError(f"weights should have {name} of shape {shape}, which is missing")
+        if not isinstance(weights[name], Tensor):
+            raise ValueError(f"weights[{name!r}] should be a torch.Tensor of shape {shape}, not {_kind(weights[name])}")
     dtype = weights["w_logits"].dtype
+    if not dtype.is_floating_point:
+        raise ValueError(f"weights['w_logits'] should be of a floating dtype, not {dtype}")
     for name, shape in due.items():
         if tuple(weights[name].shape) != shape:
             raise ValueError(f"weights[{name!r}] should have shape {shape}, not {tuple(weights[name].shape)}")
@@ -43,6 +39,8 @@ def check_model(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> tor
 def check_inputs(config: Mapping[str, Any], source: Tensor, lengths: Tensor, target: Tensor) -> None:
     """Raises ValueError for inputs that the model does not take."""
     for name, tensor, rank in (("source", source, 2), ("lengths", lengths, 1), ("target", target, 2)):
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"{name} should be a torch.Tensor of {rank} axes, not {_kind(tensor)}")
         if tensor.dtype != torch.int64:
             raise ValueError(f"{name} should be torch.int64, not {tensor.dtype}")
         if tensor.dim() != rank:
@@ -52,6 +50,25 @@ def check_inputs(config: Mapping[str, Any], source: Tensor, lengths: Tensor, tar
     _within("a token of source", source, 0, config["source_vocab"] - 1)
     _within("a token of target", target, 0, config["target_vocab"] - 1)
     _within("a length", lengths, 1, source.shape[1])
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def _check_config(config: Mapping[str, Any]) -> None:
+    for key in (*NUMBERS, "score", "cell", "window"):
+        if key not in config:
+            raise ValueError(f"the config should have 8 entries, {key} among them, which is missing")
+    for key in NUMBERS:
+        if type(config[key]) is not int or config[key] < 1:
+            raise ValueError(f"the config's {key} should be a whole number from 1 on, not {config[key]!r}")
+    for key, known in (("score", SCORES), ("cell", tuple(GATES))):
+        if config[key] not in known:
+            raise ValueError(f"the config's {key} should be one of the {len(known)} {known}, not {config[key]!r}")
+    window = config["window"]
+    if window is not None and (type(window) is not int or window < 0):
+        raise ValueError(f"the config's window should be None or a whole number from 0 on, not {window!r}")
 
 
 def _within(what: str, tensor: Tensor, least: int, most: int) -> None:

@@ -38,7 +38,7 @@ class _Model:
         keys = memory @ self.weights["attention.w_key"] if self.config["score"] == "additive" else memory
         positions = torch.arange(source.shape[1], device=source.device)
         allowed, window = positions < lengths[:, None], self.config["window"]
-        tops = []
+        tops = [memory[:, :0]]
         for step, embedding in enumerate(self.weights["target_embedding"][target].unbind(1)):
             seen = allowed if window is None else allowed & ((positions - step).abs() <= window)
             context = self.attend(states[-1][0], keys, memory, seen)
@@ -46,8 +46,8 @@ class _Model:
             for layer, state in enumerate(states):
                 states[layer] = self.cell(f"decoder.{layer}", self.product(f"decoder.{layer}", x), state)
                 x = states[layer][0]
-            tops.append(x)
-        logits = torch.stack(tops, 1) @ self.weights["w_logits"] + self.weights["b_logits"]
+            tops.append(x[:, None])
+        logits = torch.cat(tops, 1) @ self.weights["w_logits"] + self.weights["b_logits"]
         return logits.to(self.dtype)
 
     def encode(self, source: Tensor) -> tuple[Tensor, list[State]]:

@@ -57,13 +57,14 @@ class _Model:
             keys = self.keys(memory)
         states = [part.numpy() for part in (last if isinstance(last, tuple) else (last,))]  # layers b d
         embedded = self.weights["target_embedding"][target].numpy()
-        allowed, logits = self.allowed(lengths, *source.shape, target.shape[1]), []
+        allowed = self.allowed(lengths, *source.shape, target.shape[1])
+        logits = [memory.new_empty(len(source), 0, self.config["target_vocab"])]
         for step in range(target.shape[1]):
             given = [embedded[:, step], memory.numpy(), keys.numpy(), allowed[step], *states, *self.bound]
             contiguous = (np.ascontiguousarray(array) for array in given)
             found, *states = self.session.run(None, dict(zip(self.names, contiguous, strict=True)))
-            logits.append(torch.from_numpy(found))
-        return torch.stack(logits, 1).to(self.dtype)
+            logits.append(torch.from_numpy(found).unsqueeze(1))
+        return torch.cat(logits, 1).to(self.dtype)
 
     def keys(self, memory: Tensor) -> Tensor:
         """What is compared with a query, b s d: projected, or scaled."""
@@ -149,7 +150,7 @@ def _encoder(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.
     encoder = of(config["embedding"], config["hidden"], config["layers"], batch_first=True, device="meta")
     theirs = {"weight_ih": "w_input", "weight_hh": "w_hidden", "bias_ih": "b_input", "bias_hh": "b_hidden"}
     state = {
-        f"{their}_l{layer}": weights[f"encoder.{layer}.{ours}"].T.contiguous()
+        f"{their}_l{layer}": weights[f"encoder.{layer}.{ours}"].t().contiguous()
         for layer in range(config["layers"])
         for their, ours in theirs.items()
     }

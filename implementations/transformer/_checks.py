@@ -16,10 +16,13 @@ NUMBERS = ("source_vocab", "target_vocab", "width", "heads", "ffn_width", "encod
 
 def check_model(config: Config, weights: Weights) -> None:
     """Raise ValueError, naming the tensor or number, what came and what was due."""
+    for given, of in ((config, "config"), (weights, "weights")):
+        if not isinstance(given, Mapping):
+            raise ValueError(f"{of} is of type {_kind(given)}, due is a mapping by name")
     for name in NUMBERS:
-        least = 0 if name.endswith("blocks") else 1
-        if not isinstance(config.get(name), int) or config[name] < least:
-            raise ValueError(f"{name} is {config.get(name)!r}, due is a whole number from {least} on")
+        least, number = 0 if name.endswith("blocks") else 1, config.get(name)
+        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+            raise ValueError(f"{name} is {number!r}, due is a whole number from {least} on")
     width, heads, decoding = config["width"], config["heads"], config.get("decoding", "full")
     if width % heads:
         raise ValueError(f"{heads} heads do not divide the width of {width}")
@@ -31,37 +34,54 @@ def check_model(config: Config, weights: Weights) -> None:
     for name, shape in due.items():
         if name not in weights:
             raise ValueError(f"the weights lack {name}, due with shape {shape}")
+        _check_tensor(name, weights[name])
         if tuple(weights[name].shape) != shape:
             raise ValueError(f"{name} has shape {tuple(weights[name].shape)}, due is {shape}")
+    dtype = weights["source_embedding"].dtype
+    if not dtype.is_floating_point:
+        raise ValueError(f"source_embedding is {dtype}, due is one of torch's floating-point dtypes")
     for name, tensor in weights.items():
         if name not in due:
-            raise ValueError(f"the weights have {name} of shape {tuple(tensor.shape)}, which is not due")
-        if tensor.dtype != weights["source_embedding"].dtype:
-            raise ValueError(f"{name} is {tensor.dtype}, source_embedding {weights['source_embedding'].dtype}")
+            raise ValueError(f"the weights have {name}, which is not one of the {len(due)} that are due")
+        if tensor.dtype != dtype:
+            raise ValueError(f"{name} is {tensor.dtype}, due is {dtype} as source_embedding is")
 
 
 def check_inputs(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> None:
     """Raise ValueError for tokens outside their vocabulary, lengths that no source has, and batches that differ."""
     if (target is not None) != (config["decoder_blocks"] > 0):
-        came = "no target came" if target is None else f"a target of shape {tuple(target.shape)} came"
+        came = "no target came" if target is None else "a target came"
         raise ValueError(f"{came}, and there are {config['decoder_blocks']} blocks of a decoder")
     for name, tokens in (("source", source), ("target", target)):
-        if tokens is None:
+        if tokens is None and name == "target":
             continue
+        _check_tensor(name, tokens)
         if tokens.dim() != 2 or len(tokens) != len(source):
-            rows = "rows" if tokens is source else f"{len(source)} rows"
+            rows = "rows" if name == "source" else f"{len(source)} rows"
             raise ValueError(f"{name} has shape {tuple(tokens.shape)}, due are {rows} of tokens on 2 axes")
         if tokens.dtype != torch.int64:
             raise ValueError(f"{name} is {tokens.dtype}, due is torch.int64")
         last = config[f"{name}_vocab"] - 1
         if tokens.numel() and not (tokens.min() >= 0 and tokens.max() <= last):
             raise ValueError(f"{name} has tokens from {tokens.min()} to {tokens.max()}, due are 0 to {last}")
+    if len(source) and not source.shape[1]:
+        raise ValueError(f"source has shape {tuple(source.shape)}, due is 1 token at least")
+    _check_tensor("lengths", lengths)
     if lengths.dtype != torch.int64:
         raise ValueError(f"lengths is {lengths.dtype}, due is torch.int64")
     if tuple(lengths.shape) != (len(source),):
         raise ValueError(f"lengths has shape {tuple(lengths.shape)}, due is ({len(source)},)")
     if len(source) and not (lengths.min() >= 1 and lengths.max() <= source.shape[1]):
         raise ValueError(f"lengths go from {lengths.min()} to {lengths.max()}, due are 1 to {source.shape[1]}")
+
+
+def _check_tensor(name: str, given: object) -> None:
+    if not isinstance(given, Tensor):
+        raise ValueError(f"{name} is of type {_kind(given)}, due is a torch.Tensor")
+
+
+def _kind(given: object) -> str:
+    return f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
 
 
 def _shapes(config: Config) -> dict[str, tuple[int, ...]]:

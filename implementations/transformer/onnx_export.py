@@ -67,6 +67,8 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
 
     def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
         check_inputs(config, source, lengths, target)
+        if target is not None and not target.numel():  # onnxruntime reshapes no empty target
+            return weights["b_logits"].new_empty(*target.shape, config["target_vocab"])
         inputs = {"source": source, "lengths": lengths, "target": target}
         (output,) = session.run(None, {name: given.numpy() for name, given in inputs.items() if given is not None})
         return torch.from_numpy(output)

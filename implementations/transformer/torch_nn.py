@@ -39,6 +39,8 @@ class _Transformer(nn.Module):
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
         check_inputs(self.config, source, lengths, target)
+        if target is not None and not target.numel():  # torch.nn reshapes no empty batch
+            return self.weights["b_logits"].new_empty(*target.shape, self.config["target_vocab"])
         padding = torch.arange(source.shape[1], device=source.device) >= lengths[:, None]  # True means not attended to
         states = self._embedded(source, "source_embedding")
         for layer in self.encoder:

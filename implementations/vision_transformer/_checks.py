@@ -17,7 +17,7 @@ def check_model(config: Config, weights: Weights) -> None:
     """Raise ValueError, naming the tensor or number, what came and what was due."""
     for name in NUMBERS:
         least = 0 if name in ("blocks", "classes") else 1
-        if not isinstance(config.get(name), int) or config[name] < least:
+        if type(config.get(name)) is not int or config[name] < least:
             raise ValueError(f"{name} is {config.get(name)!r}, due is a whole number from {least} on")
     if config["width"] % config["heads"]:
         raise ValueError(f"{config['heads']} heads do not divide the width of {config['width']}")
@@ -30,11 +30,15 @@ def check_model(config: Config, weights: Weights) -> None:
     for name, shape in due.items():
         if name not in weights:
             raise ValueError(f"the weights lack {name}, due with shape {shape}")
+        if not isinstance(weights[name], Tensor):
+            raise ValueError(f"{name} is {_kind(weights[name])}, due is torch.Tensor with shape {shape}")
         if tuple(weights[name].shape) != shape:
             raise ValueError(f"{name} has shape {tuple(weights[name].shape)}, due is {shape}")
+    if not weights["w_patch"].dtype.is_floating_point:
+        raise ValueError(f"w_patch is {weights['w_patch'].dtype}, due is a floating dtype, as torch.float32 is")
     for name, tensor in weights.items():
         if name not in due:
-            raise ValueError(f"the weights have {name} of shape {tuple(tensor.shape)}, which is not due")
+            raise ValueError(f"the weights have {name}, which is not one of the {len(due)} due")
         if tensor.dtype != weights["w_patch"].dtype:
             raise ValueError(f"{name} is {tensor.dtype}, w_patch {weights['w_patch'].dtype}")
 
@@ -42,10 +46,16 @@ def check_model(config: Config, weights: Weights) -> None:
 def check_images(config: Config, weights: Weights, images: Tensor) -> None:
     """Raise ValueError for images of other sizes, channels or dtypes than the model's."""
     due = ("b", config["channels"], config["image_height"], config["image_width"])
+    if not isinstance(images, Tensor):
+        raise ValueError(f"images are {_kind(images)}, due is torch.Tensor with shape ({', '.join(map(str, due))})")
     if images.dim() != 4 or tuple(images.shape[1:]) != due[1:]:
         raise ValueError(f"images have shape {tuple(images.shape)}, due is ({', '.join(map(str, due))})")
     if images.dtype != weights["w_patch"].dtype:
         raise ValueError(f"images are {images.dtype}, the weights {weights['w_patch'].dtype}")
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 def _shapes(config: Config) -> dict[str, tuple[int, ...]]:

@@ -41,13 +41,16 @@ class Call:
     config: Mapping[str, Any] | None = None
     """Where it is given, the function is a factory, `factory(config, weights)`, and what it returns is called."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    same_model: bool = False
-    """Call the model of the call before once more; config and weights are not given again."""
+    model_of: int | None = None
+    """Call the model of an earlier call of the question, counted from 0; config and weights are not given again."""
+    probed: bool = False
+    """Give a probe as `attention`: it answers zeros, and raises where what it is given has not this call's dtype."""
 
     @property
     def arguments(self) -> frozenset[str]:
         """The parameters that a function needs to take this call."""
-        return frozenset(self.tensors) - frozenset(self.positional) | frozenset(self.options)
+        plug = {"attention"} if self.probed else frozenset[str]()
+        return frozenset(self.tensors) - frozenset(self.positional) | frozenset(self.options) | plug
 
 
 @dataclass(frozen=True)

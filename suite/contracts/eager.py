@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from suite.contracts.base import Deviation
 from suite.contracts.staged import Staged, instead_of
 
 Part = Mapping[str, Tensor]
+Attention = Callable[..., Tensor]
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
 class Blocks(Staged):
@@ -33,11 +36,29 @@ class Blocks(Staged):
         """x is b l d, memory b s d; allowed is boolean and broadcasts to b h l s."""
         query, key = self.split(x @ weights["w_query"], heads), self.split(memory @ weights["w_key"], heads)
         value = self.split(memory @ weights["w_value"], heads)  # b h s p
-        scores = query @ key.mT * self.factor(query.shape[-1], heads)  # b h l s
+        mixed: Tensor = self.merge(self.attend(query, key, value, allowed)) @ weights["w_output"]
+        return mixed
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
+        """b h l p."""
+        scores = query @ key.mT * self.factor(query.shape[-1], query.shape[1])  # b h l s
         if allowed is not None:
             scores = self.mask(scores, allowed)
-        mixed: Tensor = self.merge(self.softmax(scores) @ value) @ weights["w_output"]
-        return mixed
+        return self.softmax(scores) @ value
+
+    def plugged(self, attention: Attention | None) -> Self:
+        """The same computation with this attention where one is given."""
+        found = copy(self)
+        if attention is not None:
+            found.attend = self.plug(found.attend, attention)  # type: ignore[method-assign, assignment]
+        return found
+
+    @staticmethod
+    def plug(own: Attend, attention: Attention) -> Attend:
+        """What attends in place of what the model has itself."""
+        return lambda query, key, value, allowed: attention(
+            query, key, value, **({} if allowed is None else {"attn_mask": allowed})
+        )
 
     def feed_forward(self, x: Tensor, weights: Part) -> Tensor:
         inner = self.activate(x @ weights["w1"] + weights["b1"])
@@ -157,6 +178,18 @@ def deviations(of: type[Blocks]) -> list[Deviation]:
     @deviation(Blocks.widened, "a model has the weights of the first one of its config")
     def first_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
         return made.setdefault(str(sorted(config.items())), {name: tensor.clone() for name, tensor in weights.items()})
+
+    latest: dict[str, dict[str, Tensor]] = {}
+
+    @deviation(Blocks.widened, "a model has the weights of the latest one of its config")
+    def latest_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
+        found = latest.setdefault(str(sorted(config.items())), {})
+        found.update(weights)
+        return found
+
+    @deviation(Blocks.plug, "an attention that is plugged in is not called")
+    def ignores_the_plug(own: Attend, attention: Attention) -> Attend:
+        return own
 
     @deviation(Blocks.softmax, "the softmax runs over the queries")
     def softmax_over_queries(scores: Tensor) -> Tensor:

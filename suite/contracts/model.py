@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,8 @@ class Posed(base.Case):
     weights: Weights | None = None
     """Given weights in place of drawn ones."""
     dtypes: tuple[str, ...] = DTYPES
+    same_storage: bool = False
+    """The inputs of later calls are written into the tensors of the first."""
 
     def calls(self, dtype: str) -> tuple[Call, ...]:
         weights = self.weights
@@ -117,13 +119,14 @@ class Posed(base.Case):
 
     def of_one(self, weights: Weights, dtype: str) -> tuple[Call, ...]:
         """The calls of one model, which is made of these weights."""
-        asked = [
-            {name: as_tensor(array, dtype) for name, array in inputs.items()}
-            for inputs in self.inputs(generator(self.name))
-        ]
-        made = {name: as_tensor(array, dtype) for name, array in weights.items()}
-        first = Call(asked[0], {}, self.kind.positional, config=self.config, weights=made)
-        return (first, *(Call(tensors, {}, self.kind.positional, same_model=True) for tensors in asked[1:]))
+
+        def tensors(arrays: Inputs) -> dict[str, Tensor]:
+            return {name: as_tensor(array, dtype) for name, array in arrays.items()}
+
+        asked = [tensors(inputs) for inputs in self.inputs(generator(self.name))]
+        first = Call(asked[0], {}, self.kind.positional, config=self.config, weights=tensors(weights))
+        again = replace(first, config=None, weights={}, model_of=0, same_storage=self.same_storage)
+        return (first, *(replace(again, tensors=given) for given in asked[1:]))
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> list[Truth]:
         return truths(self.kind, calls)
@@ -164,14 +167,31 @@ class Posed(base.Case):
 
 @dataclass(frozen=True)
 class Remade(Posed):
-    """Two models of one config, made of other weights one after the other, and called with the same inputs."""
+    """Two models of one config, made of other weights one after the other, and called with the same inputs.
+
+    Then the first one is called once more.
+    """
 
     def calls(self, dtype: str) -> tuple[Call, ...]:
         drawn = (self.kind.draw(self.config, generator(f"{self.name} {number}")) for number in (1, 2))
-        return tuple(call for weights in drawn for call in self.of_one(weights, dtype))
+        first, second = (self.of_one(weights, dtype)[0] for weights in drawn)
+        return first, second, replace(first, config=None, weights={}, model_of=0)
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> list[Truth]:
-        return [truth for call in calls for truth in truths(self.kind, [call])]
+        first, second = (truths(self.kind, [call])[0] for call in calls[:2])
+        return [first, second, first]
+
+
+@dataclass(frozen=True)
+class Plugged(Posed):
+    """A model that is given an attention whose answers are zeros: what it returns if all values are mapped to zeros."""
+
+    def calls(self, dtype: str) -> tuple[Call, ...]:
+        return tuple(replace(call, probed=True) for call in super().calls(dtype))
+
+    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> list[Truth]:
+        mapped = {name: w * (not name.endswith("w_value")) for name, w in calls[0].weights.items()}
+        return truths(self.kind, [replace(calls[0], weights=mapped), *calls[1:]])
 
 
 @dataclass(frozen=True)
@@ -234,8 +254,8 @@ def without(name: str) -> Callable[[dict[str, Array]], Weights]:
     return lambda weights: {other: tensor for other, tensor in weights.items() if other != name}
 
 
-def instead(name: str, tensor: Array) -> Callable[[dict[str, Array]], Weights]:
-    """Weights with this tensor in place of their own, or as one more."""
+def instead(name: str, tensor: Array | Tensor) -> Callable[[dict[str, Array]], dict[str, Array | Tensor]]:
+    """Weights with this tensor in place of their own, or as one more. One of torch keeps its dtype."""
     return lambda weights: {**weights, name: tensor}
 
 
@@ -260,7 +280,7 @@ class Refused(MustRaise):
     kind: Kind
     config: Config
     inputs: Callable[[Generator], Inputs]
-    unusual: Callable[[dict[str, Array]], Weights] = field(default=dict)
+    unusual: Callable[[dict[str, Array]], Mapping[str, Array | Tensor]] = field(default=dict)
     """What becomes of the weights."""
     unusual_config: Config = field(default_factory=dict)
     """What the config has, that its weights were not made for."""
@@ -269,6 +289,6 @@ class Refused(MustRaise):
     def calls(self, dtype: str) -> tuple[Call, ...]:
         weights = self.unusual(dict(self.kind.draw(self.config, generator(self.name))))
         tensors = {name: as_tensor(array, dtype) for name, array in self.inputs(generator(self.name)).items()}
-        made = {name: as_tensor(array, dtype) for name, array in weights.items()}
+        made = {name: w if isinstance(w, Tensor) else as_tensor(w, dtype) for name, w in weights.items()}
         config = {**self.config, **self.unusual_config}
         return (Call(tensors, {}, self.kind.positional, config=config, weights=made),)

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,9 +19,12 @@ from torch import Tensor
 from suite.contracts.base import Call, Reply
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
+from suite.worker.probe import probe
 from suite.worker.wire import DTYPES, Garbage, as_data, buffer, storage_of
 
 SUBCLASS = "a subclass of Tensor"
+Weights = dict[str, tuple[Tensor, bytes]]
+"""A model's, each beside what it was before the model was built."""
 
 
 def placed(tensor: Tensor, device: str) -> Tensor:
@@ -30,8 +34,7 @@ def placed(tensor: Tensor, device: str) -> Tensor:
 
 def fingerprint(tensor: Tensor) -> bytes:
     """A hash of every bit of the tensor's storage, and of how the tensor lies in it."""
-    layout = repr((tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()))
-    hashed = hashlib.blake2b(layout.encode(), digest_size=16)
+    hashed = hashlib.blake2b(_layout(tensor).encode(), digest_size=16)
     hashed.update(buffer(storage_of(tensor).cpu()))
     return hashed.digest()
 
@@ -90,42 +93,49 @@ class _Asked:
     function: Callable[..., Any]
     device: str
     alone: bool
-    storages: dict[str, Tensor] = field(default_factory=dict)
-    weights: dict[str, tuple[Tensor, bytes]] = field(default_factory=dict)
-    """A model's, each beside what it was before the model was built."""
-    model: Callable[..., Any] | None = None
+    given: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    """The storage of each input, and the input itself."""
+    weights: Weights = field(default_factory=dict)
+    models: list[tuple[Callable[..., Any], Weights] | None] = field(default_factory=list)
+    """What each call has built, with its weights."""
 
     def callee(self, call: Call) -> Callable[..., Any]:
         """What the inputs are given to: the function, or the model that it makes of config and weights."""
-        if call.same_model:
-            if self.model is None:
+        self.models.append(None)
+        if call.model_of is not None:
+            built = self.models[call.model_of]
+            if built is None:
                 raise RuntimeError("there is no model, for it could not be built")
-            return self.model
-        self.model, self.weights = None, {}
+            self.weights = built[1]
+            return built[0]
+        plug = {"attention": probe(call)} if call.probed else {}
+        self.weights = {}
         if call.config is None:
-            return self.function
+            return partial(self.function, **plug)
         weights = {name: placed(tensor, self.device) for name, tensor in call.weights.items()}
         self.weights = {f"weights[{name!r}]": (tensor, fingerprint(tensor)) for name, tensor in weights.items()}
-        model = self.function(dict(call.config), weights)
+        model: Callable[..., Any] = self.function(dict(call.config), weights, **plug)
         if not callable(model):
             raise TypeError(f"the factory returned {_kind(model) or 'a Tensor'}, should return a model to call")
-        self.model = model
-        return self.model
+        self.models[-1] = model, self.weights
+        return model
 
     def spoilt(self) -> set[str]:
         """The weights that are not what they were."""
         return {name for name, (tensor, before) in self.weights.items() if fingerprint(tensor) != before}
 
     def inputs(self, call: Call) -> dict[str, Tensor]:
-        """Fresh tensors for one call: in storages of their own, or in those of the call before."""
-        inputs = {}
+        """The tensors for one call: fresh ones, or those of the call before with other numbers in them."""
         for name, tensor in call.tensors.items():
-            if call.same_storage and name in self.storages:
-                self.storages[name].copy_(storage_of(tensor))
+            storage, seen = self.given.get(name, (None, None))
+            if call.same_storage and storage is not None and seen is not None:
+                storage.copy_(storage_of(tensor))
+                if _layout(seen) == _layout(tensor) and not seen.requires_grad:
+                    continue
             else:
-                self.storages[name] = storage_of(tensor).to(self.device, copy=True)
-            inputs[name] = _seen_through(self.storages[name], tensor)
-        return inputs
+                storage = storage_of(tensor).to(self.device, copy=True)
+            self.given[name] = storage, _seen_through(storage, tensor)
+        return {name: self.given[name][1] for name in call.tensors}
 
 
 def _made(asked: _Asked, call: Call) -> _Answer:
@@ -160,6 +170,10 @@ def _answer(asked: _Asked, call: Call) -> _Answer:
         return _Answer(Reply(raised=in_one_line(error)))
     except BaseException as error:  # whatever a submission raises is its answer
         return _Answer(Reply(raised=in_one_line(error)))
+
+
+def _layout(tensor: Tensor) -> str:
+    return repr((tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()))
 
 
 def _seen_through(storage: Tensor, tensor: Tensor) -> Tensor:

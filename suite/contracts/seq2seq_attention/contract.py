@@ -14,7 +14,7 @@ Cho and Bengio, "Neural machine translation by jointly learning to align and tra
 section 11.4, build it: the encoder reads in one direction, and the decoder begins with its final states.
 
     config           source_vocab, target_vocab, embedding, hidden (d), layers, score, cell, window
-    weights          plain tensors of one dtype, by name; `shapes(config)` says which. y = x W + b
+    weights          plain tensors of one floating dtype, by name; `shapes(config)` says which. y = x W + b
     score            "additive": tanh(query w_query + key w_key) · w_score, neither biased nor scaled;
                      "dot": query · key, as documents, doc-002, compares; "scaled_dot": that divided by √d, as the
                      second exercise of documents, section 11.4, has it. Dot products have no weights
@@ -35,12 +35,14 @@ section 11.4, build it: the encoder reads in one direction, and the decoder begi
     decoder's input  context first, then the embedding
     target           teacher forcing: step t reads target_t, and its logits are for what follows
     dropout          none: models are built for inference
-    calls            a model keeps nothing from one call to the next
+    calls            a model keeps nothing from one call to the next, nor of another model of its config
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
+    strides          weights and inputs may lie in memory in any order, with gaps or without
     output           the weights' dtype and device
+    no steps         a target of 0 steps has logits of 0 steps, b 0 v. Not asked: a loop may have nothing to join
     bad input        raises: weights missing, extra or misshapen, of several dtypes; a score or cell that is none of
                      these, no layers, a negative window; tokens outside their vocabulary; lengths below 1 or beyond the
-                     source, or not int64; batches that differ
+                     source, or not int64; batches that differ. Nothing is broadcast, and no dtype is converted
 """
 
 from __future__ import annotations

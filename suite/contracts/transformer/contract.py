@@ -15,11 +15,12 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
 (b batch, s source length, t target length, v target vocabulary, d width, f width of the ffn, p = d/heads).
 
     config           source_vocab, target_vocab, width, heads, ffn_width, encoder_blocks, decoder_blocks, decoding
-    weights          plain tensors of one dtype, by name; `shapes(config)` says which. y = x W + b
+    weights          plain tensors of one floating dtype, by name; `shapes(config)` says which. y = x W + b
     heads            head i has columns i·p to (i+1)·p − 1 of w_query, w_key and w_value; scores are divided by √p
     biases           none in the attention; the ffn, whose activation is ReLU, and the logits have them
     normalisation    after each residual connection, over the width, ε = 10⁻⁵; none after the last block
-    positions        added after the embedding is scaled: sin(i/10000^(2j/d)) in columns 2j, its cosine in 2j + 1
+    positions        added after the embedding is scaled: sin(i/10000^(2j/d)) in columns 2j, its cosine in 2j + 1. As
+                     many as there are tokens: there is no table to run out of; angles are computed in float32 at least
     padding          encoder and cross-attention see the first `lengths` tokens of a source alone; padded positions have
                      states as well, which attend to those tokens
     causal           position i of the target attends to positions ≤ i
@@ -30,12 +31,14 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
     dropout          none: models are built for inference
     calls            a model keeps nothing from one call to the next, nor of another model of its config
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
+    strides          those of inputs and weights may be any
     output           the weights' dtype and device
-    attention        a plug: any implementation of the contract `attention`, called with tensors b h l p, and attn_mask
-                     or is_causal where they are needed
+    attention        a plug: any implementation of the contract `attention`, called wherever the model attends, with
+                     tensors b h l p of the weights' dtype, and attn_mask or is_causal where they are needed
     bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width,
                      an odd width; tokens outside their vocabulary; lengths below 1, beyond the source or no integers;
-                     batches that differ; a target where there is no decoder, and none where there is one
+                     batches that differ, even if one of them is 1; a target where there is no decoder, and none where
+                     there is one
 """
 
 from __future__ import annotations

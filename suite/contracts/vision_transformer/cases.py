@@ -9,12 +9,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from suite import documents
 from suite.contracts import base
+from suite.contracts.layouts import Scattered
 from suite.contracts.model import (
     Config,
     Kind,
+    Plugged,
     Posed,
     Printed,
     Refused,
@@ -63,7 +67,7 @@ SURE = ("float64", "float32")
 
 def cases() -> list[base.Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *mean(), *states(), *sizes(), *bad_input()]
+    return [*plain(), *printed(), *mean(), *states(), *sizes(), *layout(), *numerics(), *plug(), *bad_input()]
 
 
 def weights(config: Config, random: Generator) -> Weights:
@@ -84,6 +88,13 @@ def faint(config: Config, random: Generator) -> Weights:
     """Weights with which ε tells: what enters the first block varies by about √ε."""
     small = ("w_patch", "b_patch", "positions", "class_token")
     return {name: tensor * (3e-3 if name in small else 1.0) for name, tensor in weights(config, random).items()}
+
+
+def sharp(config: Config, random: Generator) -> Weights:
+    """Weights with which scores are some hundreds."""
+    return {
+        name: tensor * (30.0 if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
+    }
 
 
 KIND = Kind(oracle.vision_transformer, VisionTransformer(), weights, POSITIONAL)
@@ -109,13 +120,16 @@ def plain() -> Iterator[Posed]:
     faintly = Posed("plain/faint", "variances as small as ε, which is added to them before the root", KIND, USUAL,
                     lambda random: [drawn(random)], dtypes=SURE)  # fmt: skip
     yield replace(faintly, weights=faint(USUAL, generator(faintly.name)))
-    yield Remade("plain/other_weights", "a second model of one config has weights of its own", KIND, USUAL,
-                 lambda random: [drawn(random)], dtypes=SURE)  # fmt: skip
+    yield Remade("plain/other_weights", "two models of one config are there at once, each with weights of its own", KIND,
+                 USUAL, lambda random: [drawn(random)], dtypes=SURE)  # fmt: skip
 
 
 def mean() -> Iterator[Posed]:
     """No class token: the mean of the patches is read."""
     yield posed("mean/usual", "the mean of six patches", MEAN)
+    config = {**MEAN, "image_height": 4, "classes": 1}
+    yield Posed("mean/one_class", "three patches and one class, with batches of 1 and 7", KIND, config,
+                lambda random: [drawn(random, config=config, batch=batch) for batch in (1, 7)], dtypes=SURE)  # fmt: skip
 
 
 def states() -> Iterator[Posed]:
@@ -141,6 +155,23 @@ def sizes() -> Iterator[Posed]:
     yield posed("sizes/vit_b_16", "ViT-B/16: 86 million weights, twelve blocks", BASE, batch=1, dtypes=("float32",))
 
 
+def layout() -> Iterator[Scattered]:
+    """Tensors that do not lie in memory row by row."""
+    yield Scattered(posed("layout/columns", "weights and images lie column by column, with gaps"))
+
+
+def numerics() -> Iterator[Posed]:
+    """Large numbers."""
+    yield posed("numerics/large_scores", "scores of which a naive exponential overflows", dtypes=("float32",),
+                weights=sharp(USUAL, generator("sharp")))  # fmt: skip
+
+
+def plug() -> Iterator[Plugged]:
+    """An attention that is plugged in."""
+    yield Plugged("plug/called", "the attention that is given computes all heads, and in the weights' dtype", KIND, USUAL,
+                  lambda random: [drawn(random)])  # fmt: skip
+
+
 def bad_input() -> Iterator[Refused]:
     """Configs, weights and images that do not go together."""
     for name, why, unusual in (
@@ -148,12 +179,20 @@ def bad_input() -> Iterator[Refused]:
         ("extra", "weights with blocks.2.mlp.w2, which is not due", instead("blocks.2.mlp.w2", np.zeros((24, 16)))),
         ("misshapen", "w_head of shape 10 × 16, which is transposed", instead("w_head", np.zeros((10, 16)))),
         ("positions", "positions for 6 of 7, without the class token's", instead("positions", np.zeros((6, 16)))),
+        ("one_position", "one position, which would serve all of 7", instead("positions", np.zeros((1, 16)))),
         ("dtypes", "a bias of integers among weights of numbers", instead("b_head", np.zeros(10, np.int64))),
+        (
+            "half_bias",
+            "a bias in float16 among weights in float32",
+            instead("b_head", torch.zeros(10, dtype=torch.float16)),
+        ),
+        ("half_weights", "weights in float16 for images in float32", halved),
     ):
         yield Refused(f"bad_input/{name}", why, KIND, USUAL, drawn, unusual)
     for name, why, config in (
         ("heads", "3 heads, which do not divide the width of 16", {"heads": 3}),
         ("patch", "patches of 5, which divide neither 8 nor 12", {"patch": 5}),
+        ("patch_height", "an image of height 10, which patches of 4 do not divide", {"image_height": 10}),
         ("patch_width", "an image of width 14, which patches of 4 do not divide", {"image_width": 14}),
     ):
         unfit = {**USUAL, **config}
@@ -169,6 +208,11 @@ def bad_input() -> Iterator[Refused]:
     yield Refused(
         "bad_input/integers", "images of integers where the weights are numbers", KIND, USUAL, lambda _: integers
     )
+
+
+def halved(weights: dict[str, Array]) -> dict[str, Tensor]:
+    """The same in float16, whatever else is asked."""
+    return {name: torch.from_numpy(array).half() for name, array in weights.items()}
 
 
 def printed() -> Iterator[Posed]:

@@ -15,7 +15,7 @@ Axes: `b c h w` images, `b k` logits (b batch, c channels, h rows, w columns, k 
 the mlp, p = d/heads).
 
     config           image_height, image_width, patch, channels, width, heads, mlp_width, blocks, classes, pooling
-    weights          plain tensors of one dtype, by name; `shapes(config)` says which. y = x W + b
+    weights          plain tensors of one floating dtype, by name; `shapes(config)` says which. y = x W + b
     patches          from the upper left, row by row; the rows of w_patch are channel, row, column within a patch
     pooling          "class": a class token, first in the sequence, is read. "mean": there is none, and the mean of all
                      positions is read (documents, 11.8, an exercise)
@@ -27,10 +27,13 @@ the mlp, p = d/heads).
     dropout          none: models are built for inference
     calls            a model keeps nothing from one call to the next, nor of another model of its config
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
+    strides          weights and images may lie in memory in any order, with gaps or without
     output           the weights' dtype and device
-    attention        a plug: any implementation of the contract `attention`, called with tensors b h n p alone
+    attention        a plug: any implementation of the contract `attention`, called in every block with tensors b h n p
+                     of the weights' dtype alone
     bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width;
-                     sizes that patches do not divide; images of other sizes, channels or dtypes than the model's
+                     sizes that patches do not divide; images of other sizes, channels or dtypes than the model's.
+                     Nothing is broadcast, and no dtype is converted
 """
 
 from __future__ import annotations

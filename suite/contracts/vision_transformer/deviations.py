@@ -12,7 +12,7 @@ from torch import Tensor
 
 from suite.contracts import eager
 from suite.contracts.base import Deviation
-from suite.contracts.eager import Blocks, Part, part
+from suite.contracts.eager import Attention, Blocks, Part, part
 from suite.contracts.staged import collected, imprecise, instead_of
 from suite.contracts.vision_transformer.contract import shapes
 
@@ -23,10 +23,12 @@ Layer = Callable[[Tensor], Tensor]
 class VisionTransformer(Blocks):
     """The model, step by step."""
 
-    def __call__(self, config: Config, weights: Part) -> Callable[..., Tensor]:
+    def __call__(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
         self.check_config(config)
         self.check_weights(weights, shapes(config))
-        return partial(self.run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype)
+        return partial(
+            self.plugged(attention).run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype
+        )
 
     def run(self, config: Config, weights: Part, kept: dict[str, Tensor], dtype: torch.dtype, images: Tensor) -> Tensor:
         images = self.check_images(config, images, dtype).to(weights["positions"].dtype)
@@ -210,6 +212,16 @@ def mean_without_first(x: Tensor) -> Tensor:
     return x[:, 1:].mean(1) if x.shape[1] > 1 else x[:, 0]
 
 
+@instead_of(VisionTransformer.mean, "the mean is of pairs of patches: the last of an odd number is left out")
+def mean_of_pairs(x: Tensor) -> Tensor:
+    return x[:, : max(1, x.shape[1] // 2 * 2)].mean(1)
+
+
+@instead_of(VisionTransformer.mean, "the mean of a batch of one loses the batch's axis")
+def mean_without_batch(x: Tensor) -> Tensor:
+    return x.squeeze(0).mean(-2)
+
+
 @instead_of(VisionTransformer.states, "the states are normalised before they are returned")
 def normalised_states(x: Tensor) -> Tensor:
     return torch.nn.functional.layer_norm(x, x.shape[-1:])
@@ -225,9 +237,39 @@ def no_head_bias(read: Tensor, norm: Layer, weights: Part) -> Tensor:
     return norm(read) @ weights["w_head"]
 
 
+@instead_of(VisionTransformer.head, "a single class loses its axis")
+def squeezed_class(read: Tensor, norm: Layer, weights: Part) -> Tensor:
+    return VisionTransformer.head(read, norm, weights).squeeze(1)
+
+
+@instead_of(
+    Blocks.softmax,
+    "exponentials are taken without subtracting the largest score: they overflow",
+    of=VisionTransformer,
+)
+def overflowing_softmax(scores: Tensor) -> Tensor:
+    powers = scores.exp()
+    return powers / powers.sum(-1, keepdim=True)
+
+
 @instead_of(VisionTransformer.check_config, "what does not divide is cropped", source="documents, E40")
 def crops(config: Config) -> None:
     pass
+
+
+@instead_of(VisionTransformer.check_config, "rows that do not divide are cropped")
+def crops_rows(config: Config) -> None:
+    VisionTransformer.check_config({**config, "image_height": config["patch"]})
+
+
+@instead_of(VisionTransformer.check_images, "images are converted to the weights' dtype")
+def converts_images(config: Config, images: Tensor, dtype: torch.dtype) -> Tensor:
+    return VisionTransformer.check_images(config, images.to(dtype) if images.is_floating_point() else images, dtype)
+
+
+@instead_of(VisionTransformer.check_images, "images are read in the order in which they lie in memory")
+def images_as_they_lie(config: Config, images: Tensor, dtype: torch.dtype) -> Tensor:
+    return _as_it_lies(VisionTransformer.check_images(config, images, dtype))
 
 
 @instead_of(VisionTransformer.check_images, "an image of another size is cropped or padded to the model's")
@@ -241,6 +283,31 @@ def resizes(config: Config, images: Tensor, dtype: torch.dtype) -> Tensor:
 @instead_of(VisionTransformer.check_weights, "weights that are not due are accepted")
 def accepts_extra_weights(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
     eager.check({name: tensor for name, tensor in weights.items() if name in due}, due)
+
+
+@instead_of(
+    VisionTransformer.check_weights, "the weights' names are looked at, but not their shapes: one row serves all"
+)
+def accepts_any_shapes(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
+    eager.check({name: tensor.new_zeros(due.get(name, ())) for name, tensor in weights.items()}, due)
+
+
+@instead_of(VisionTransformer.check_weights, "weights of several floating dtypes are accepted")
+def accepts_mixed_dtypes(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
+    same = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+    eager.check(same, due)
+
+
+_WIDENED: Callable[..., dict[str, Tensor]] = Blocks.widened
+
+
+@instead_of(_WIDENED, "weights are read in the order in which they lie in memory", of=VisionTransformer)
+def weights_as_they_lie(config: Config, weights: Part) -> dict[str, Tensor]:
+    return {name: _as_it_lies(tensor) for name, tensor in weights.items()}
+
+
+def _as_it_lies(tensor: Tensor) -> Tensor:
+    return tensor.as_strided(tensor.shape, torch.empty(tensor.shape, device="meta").stride())
 
 
 def controls() -> dict[str, Callable[..., Any]]:

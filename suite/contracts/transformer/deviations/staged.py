@@ -1,4 +1,4 @@
-"""Transformers with exactly one named mistake each."""
+"""The control's computation, in small steps that deviations replace."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts import eager
-from suite.contracts.base import Deviation
-from suite.contracts.eager import Blocks, Part, part
-from suite.contracts.staged import collected, imprecise, instead_of
+from suite.contracts.eager import Attention, Blocks, Part, part
 from suite.contracts.transformer.contract import shapes
 
 Config = Mapping[str, Any]
@@ -24,10 +22,12 @@ Layer = Callable[[Tensor], Tensor]
 class Transformer(Blocks):
     """The model, step by step."""
 
-    def __call__(self, config: Config, weights: Part) -> Callable[..., Tensor]:
+    def __call__(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
         self.check_config(config)
         self.check_weights(weights, shapes(config))
-        return partial(self.run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype)
+        return partial(
+            self.plugged(attention).run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype
+        )
 
     def run(
         self,
@@ -48,7 +48,7 @@ class Transformer(Blocks):
                 states, partial(self.to_itself, part(block, "attention"), config["heads"], within), part(block, "norm1")
             )
             states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
-        states = self.keep(kept, self.finish(states))
+        states = self.keep(kept, source, self.finish(states))
         if target is None or not config["decoder_blocks"]:
             return self.alone(states, within).to(dtype)
         decode = self.cached if config.get("decoding") == "cached" else self.full
@@ -72,7 +72,7 @@ class Transformer(Blocks):
     def cached(
         self, config: Config, weights: Part, kept: dict[str, Any], states: Tensor, within: Tensor | None, target: Tensor
     ) -> Tensor:
-        cache, found = self.begin(kept), []
+        cache, states, found = self.begin(kept), self.memory(kept, states), []
         for step in range(target.shape[-1]):
             hidden = self.embed(target[:, step : step + 1], weights["target_embedding"], self.position(step))
             for number in range(config["decoder_blocks"]):
@@ -171,8 +171,8 @@ class Transformer(Blocks):
         return states
 
     @staticmethod
-    def keep(kept: dict[str, Any], states: Tensor) -> Tensor:
-        """The states; `kept` is what the model could keep between calls."""
+    def keep(kept: dict[str, Any], source: Tensor, states: Tensor) -> Tensor:
+        """The source's states; `kept` is what the model could keep between calls."""
         return states
 
     @staticmethod
@@ -190,168 +190,14 @@ class Transformer(Blocks):
         return {}
 
     @staticmethod
+    def memory(kept: dict[str, Any], states: Tensor) -> Tensor:
+        """What every step reads of the source."""
+        return states
+
+    @staticmethod
     def remember(cache: Cache, name: str, x: Tensor) -> None:
         cache[name] = torch.cat([cache[name], x], 1) if name in cache else x
 
     @staticmethod
     def logits(hidden: Tensor, weights: Part) -> Tensor:
         return hidden @ weights["w_logits"] + weights["b_logits"]
-
-
-@instead_of(Transformer.place, "the embeddings are not multiplied by √d")
-def unscaled_embedding(rows: Tensor, positions: Tensor) -> Tensor:
-    return rows + positions
-
-
-@instead_of(Transformer.place, "the positions are multiplied by √d with the embeddings", source="documents, E32")
-def scaled_positions(rows: Tensor, positions: Tensor) -> Tensor:
-    return (rows + positions) * math.sqrt(rows.shape[-1])
-
-
-@instead_of(Transformer.place, "no positions are added")
-def no_positions(rows: Tensor, positions: Tensor) -> Tensor:
-    return rows * math.sqrt(rows.shape[-1])
-
-
-@instead_of(Transformer.positions, "sines and cosines have changed columns", source="documents, E32")
-def cosines_first(offset: int, length: int, width: int) -> Tensor:
-    found: Tensor = Transformer.positions(offset, length, width).unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
-    return found
-
-
-@instead_of(Transformer.positions, "all sines come first, then all cosines")
-def sines_then_cosines(offset: int, length: int, width: int) -> Tensor:
-    found: Tensor = Transformer.positions(offset, length, width).unflatten(-1, (-1, 2)).mT.flatten(-2)
-    return found
-
-
-@instead_of(Transformer.positions, "positions are counted from 1")
-def positions_from_one(offset: int, length: int, width: int) -> Tensor:
-    return Transformer.positions(offset + 1, length, width)
-
-
-@instead_of(Transformer.positions, "the table of positions ends at 128 and begins anew")
-def positions_modulo_128(offset: int, length: int, width: int) -> Tensor:
-    return torch.cat([Transformer.positions(step % 128, 1, width) for step in range(offset, offset + length)])
-
-
-@instead_of(Transformer.arrange, "normalisation comes before each layer, not after it: pre-norm")
-def pre_norm(x: Tensor, layer: Layer, norm: Layer, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    return add(x, layer(norm(x)))
-
-
-@instead_of(Transformer.finish, "the encoder's states are normalised once more")
-def final_norm(states: Tensor) -> Tensor:
-    return (states - states.mean(-1, keepdim=True)) / (states.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()
-
-
-@instead_of(Transformer.block, "every block of the encoder has the first one's weights")
-def shared_blocks(number: int) -> int:
-    return 0
-
-
-@instead_of(Transformer.mask, "hidden scores are −10,000, above some that are not hidden", of=Transformer)
-def fills_with_minus_10000(scores: Tensor, allowed: Tensor) -> Tensor:
-    return scores.masked_fill(~allowed, -1e4)
-
-
-@instead_of(Transformer.within, "padding is attended to")
-def sees_padding(lengths: Tensor, length: int) -> Tensor:
-    return torch.ones(len(lengths), 1, 1, length, dtype=torch.bool, device=lengths.device)
-
-
-@instead_of(Transformer.within, "one token more than its length is attended to")
-def one_token_more(lengths: Tensor, length: int) -> Tensor:
-    return torch.arange(length, device=lengths.device) <= lengths[:, None, None, None]
-
-
-@instead_of(Transformer.within, "the mask says who may not be attended to")
-def inverted_padding(lengths: Tensor, length: int) -> Tensor:
-    return ~Transformer.within(lengths, length)
-
-
-@instead_of(Transformer.within, "the first item's length serves all")
-def first_length_for_all(lengths: Tensor, length: int) -> Tensor:
-    return Transformer.within(lengths[:1].expand_as(lengths), length)
-
-
-@instead_of(Transformer.within, "lengths are counted against the longest of the batch, not the source's")
-def counts_from_longest(lengths: Tensor, length: int) -> Tensor:
-    return Transformer.within(lengths + length - lengths.max(), length)
-
-
-@instead_of(Transformer.alone, "padded positions have states of zero, as nested tensors leave them")
-def zero_states_of_padding(states: Tensor, within: Tensor) -> Tensor:
-    return states.masked_fill(~within[:, 0, 0, :, None], 0)
-
-
-@instead_of(Transformer.keep, "a source of the same shape as the first is not read again")
-def stale_states(kept: dict[str, Any], states: Tensor) -> Tensor:
-    found: Tensor = kept.setdefault(str(tuple(states.shape)), states)
-    return found
-
-
-@instead_of(Transformer.cross, "cross-attention sees padding")
-def cross_sees_padding(within: Tensor) -> Tensor | None:
-    return None
-
-
-@instead_of(Transformer.so_far, "the decoder sees the future", source="documents, E35")
-def sees_the_future(length: int, device: torch.device) -> Tensor | None:
-    return None
-
-
-@instead_of(Transformer.so_far, "every position but the first is blind to itself", source="documents, E9")
-def blind_to_itself(length: int, device: torch.device) -> Tensor | None:
-    mask = torch.ones(length, length, dtype=torch.bool, device=device).tril(-1)
-    mask[0, 0] = True
-    return mask
-
-
-@instead_of(Transformer.position, "every cached step has position 0", source="documents, E36")
-def cached_position_zero(step: int) -> int:
-    return 0
-
-
-@instead_of(Transformer.begin, "the cache is left from one call to the next", source="documents, E37")
-def stale_cache(kept: dict[str, Any]) -> Cache:
-    found: Cache = kept.setdefault("cache", {})
-    return found
-
-
-@instead_of(Transformer.remember, "the cache holds the last four positions alone")
-def short_cache(cache: Cache, name: str, x: Tensor) -> None:
-    cache[name] = torch.cat([cache[name], x], 1)[:, -4:] if name in cache else x
-
-
-@instead_of(Transformer.logits, "the logits have no bias")
-def no_logits_bias(hidden: Tensor, weights: Part) -> Tensor:
-    return hidden @ weights["w_logits"]
-
-
-@instead_of(Transformer.logits, "softmax is applied to the logits")
-def probabilities(hidden: Tensor, weights: Part) -> Tensor:
-    return Transformer.logits(hidden, weights).softmax(-1)
-
-
-@instead_of(Transformer.check_inputs, "tokens, lengths and targets are not looked at: what fits nowhere is clamped")
-def accepts_inputs(
-    config: Config, source: Tensor, lengths: Tensor, target: Tensor | None
-) -> tuple[Tensor, Tensor | None]:
-    source = source.clamp(0, config["source_vocab"] - 1)
-    return source, None if target is None else target.clamp(0, config["target_vocab"] - 1)
-
-
-@instead_of(Transformer.check_weights, "weights that are not due are accepted")
-def accepts_extra_weights(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
-    eager.check({name: tensor for name, tensor in weights.items() if name in due}, due)
-
-
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": Transformer()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    return collected([*globals().values(), *eager.deviations(Transformer), *imprecise(Transformer)])
