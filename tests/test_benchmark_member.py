@@ -180,3 +180,40 @@ def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Member, workload
     assert answer["status"] == "died"
     assert how in answer["detail"]
     assert "memory" in weighing(hoarder, "ladder/1k"), "the next question gets a process of its own"
+
+
+# Where things lie
+
+SURVEYOR = """
+from pathlib import Path
+import torch
+from suite import implementation
+
+@implementation
+def attention(query, key, value):
+    scores = query @ key.mT
+    with Path(__file__).with_suffix(".txt").open("a") as said:
+        print(query.data_ptr(), scores.data_ptr() % 4096, file=said)
+    return scores.softmax(-1) @ value
+"""
+
+
+def test_from_round_to_round_inputs_stay_where_they_are_and_what_is_allocated_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "surveyor.py"
+    file.write_text(SURVEYOR)
+    (declaration,) = registry.find([f"{file}:attention"])
+    task = {"contract": "attention", "workload": "vit/b16", "dtype": "float32", "direction": "forward", "cache": "hot"}
+    member = Member(declaration, "cpu", 1, 2**33, 60.0)
+    member.start()
+    try:
+        prepared = {**task, **member.request("prepare", task)}
+        file.with_suffix(".txt").unlink()
+        for number in range(40):
+            assert "status" not in member.request("sample", {**prepared, "calls": 1, "expected": 1.0, "number": number})
+    finally:
+        member.close()
+
+    lines = [line.split() for line in file.with_suffix(".txt").read_text().splitlines()]
+    assert len(lines) == 40
+    assert len({query for query, _ in lines}) == 1
+    assert len({place for _, place in lines}) > 10, "within a page, that is: 64 places are possible"

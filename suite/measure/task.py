@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
+from random import Random
 from time import perf_counter
 from typing import Any
 
@@ -29,6 +30,11 @@ ROOM = 2**26
 """Bytes of inputs that are made beforehand, so that calls on them can be timed by themselves."""
 KEPT = 2**22
 """Bytes of an output that are copied as soon as it has been timed."""
+BALLAST, LARGEST_BALLAST = 4, 2**22
+"""So many blocks, each of up to so many bytes, lay out memory otherwise from round to round. Where a process's
+buffers happen to lie decides how they share the caches, all its life: identical processes differed by up to 8 %.
+Mytkowicz and others, "Producing wrong data without doing anything obviously wrong" (2009); Curtsinger and Berger,
+"Stabilizer" (2013)."""
 
 
 class Task:
@@ -59,6 +65,8 @@ class Task:
         self._proof: list[Any] = []
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache)
         self.output_bytes = 0
+        self._random = Random()
+        self._ballast: list[Tensor] = []
         self._unseen = count(UNSEEN)
 
     def _made(
@@ -75,8 +83,11 @@ class Task:
         return model
 
     def turn(self, number: int) -> None:
-        """Give the inputs the numbers of that round, and let go of a proof's."""
-        self._loaded, self._proof = [], []
+        """Give the inputs the numbers of that round, let go of a proof's, and lay out anew what a call allocates."""
+        self._loaded, self._proof, self.stopwatch.result = [], [], None
+        self._ballast.clear()
+        for _ in range(BALLAST):  # each fills another gap, so that what follows finds others
+            self._ballast.append(torch.empty(self._random.randrange(LARGEST_BALLAST), dtype=torch.uint8))
         for name, tensor in self._workload.turned(self._base, number).items():
             self.inputs[name].data.copy_(tensor)  # .data: the version that a cache may look at stays as it was
 
