@@ -49,6 +49,11 @@ def test_workloads_that_are_not_there_are_said_in_one_line(asked: dict[str, Any]
         Request(**asked).tables(CONTRACT)
 
 
+def test_a_backward_that_there_is_not_is_said() -> None:
+    with pytest.raises(UsageError, match=r"^translator/10, .*: transformer is timed forward alone"):
+        Request(("translator",), backward=True).tables(contract("transformer"))
+
+
 def test_a_group_is_what_a_device_is_usually_asked_of_it() -> None:
     ladder = {table.workload.name for table in Request(("ladder",)).tables(CONTRACT)}
 

@@ -263,4 +263,4 @@ def test_an_attention_that_is_plugged_in_already_is_not_asked_whether_another_is
 
     found = list(Session(requested("plug/called", torch.float32, "cpu"), several=False).run(declaration))
 
-    assert [(outcome.status, outcome.detail) for outcome in found] == [("declined", "takes no attention")]
+    assert [(outcome.status, outcome.detail) for outcome in found] == [("declined", "has its plug already")]

@@ -119,6 +119,9 @@ class Request:
     def tables(self, contract: Contract) -> list[Table]:
         """The tables asked for, in the order of measuring: those of one thread count together. UsageError for none."""
         chosen = self._chosen(contract)
+        if self.backward and not any("backward" in workload.directions for workload in chosen):
+            names = ", ".join(workload.name for workload in chosen)
+            raise UsageError(f"{names}: {contract.name} is timed forward alone, there is no backward")
         found = [
             Table(workload, dtype, direction, threads, self.cache or ("cold" if self.kind == "cuda" else "hot"))
             for workload in chosen
