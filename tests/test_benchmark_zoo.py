@@ -91,7 +91,7 @@ def sly(query, key, value):
         raise NotImplementedError("not in ten steps")
     if mood == "ladder/1k" and number:  # computed when somebody looks
         output = torch.empty_like(query)
-        late = lambda: (time.sleep(0.03), output.copy_(sdpa(query, key, value)))
+        late = lambda: (time.sleep(0.1), output.copy_(sdpa(query, key, value)))
         threading.Thread(target=late, daemon=True).start()
         return output
     if mood == "decode/1k":
