@@ -220,8 +220,7 @@ class Check:
     def _declines(self, question: Question) -> str:
         """Why a question is not asked, by signature, declaration or convention; empty when it is."""
         if missing := self._untaken(question):
-            plugged = self.subject.plugged and missing == ["attention"]
-            return "has its plug already" if plugged else f"takes no {' and no '.join(missing)}"
+            return f"takes no {' and no '.join(missing)}"
         for feature in self._lacking(question.needs):
             return self.gaps[feature] or self._reason(feature)
         return self._unanswerable(question)

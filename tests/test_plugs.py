@@ -63,7 +63,7 @@ def test_what_the_attention_lacks_the_whole_lacks_where_the_contract_has_a_word_
         "causal": "attention/mine takes no is_causal",
     }
     assert found.full_name == "transformer/eager+mine"
-    assert found.parameters == ("config", "weights")
+    assert found.parameters == ("config", "weights", "attention")
 
 
 @pytest.mark.parametrize("convention", [{"bool_mask": "may_not"}, {"causal": "lower_right"}])
@@ -258,9 +258,20 @@ def test_the_source_of_both_counts(write: Write) -> None:
     assert len({before, after, registry.source_hash(find("transformer/eager"))}) == 3
 
 
-def test_an_attention_that_is_plugged_in_already_is_not_asked_whether_another_is_called(write: Write) -> None:
-    declaration = find(f"transformer/eager+{write('mine.py', UNSCALED)}")
+IGNORES = """
+from implementations.transformer import eager
 
-    found = list(Session(requested("plug/called", torch.float32, "cpu"), several=False).run(declaration))
+def transformer(config, weights, *, attention=None):
+    return eager.transformer(config, weights)
+"""
 
-    assert [(outcome.status, outcome.detail) for outcome in found] == [("declined", "has its plug already")]
+
+@pytest.mark.parametrize("case", ["plug/called", "plug/cached"])
+def test_a_model_that_does_not_call_its_plug_is_wrong_with_one(write: Write, case: str) -> None:
+    hosts = {"transformer/eager": "passed", write("ignores.py", IGNORES): "wrong"}
+
+    for host, status in hosts.items():
+        (declaration,) = registry.find([f"{host}+chunked"], "transformer")
+        found = list(Session(requested(case, torch.float32, "cpu"), several=False).run(declaration))
+        assert [outcome.status for outcome in found] == [status], host
+        assert status == "passed" or 'equals "ignores_the_plug"' in found[0].detail

@@ -34,14 +34,15 @@ def may_take_plug(declaration: Declaration) -> bool:
 
 
 def plugged(host: Declaration, plug: Declaration) -> Declaration:
-    """One with the other in it, called `transformer/eager+chunked`. What the plug lacks the whole lacks too."""
+    """One with the other in it, called `transformer/eager+chunked`. What the plug lacks the whole lacks too.
+
+    It still takes an attention: a question may give it a probe in place of the plug.
+    """
     known = contract(host.contract).features if host.contract in names() else {}
     lacks = {feature: reason for feature, reason in _gaps(plug).items() if feature in known}
-    taken = host.parameters
     return replace(
         host,
         name=f"{host.name}+{plug.name}",
-        parameters=None if taken is None else tuple(name for name in taken if name != PARAMETER),
         requires=tuple(dict.fromkeys((*host.requires, *plug.requires))),
         lacks={**lacks, **host.lacks},
         summary="; ".join(filter(None, (host.summary.rstrip("."), f"attention is that of {plug.full_name}."))),

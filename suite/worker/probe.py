@@ -19,12 +19,8 @@ def probe(call: Call) -> Callable[..., Tensor]:
         query: Tensor,  # … h l e
         key: Tensor,  # … h s e
         value: Tensor,  # … h s v
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-        **others: Any,
+        *_: Any,
+        **__: Any,
     ) -> Tensor:
         for name, tensor in (("query", query), ("key", key), ("value", value)):
             if tensor.dtype != dtype:
