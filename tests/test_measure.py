@@ -423,17 +423,19 @@ def test_options_and_tensors_are_passed_as_the_contract_has_them() -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_round_has_its_own_numbers_in_the_same_memory(direction: str) -> None:
+def test_a_round_has_its_own_numbers_and_memory_in_the_same_tensors(direction: str) -> None:
     prepared = a_task(sdpa, direction)
-    places = {name: tensor.data_ptr() for name, tensor in prepared.inputs.items()}
+    tensors, places = dict(prepared.inputs), set()
     call = SMALL.call("float32", direction)
 
     for number in (1, 5, 0, 5):
         prepared.turn(number)
+        places.add(prepared.inputs["query"].data_ptr())
 
         for name, turned in SMALL.turned(call, number).items():
             assert torch.equal(prepared.inputs[name], turned)
-    assert {name: tensor.data_ptr() for name, tensor in prepared.inputs.items()} == places
+    assert all(prepared.inputs[name] is tensor for name, tensor in tensors.items())
+    assert len(places) > 1
     assert not torch.equal(prepared.inputs["key"], call.tensors["key"])
 
 
@@ -551,20 +553,34 @@ def test_answers_remembered_by_their_numbers_are_found_out(now: Time) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [lambda query: query.data_ptr(), lambda query: (query.data_ptr(), query._version)], ids=["place", "version"]
+    ("key", "turn"),
+    [(id, Task.turn), (lambda query: (id(query), query._version), Task.turn), (Tensor.data_ptr, Task.renumber)],
+    ids=["tensor", "version", "place"],
 )
-def test_answers_remembered_by_place_or_version_are_those_of_another_round(
-    now: Time, key: Callable[[Tensor], Any]
+def test_remembered_answers_are_those_of_another_round(
+    now: Time, key: Callable[[Tensor], Any], turn: Callable[[Task, int], None]
 ) -> None:
     prepared = a_task(remembering(now, key, 0.01))
     prepared.stopwatch.warm_up()
     rows = {"output": list(range(32))}
 
     for number in (1, 2, 7):
-        prepared.turn(number)
+        turn(prepared, number)
         prepared.stopwatch.sample(3, 100.0)
 
         assert SMALL.verdict("float32", "forward", number, rows, prepared.found(rows)).status == "wrong"
+
+
+def test_answers_remembered_by_place_are_computed_in_each_round_or_wrong(now: Time) -> None:
+    prepared = a_task(remembering(now, lambda query: query.data_ptr(), 0.01))
+    rows = {"output": list(range(32))}
+
+    for number in range(1, 9):
+        prepared.turn(number)
+        seconds = prepared.stopwatch.sample(1, 100.0)
+
+        verdict = SMALL.verdict("float32", "forward", number, rows, prepared.found(rows))
+        assert verdict.status == ("passed" if seconds > 0.009 else "wrong")
 
 
 def test_computing_is_not_taken_for_remembering(now: Time) -> None:

@@ -189,13 +189,12 @@ class Benchmark:
         """
         if course.failed:
             return
-        assert course.proof is not None
-        judged = [
-            ("while it was timed its answer was wrong", course.round, course.rows),
-            ("its answer was wrong for numbers that it had not seen", *course.proof),
-        ]
+        judged = {
+            "while it was timed its answer was wrong": course.kept,
+            "its answer was wrong for numbers that it had not seen": course.proof,
+        }
         ratios = []
-        for says, number, found in judged:
+        for says, (number, found) in ((says, of) for says, of in judged.items() if of is not None):
             verdict = table.workload.verdict(table.dtype, table.direction, number, rows, found)
             if verdict.status != "passed":
                 detail = f"{says}: {verdict.detail}"

@@ -246,7 +246,7 @@ class Speed:
         """Hold rows of one more call, on other numbers in the same memory, against the oracle."""
         workload, direction = table.workload, table.direction
         rows = workload.rows(direction, self.random)
-        task.turn(TURNED)
+        task.renumber(TURNED)
         task.stopwatch.sample(1, WARM)
         verdict = workload.verdict(table.dtype, direction, TURNED, rows, task.found(rows))
         if verdict.status == "passed":

@@ -21,8 +21,8 @@ PATIENCE = 45.0
 """Seconds of timed calls after which an implementation need not have the rounds that a verdict needs."""
 PROOF, MOST_PROVED = 0.02, 256
 """A process proves its times by so many seconds of calls on numbers that it has not seen, but by no more calls."""
-ATTEMPTS, APART = 5, 2
-"""It may try so often, so many rounds apart: machines are fast and slow by turns."""
+ATTEMPTS = 5
+"""It may try so often: machines are fast and slow by turns."""
 UNSEEN = range(2_000_003, 2**31)
 """By numbers drawn from these inputs are turned, so that nobody foresees them."""
 LONG, MOST_REPEATED = 0.1, 20_000
@@ -60,16 +60,14 @@ class Course:
     """Seconds of the calls that warmed the cache for a sample."""
     made: float = 0.0
     """Seconds of what has to be made for the calls in samples: the forward before each backward."""
-    round: int = 0
-    """The number by which a round's inputs were turned."""
-    rows: Mapping[str, Any] = field(default_factory=dict)
-    """Rows of the output of that round."""
+    kept: tuple[int, Mapping[str, Any]] | None = None
+    """The number by which a round's inputs were turned, and rows of what it returned then."""
     failed: Mapping[str, Any] = field(default_factory=dict)
     stopped: str = ""
     proved: bool = False
     """Whether calls on numbers that it had not seen took no longer than it claims."""
     proof: tuple[int, Mapping[str, Any]] | None = None
-    """One of those numbers, and rows of what it returned for it."""
+    """One of those numbers, and rows of what it returned for it; none where samples are proof enough."""
     _attempts: int = 0
 
     @property
@@ -78,42 +76,51 @@ class Course:
 
     def sample(self, number: int) -> None:
         """Take one sample, on inputs turned by this number."""
-        before = self.awake
-        answer = self._ask("sample", {**self.prepared, "number": number})
-        self.walls.append(self.awake - before)
-        if "status" in answer:
-            self.failed = answer
+        if (seconds := self._sampled(number)) is None:
             return
-        self.seconds.append(float(answer["seconds"]))
-        self.warmed += float(answer["warmed"])
-        self.made += float(answer["made"])
+        self.seconds.append(seconds)
         taken = sum(self.walls)
         if self.prepared["cache"] == "hot" and taken > STALLED * self.spent + STALL:
             detail = f"its samples took {taken:.3g} s, the calls in them, as it claims, {self.spent:.3g} s"
             self.failed = {"status": "refused", "detail": detail}
 
-    def keep_rows(self, number: int, rows: Mapping[str, Sequence[int]]) -> None:
+    def keep(self, number: int, rows: Mapping[str, Sequence[int]]) -> None:
         """Take rows of what the sample of this round returned, in place of those of an earlier one."""
         answer = self._ask("rows", {"rows": rows})
         if "status" in answer:
             self.failed = {**answer, "status": "refused"}
         else:
-            self.round, self.rows = number, answer["rows"]
+            self.kept = number, answer["rows"]
 
-    def prove(self, number: int, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random) -> None:
+    def prove(self, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random) -> None:
         """Have it answer for numbers that it has not seen, in no more than twice the time that it claims for calls.
 
-        The claim is that of this round's sample, or the median so far if that is more. The sample of one long call,
-        on inputs turned by `number`, is such an answer by itself, for all of it was timed here.
+        This comes after its samples: whoever lies only once he is believed has nothing left to lie about. The claim is
+        their median; when it tries again, what a sample takes by then, if that is more. Samples of one long call, on
+        inputs that nobody foresaw, are such answers themselves, for all of each was timed here.
         """
-        said = max(self.seconds[-1], median(self.seconds))
         self._attempts += 1
+        said = median(self.seconds)
         alone = self.prepared["calls"] == 1 and self.prepared["cache"] == "hot"
         if said >= LONG and alone and self.prepared["direction"] != "backward":
-            self._believe(said, 1, self.walls[-1])
-            self._keep_sample(number, rows)
-        else:
+            self._attempts = ATTEMPTS
+            self._believe(said, 1, median(self.walls))
+        elif self._attempts == 1:
             self._prove_by_others(said, unseen, rows, random)
+        elif (now := self._sampled(random.choice(UNSEEN))) is not None:
+            self._prove_by_others(max(said, now), unseen, rows, random)
+
+    def _sampled(self, number: int) -> float | None:
+        """Seconds of a call in a sample; none where it failed."""
+        before = self.awake
+        answer = self._ask("sample", {**self.prepared, "number": number})
+        self.walls.append(self.awake - before)
+        if "status" in answer:
+            self.failed = answer
+            return None
+        self.warmed += float(answer["warmed"])
+        self.made += float(answer["made"])
+        return float(answer["seconds"])
 
     def _prove_by_others(
         self, said: float, unseen: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random
@@ -154,13 +161,6 @@ class Course:
             detail = f"it claims {said:.3g} s for a call, but {calls} calls on new numbers took {taken:.3g} s"
             self.failed = {"status": "refused", "detail": detail}
 
-    def _keep_sample(self, number: int, rows: Mapping[str, Sequence[int]]) -> None:
-        """Take rows of what the last sample returned."""
-        if "status" in (answer := self._ask("rows", {"rows": rows})):
-            self.failed = self.failed or {**answer, "status": "refused"}
-        else:
-            self.proof = number, answer["rows"]
-
     def _keep_proof(self, numbers: Sequence[int], rows: Mapping[str, Sequence[int]], random: Random) -> None:
         """Take rows of what it returned for one of these numbers."""
         if "status" in (answer := self._ask("proof", {**self.prepared, "rows": rows})):
@@ -192,11 +192,9 @@ def run(
     """Sample all courses round by round until their comparisons are narrow or their budgets spent; how many rounds.
 
     `budget` is seconds of timed calls for each. The rows that are kept are of one round, of all with equal chance. In
-    some of the rounds each proves what it claims; whoever cannot is out.
+    the end each proves what it claimed.
     """
     racing = list(courses)
-    unseen = random.sample(UNSEEN, MOST_PROVED)
-    due = random.randint(2, 4)
     fewest = max(FEWEST, rounds_needed(len(racing) - 1))
     taken = number = 0
     while racing:
@@ -205,9 +203,7 @@ def run(
         for course in random.sample(racing, len(racing)):
             course.sample(number)
             if keep and not course.failed:
-                course.keep_rows(number, rows)
-            if taken >= due and (taken - due) % APART == 0 and not course.proved and not course.failed:
-                course.prove(number, unseen, rows, random)
+                course.keep(number, rows)
         racing = [course for course in racing if not course.failed]
         narrow = taken >= fewest and taken % LOOK == 0 and _narrow(racing, baseline)
         for course in racing:
@@ -220,11 +216,11 @@ def run(
             for course in racing:  # nothing is left to pair with
                 course.stopped = course.stopped or "budget"
         racing = [course for course in racing if not course.stopped]
-    for course in courses:
-        while not course.proved and not course.failed:
-            course.sample(number := random.choice(UNSEEN))
-            if not course.failed:
-                course.prove(number, unseen, rows, random)
+    unseen = random.sample(UNSEEN, MOST_PROVED)
+    for _ in range(ATTEMPTS):
+        for course in courses:
+            if not course.proved and not course.failed:
+                course.prove(unseen, rows, random)
     return taken
 
 

@@ -31,8 +31,8 @@ ROOM = 2**26
 KEPT = 2**22
 """Bytes of an output that are copied as soon as it has been timed."""
 BALLAST, LARGEST_BALLAST = 4, 2**22
-"""So many blocks, each of up to so many bytes, lay out memory otherwise from round to round. Where a process's
-buffers happen to lie decides how they share the caches, all its life: identical processes differed by up to 8 %.
+"""So many blocks, each of up to so many bytes, lay out memory otherwise from round to round. Where a process's inputs
+and buffers happen to lie decides how they share the caches, all its life: identical processes differed by up to 8 %.
 Mytkowicz and others, "Producing wrong data without doing anything obviously wrong" (2009); Curtsinger and Berger,
 "Stabilizer" (2013)."""
 
@@ -40,23 +40,23 @@ Mytkowicz and others, "Producing wrong data without doing anything obviously wro
 class Task:
     """One function on one workload, dtype and direction.
 
-    Inputs keep their place in memory, and some of their numbers change from round to round (`turn`), so that an answer
-    remembered by pointer is a wrong one. `call` is what is timed; it takes what `before`, untimed, makes where there is
-    one, and else None.
+    Inputs are the same tensors all the time, but their memory and some of their numbers change from round to round
+    (`turn`), so that an answer remembered by tensor is a wrong one. `call` is what is timed; it takes what `before`,
+    untimed, makes where there is one, and else None.
     """
 
     def __init__(
         self, function: Callable[..., Any], workload: Workload, dtype: str, direction: str, device: str, cache: str
     ) -> None:
         call = workload.call(dtype, direction)
-        turned = frozenset(workload.turned(call, 0))
+        self._turned = tuple(workload.turned(call, 0))
         self._workload, self._direction = workload, direction
         self.making: dict[str, float] = {}
         if call.config is not None:
             function = self._made(function, call.config, {n: w.to(device) for n, w in call.weights.items()})
         base = {name: tensor.to(device) for name, tensor in call.tensors.items()}
         self._base = call.__class__(base, call.options)
-        self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
+        self.inputs = {name: tensor.clone() if name in self._turned else tensor for name, tensor in base.items()}
         self._names, self._positional, self._options = call.gradient_of, call.positional, call.options
         self._upstream = None if call.output_gradient is None else call.output_gradient.to(device)
         self._function = function
@@ -83,11 +83,17 @@ class Task:
         return model
 
     def turn(self, number: int) -> None:
-        """Give the inputs the numbers of that round, let go of a proof's, and lay out anew what a call allocates."""
+        """Give the inputs the numbers of that round in memory that is laid out anew, and let go of a proof's."""
         self._loaded, self._proof, self.stopwatch.result = [], [], None
         self._ballast.clear()
         for _ in range(BALLAST):  # each fills another gap, so that what follows finds others
             self._ballast.append(torch.empty(self._random.randrange(LARGEST_BALLAST), dtype=torch.uint8))
+        for name in self._turned:
+            self.inputs[name].data = torch.empty_like(self.inputs[name], requires_grad=False)
+        self.renumber(number)
+
+    def renumber(self, number: int) -> None:
+        """Give the inputs the numbers of that round where they lie."""
         for name, tensor in self._workload.turned(self._base, number).items():
             self.inputs[name].data.copy_(tensor)  # .data: the version that a cache may look at stays as it was
 
@@ -112,7 +118,7 @@ class Task:
         times: list[float] = []
         ends = perf_counter() + FRESH
         while not times or (len(times) < 8 and perf_counter() + expected < ends):
-            self.turn(next(self._unseen))
+            self.renumber(next(self._unseen))
             times.append(self.stopwatch.time_once())
         return min(times)
 
