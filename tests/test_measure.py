@@ -189,12 +189,12 @@ def test_a_short_hot_sample_begins_with_a_call_that_is_not_timed(
     function = now.takes(*([9.0] if calls > 5 else []), 1.0)
     watch = Stopwatch(function, cache=cache)
 
-    seconds = watch.sample(5, expected)
+    warmed, seconds = watch.warm(expected), watch.sample(5)
 
     assert seconds == 1.0
     assert function() == calls
     assert watch.result == calls - 1, "what the last call returned"
-    assert watch.warmed == (9.0 if calls > 5 else 0.0)
+    assert warmed == (9.0 if calls > 5 else 0.0)
     assert watch.made == 0.0
 
 
@@ -203,7 +203,7 @@ def test_what_is_made_for_calls_is_counted_apart(now: Time, cache: str, monkeypa
     monkeypatch.setattr(clock, "flush_bytes", lambda: 64)
     watch = Stopwatch(now.takes(1.0), before=now.takes(5.0), cache=cache)
 
-    assert watch.sample(3, 0.5) == 1.0
+    assert watch.sample(3) == 1.0
     assert watch.made == 15.0
 
 
@@ -392,7 +392,7 @@ def test_each_direction_is_timed_alone(now: Time, direction: str, seconds: float
 
     watch = a_task(function, direction).stopwatch
 
-    assert watch.sample(3, 100.0) == seconds
+    assert watch.sample(3) == seconds
     assert watch.first_call() == seconds
 
 
@@ -404,7 +404,7 @@ def test_gradients_are_recorded_where_they_are_asked_for_only(direction: str) ->
         seen.append((torch.is_grad_enabled(), query.requires_grad))
         return sdpa(query, key, value)
 
-    a_task(function, direction).stopwatch.sample(1, 100.0)
+    a_task(function, direction).stopwatch.sample(1)
 
     assert seen == [(False, False) if direction == "forward" else (True, True)]
 
@@ -417,7 +417,7 @@ def test_options_and_tensors_are_passed_as_the_contract_has_them() -> None:
         return sdpa(*tensors, **options)
 
     grouped = Workload("test/grouped", "", 8, 8, 4, 4, key_heads=2, causal=True)
-    a_task(function, workload=grouped).stopwatch.sample(1, 100.0)
+    a_task(function, workload=grouped).stopwatch.sample(1)
 
     assert given == [(3, {"is_causal": True, "enable_gqa": True})]
 
@@ -475,7 +475,7 @@ def test_the_version_of_an_input_does_not_tell_that_its_numbers_are_new() -> Non
 def test_the_rows_found_are_those_of_the_last_timed_call(direction: str) -> None:
     prepared = a_task(sdpa, direction)
     prepared.turn(4)
-    prepared.stopwatch.sample(2, 100.0)
+    prepared.stopwatch.sample(2)
     rows = {"output": [0, 17], "query": [0, 17], "key": [31, 20], "value": [5]}
 
     found = prepared.found(rows)
@@ -491,7 +491,7 @@ def test_the_rows_found_are_those_of_the_last_timed_call(direction: str) -> None
 def test_rows_do_not_change_with_a_result_that_is_still_written_to() -> None:
     output = torch.ones(1, 2, 16, 8)
     prepared = a_task(lambda query, key, value: output)
-    prepared.stopwatch.sample(1, 100.0)
+    prepared.stopwatch.sample(1)
     prepared.keep()
 
     output.fill_(9.0)
@@ -511,7 +511,7 @@ def test_rows_do_not_change_with_a_result_that_is_still_written_to() -> None:
 )
 def test_what_is_no_plain_tensor_has_no_rows(result: Callable[[Tensor], Any], complaint: str) -> None:
     prepared = a_task(lambda query, key, value: result(value))
-    prepared.stopwatch.sample(1, 100.0)
+    prepared.stopwatch.sample(1)
     prepared.keep()
 
     with pytest.raises(TypeError, match=complaint):
@@ -566,7 +566,7 @@ def test_remembered_answers_are_those_of_another_round(
 
     for number in (1, 2, 7):
         turn(prepared, number)
-        prepared.stopwatch.sample(3, 100.0)
+        prepared.stopwatch.sample(3)
 
         assert SMALL.verdict("float32", "forward", number, rows, prepared.found(rows)).status == "wrong"
 
@@ -577,10 +577,21 @@ def test_answers_remembered_by_place_are_computed_in_each_round_or_wrong(now: Ti
 
     for number in range(1, 9):
         prepared.turn(number)
-        seconds = prepared.stopwatch.sample(1, 100.0)
+        seconds = prepared.stopwatch.sample(1)
 
         verdict = SMALL.verdict("float32", "forward", number, rows, prepared.found(rows))
         assert verdict.status == ("passed" if seconds > 0.009 else "wrong")
+
+
+def test_what_warms_the_cache_answers_for_nothing(now: Time) -> None:
+    prepared = a_task(remembering(now, lambda query: query.data_ptr(), 0.01))
+    rows = {"output": list(range(32))}
+
+    for number in (1, 2, 7):
+        assert prepared.turn(number, expected=1e-5) > 0
+        prepared.stopwatch.sample(3)
+
+        assert SMALL.verdict("float32", "forward", number, rows, prepared.found(rows)).status == "wrong"
 
 
 def test_computing_is_not_taken_for_remembering(now: Time) -> None:

@@ -20,7 +20,6 @@ from suite.benchmark.gate import Gate
 from suite.benchmark.request import Request, Table
 from suite.checking import alone
 from suite.contracts import contract as contract_named
-from suite.measure import WARM
 from suite.measure.serving import failure
 from suite.measure.task import Task
 from suite.records import DIRECTIONS, DTYPES, Measurement, UsageError
@@ -247,7 +246,7 @@ class Speed:
         workload, direction = table.workload, table.direction
         rows = workload.rows(direction, self.random)
         task.renumber(TURNED)
-        task.stopwatch.sample(1, WARM)
+        task.stopwatch.sample(1)
         verdict = workload.verdict(table.dtype, direction, TURNED, rows, task.found(rows))
         if verdict.status == "passed":
             return {"error_ratio": verdict.error_ratio}

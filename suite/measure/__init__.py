@@ -46,15 +46,14 @@ class Stopwatch:
     """Times one callable on one device.
 
     `before`, where there is one, makes what each call takes, and is not timed. `result` is what the last call of the
-    last sample returned, `warmed` the seconds of the untimed call before it, and `made` those of all that `before` made
-    for it.
+    last sample returned, and `made` the seconds of all that `before` made for it.
     """
 
     def __init__(self, call: Call, *, before: Before | None = None, device: str = "cpu", cache: str = "hot") -> None:
         self._call, self._before, self._device, self._cache = call, before, device, cache
         self._clock = clock(device, cache)
         self.result: Any = None
-        self.warmed = self.made = 0.0
+        self.made = 0.0
 
     def first_call(self) -> float:
         """Seconds of the very first call, compiling and building sessions included, until the device is idle."""
@@ -80,11 +79,13 @@ class Stopwatch:
         """Seconds of one call."""
         return self._clock.time(1, self._before, self._call)[0]
 
-    def sample(self, calls: int, expected: float = 0.0) -> float:
-        """Seconds per call over so many calls. `expected` says how long one takes, so that short ones start hot."""
-        self.result, self.warmed = None, 0.0
-        if self._cache == "hot" and expected < WARM:
-            self.warmed = self._clock.time(1, self._before, self._call)[0]
+    def warm(self, expected: float) -> float:
+        """Fill the cache by a call, where one of so many seconds should find it hot; the seconds that were spent."""
+        return self.time_once() if self._cache == "hot" and expected < WARM else 0.0
+
+    def sample(self, calls: int) -> float:
+        """Seconds per call over so many calls."""
+        self.result = None
         seconds, self.result = self._clock.time(calls, self._before, self._call)
         self.made = self._clock.made if self._before else 0.0
         return seconds
@@ -95,6 +96,7 @@ class Stopwatch:
         Identical callables should come to the same: samples of unlike length lose unlike shares to whatever interrupts.
         """
         for _ in range(PACING if expected < SAMPLE else 0):
+            self.warm(expected)
             expected = min(expected, self.sample(calls_per_sample(expected)))
         return calls_per_sample(expected), expected
 
@@ -129,7 +131,8 @@ def measure(
     seconds: list[float] = []
     stopped = ""
     while not stopped:
-        seconds.append(stopwatch.sample(calls, expected))
+        stopwatch.warm(expected)
+        seconds.append(stopwatch.sample(calls))
         if len(seconds) >= fewest and len(seconds) % LOOK == 0:
             of = interval(seconds, LEVEL)
             if of.high - of.low < 2 * NARROW * of.median:

@@ -21,7 +21,7 @@ import torch
 from suite.contracts import contract
 from suite.contracts.base import Workload
 from suite.machine import nvidia
-from suite.measure import WARM, Escaped
+from suite.measure import Escaped
 from suite.measure import ceilings as ceilings_of
 from suite.measure import kernels as kernels_of
 from suite.measure import memory as memory_of
@@ -93,9 +93,9 @@ def sample(function: Function, device: str, arguments: Arguments) -> dict[str, A
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
         task = _tasks[id(function)]
-        task.turn(arguments["number"])
-        answer["seconds"] = task.stopwatch.sample(arguments["calls"], arguments["expected"])
-        answer["warmed"], answer["made"] = task.stopwatch.warmed, task.stopwatch.made
+        answer["warmed"] = task.turn(arguments["number"], arguments["expected"])
+        answer["seconds"] = task.stopwatch.sample(arguments["calls"])
+        answer["made"] = task.stopwatch.made
         task.keep()
     return answer
 
@@ -215,7 +215,7 @@ def energy(function: Function, device: str, arguments: Arguments) -> dict[str, A
         with nvidia.meter(memory_of.device_uuid(device) or device) as meter:
             until = perf_counter() + SOAK
             while perf_counter() < until:
-                watch.sample(arguments["calls"], WARM)
+                watch.sample(arguments["calls"])
                 calls += arguments["calls"]
         joules = meter.telemetry.get("joules")
         answer["telemetry"] = {**meter.telemetry, "joules": None if joules is None else joules / calls}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -82,15 +83,21 @@ class Task:
                 self.making[name] = float(said[name])
         return model
 
-    def turn(self, number: int) -> None:
-        """Give the inputs the numbers of that round in memory that is laid out anew, and let go of a proof's."""
+    def turn(self, number: int, expected: float = math.inf) -> float:
+        """Lay out memory anew, then give the inputs the numbers of that round, and let go of a proof's.
+
+        Between the two the cache is filled, where a call of `expected` seconds needs that: on numbers other than the
+        round's, so that nothing is left behind which would answer for it. Returns the seconds of that.
+        """
         self._loaded, self._proof, self.stopwatch.result = [], [], None
         self._ballast.clear()
         for _ in range(BALLAST):  # each fills another gap, so that what follows finds others
             self._ballast.append(torch.empty(self._random.randrange(LARGEST_BALLAST), dtype=torch.uint8))
         for name in self._turned:
-            self.inputs[name].data = torch.empty_like(self.inputs[name], requires_grad=False)
+            self.inputs[name].data = self.inputs[name].data.clone()
+        warmed = self.stopwatch.warm(expected)
         self.renumber(number)
+        return warmed
 
     def renumber(self, number: int) -> None:
         """Give the inputs the numbers of that round where they lie."""

@@ -42,7 +42,7 @@ def with_torch(workloads: Sequence[Workload], budget: float, random: Random) -> 
             _, expected = stopwatch.warm_up()
             calls = calls_per_sample(expected)
             timer = Timer("call(None)", globals={"call": call})
-            ours, theirs = partial(stopwatch.sample, calls, expected), partial(_timed, timer, calls)
+            ours, theirs = partial(_warm, stopwatch, calls, expected), partial(_timed, timer, calls)
             yield _agreement(TORCH, "cpu", name, workload.name, pairs(ours, theirs, budget, random))
     finally:
         torch.set_num_threads(before)
@@ -91,6 +91,11 @@ def _callables(
 def _called(function: Callable[[], Any], _: Any) -> Any:
     with torch.no_grad():
         return function()
+
+
+def _warm(stopwatch: Stopwatch, calls: int, expected: float) -> float:
+    stopwatch.warm(expected)
+    return stopwatch.sample(calls)
 
 
 def _timed(timer: Timer, calls: int) -> float:
