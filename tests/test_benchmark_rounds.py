@@ -92,6 +92,15 @@ def noisy(seed: int, spread: float = 0.3) -> Callable[[int], float]:
     return lambda number: 0.005 * draw.lognormvariate(0, spread)
 
 
+def test_who_is_about_as_fast_as_the_baseline_makes_as_many_calls_in_a_sample(now: Time) -> None:
+    calls = {"slower": 7, "slow": 15, "base": 30, "faster": 45, "fast": 60, "fastest": 61}
+    courses = [course(Fake(name, now), count) for name, count in calls.items()]
+
+    rounds.run(courses, "base", {"output": [3]}, 0.02, Random(0))
+
+    assert [each.prepared["calls"] for each in courses] == [7, 30, 30, 30, 30, 61]
+
+
 def test_everyone_has_one_turn_in_every_round_in_random_order(now: Time) -> None:
     log: list[tuple[str, str, Any]] = []
     race(*(Fake(name, now, noisy(ord(name)), log=log) for name in "abc"), budget=0.2)
