@@ -71,11 +71,15 @@ Folder = Annotated[Path, typer.Option("--results", metavar="DIR", help="the fold
 
 
 @app.command("list")
-def list_(targets: Targets = None, contract: ContractName = None) -> None:
-    """Implementations and contracts, what each supports, missing ones with reason."""
+def list_(
+    targets: Targets = None,
+    contract: ContractName = None,
+    workloads: Annotated[bool, typer.Option("--workloads", help="what `bench` times of each contract instead")] = False,
+) -> None:
+    """Implementations and contracts, what each supports, missing ones with reason; or the workloads."""
     from suite.commands import listing
 
-    listing.show(targets or [], contract)
+    (listing.show_workloads if workloads else listing.show)(targets or [], contract)
 
 
 @app.command()

@@ -107,6 +107,19 @@ def test_help_list_and_report_do_without_torch(attnsuite: Run, write: Write) -> 
     assert reported.stderr == "attnsuite: results holds no results; `attnsuite run` makes them\n"
 
 
+def test_list_shows_what_is_timed(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("list", "--workloads", "transformer/eager", "add_norm/*") == 0
+    transformer, *lines = capsys.readouterr().out.splitlines()
+    assert status_of("list", "--workloads", "add_norm/*") == 2
+
+    assert transformer == "transformer: 2 workloads"
+    assert lines[0].startswith("  translator/10   batch 128, 10 tokens to 10, ")
+    assert lines[0].endswith("in standard, full: ten words a sentence, as the documents train it")
+    assert len(lines) == 2
+    refused = "nothing of add_norm is timed; of attention, transformer, vision_transformer there is"
+    assert capsys.readouterr().err == f"attnsuite: {refused}\n"
+
+
 def test_list_shows_one_file_and_what_it_does_not_take(
     write: Write, status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
 ) -> None:

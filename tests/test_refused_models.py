@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import suite
 from suite.contracts import contract
 from suite.contracts.base import Call
 
@@ -48,6 +49,15 @@ def refusal(name: str, config: dict[str, Any], weights: dict[str, Any], inputs: 
 )
 def test_a_recurrent_config_has_whole_numbers(key: str, value: Any, said: str) -> None:
     assert refusal("seq2seq_attention", {key: value}, {}, ()) == said
+
+
+def test_a_factory_that_returns_nothing_refuses_nothing() -> None:
+    outcomes = suite.check(lambda config, weights: None, "vision_transformer", "float32", cases=("bad_input", "plain"))
+
+    assert {outcome.status for outcome in outcomes} == {"wrong"}
+    says = [outcome.detail for outcome in outcomes]
+    assert sum("an error was due" in each for each in says) > 5
+    assert "returned None in place of a model, should return a Tensor" in says
 
 
 @pytest.mark.parametrize("value", [None, [0.0], np.zeros(3, np.float32)])

@@ -3,6 +3,7 @@
 import random as random_module
 import subprocess
 import sys
+from dataclasses import replace
 from random import Random
 from types import ModuleType
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from implementations.attention import matmul
 from suite import machine, registry
 from suite.__main__ import app
+from suite.benchmark.request import cores
 from suite.commands import auditing
 from suite.contracts import contract
 from suite.records import Machine, Run, UsageError
@@ -20,17 +22,16 @@ from suite.report.benchmark import wording
 from suite.report.stopwatch import stopwatch_lines, write_stopwatch
 from suite.statistics import VERDICTS
 from suite.stopwatch import agreement, slowed, tables
-from suite.stopwatch.audit import Plan, audit
+from suite.stopwatch.audit import Plan, _turns, audit
 from suite.stopwatch.records import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux")
 RUN = Run("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"torch": "2.13.0"}, "abc", {}, "1a", finished="2026-01-02")
 SMALLEST = "documents/one-sentence"
 TINY = Plan(
-    tables=2,
+    tables={1: 2},
     identical=1,
     workloads=(SMALLEST,),
-    threads=(1,),
     budget=0.001,
     agreement=(SMALLEST,),
     agreement_budget=0.0,
@@ -186,9 +187,17 @@ def test_workloads_of_the_plan_are_timed_on_a_cpu_and_triton_s_on_a_gpu():
 
     assert all("float32" in known[name].dtypes["cpu"] for name in (*plan.workloads, *plan.agreement))
     assert all("float16" in known[name].dtypes["cuda"] for name in plan.agreement_on_cuda)
-    assert plan.tables * plan.identical >= 300
-    assert plan.threads[0] == 1
+    assert plan.tables[1] * plan.identical >= 300
+    assert set(plan.tables) == {1, len(cores())}
     assert len(plan.agreement) >= 6
+
+
+def test_tables_of_all_thread_counts_are_spread_and_their_workloads_take_turns():
+    turns = _turns(replace(TINY, tables={2: 4, 1: 8}))
+
+    assert [threads for _, threads in turns] == [1, 2, 1] * 4
+    for threads, count in ((1, 8), (2, 4)):
+        assert [turn for turn, each in turns if each == threads] == list(range(count))
 
 
 # The audit itself

@@ -1,4 +1,4 @@
-"""`attnsuite list`: what is registered, read from sources without importing any of it."""
+"""`attnsuite list`: what is registered, read from sources without importing any of it; and what is timed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from suite import registry
 from suite.commands.checking import chosen
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
+from suite.records import UsageError
 from suite.registry import Declaration
+from suite.registry.sources import listed
 
 
 def show(targets: Sequence[str], contract: str | None) -> None:
@@ -30,6 +32,20 @@ def show(targets: Sequence[str], contract: str | None) -> None:
                 print(f"  {'':{width}}  {line}")
         if len(plugs) and plugs[0] not in members:
             print(f"  with an attention plugged in: {', '.join(declaration.name for declaration in plugs)}")
+
+
+def show_workloads(targets: Sequence[str], contract: str | None) -> None:
+    """Print what is timed of each contract that these keep: shape, the profiles that time it, and why."""
+    kept = {declaration.contract for declaration in chosen(targets, (), contract)}
+    timed = [known for known in map(contract_named, contract_names()) if known.workloads()]
+    if not (found := [known for known in timed if known.name in kept]):
+        raise UsageError(f"nothing of {listed(sorted(kept))} is timed; of {listed([k.name for k in timed])} there is")
+    for known in found:
+        workloads = known.workloads()
+        print(f"{known.name}: {len(workloads)} workload{'s' * (len(workloads) > 1)}")
+        widths = [max(map(len, of)) for of in zip(*((each.name, each.shape) for each in workloads), strict=True)]
+        for each in workloads:
+            print(f"  {each.name:{widths[0]}}  {each.shape:{widths[1]}}  in {', '.join(each.profiles)}: {each.why}")
 
 
 def _said(declaration: Declaration) -> str:

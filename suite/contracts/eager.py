@@ -173,6 +173,11 @@ def deviations(of: type[Blocks]) -> list[Deviation]:
         centred = x - x.mean(-1, keepdim=True)
         return centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt() * weights["weight"] + weights["bias"]
 
+    @deviation(Blocks.widened, "attention's weights are applied transposed, as torch.nn.Linear does")
+    def transposed_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
+        mapped = ("w_query", "w_key", "w_value", "w_output")
+        return {name: tensor.mT if name.endswith(mapped) else tensor for name, tensor in weights.items()}
+
     made: dict[str, dict[str, Tensor]] = {}
 
     @deviation(Blocks.widened, "a model has the weights of the first one of its config")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
@@ -21,17 +21,16 @@ Progress = Callable[[str], None]
 class Plan:
     """How much is measured. What is not said here (sample lengths, when to stop) is as in every benchmark.
 
-    38 tables of 8 identical implementations make 304 comparisons on each number of threads, and 38 of each slowdown: if
-    all are found, the true share lies above 90 %. With the baseline and three slowed ones a table has 12 members, as
-    many as implementations ship here. Each is a fresh process, whose start takes longer than timing it does.
+    38 tables of 8 identical implementations make 304 comparisons on one thread, and 38 of each slowdown: if all are
+    found, the true share lies above 90 %. On all cores there are half as many. With the baseline and three slowed ones
+    a table has 12 members, as many as implementations ship here, each in a fresh process.
     """
 
-    tables: int = 38
-    """For each number of threads; the workloads take turns."""
+    tables: Mapping[int, int] = field(default_factory=lambda: {len(cores()): 19} | {1: 38})
+    """How many by number of threads; the workloads take turns."""
     identical: int = 8
     workloads: tuple[str, ...] = ("documents/one-sentence", "decode/1k", "vit/b16", "ladder/1k")
     """From 25 µs to a few milliseconds a call: calls, memory, products and a softmax larger than caches decide."""
-    threads: tuple[int, ...] = field(default_factory=lambda: tuple(sorted({1, len(cores())})))
     budget: float = BUDGETS["standard"]
     agreement: tuple[str, ...] = (
         "documents/one-sentence", "documents/encoder-block", "documents/translation", "decode/1k", "vit/b16",
@@ -58,9 +57,8 @@ def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None
 def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial], list[str]]:
     trials: list[Trial] = []
     failed: list[str] = []
-    workloads, total = _named(plan.workloads), plan.tables * len(plan.threads)
-    for number in range(total):  # thread counts take turns, so that what changes with the hours changes for both
-        turn, threads = number // len(plan.threads), plan.threads[number % len(plan.threads)]
+    workloads, total = _named(plan.workloads), sum(plan.tables.values())
+    for number, (turn, threads) in enumerate(_turns(plan)):
         table = Table(number, workloads[turn % len(workloads)], threads, plan.identical)
         started = perf_counter()
         table.measure(plan.budget, random)
@@ -68,6 +66,12 @@ def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial]
         failed += table.failed
         progress(f"table {number + 1} of {total}, {perf_counter() - started:.1f} s: {_said(table)}")
     return trials, failed
+
+
+def _turns(plan: Plan) -> list[tuple[int, int]]:
+    """The tables of each number of threads, counted from 0, spread evenly: what changes with the hours does for all."""
+    spread = {(turn, threads): (turn + 0.5) / count for threads, count in plan.tables.items() for turn in range(count)}
+    return sorted(spread, key=lambda of: spread[of])
 
 
 def _named(names: Sequence[str]) -> list[Workload]:

@@ -70,6 +70,10 @@ def replies_from(answer: Any, calls: Sequence[Call]) -> tuple[Reply, ...]:
     return tuple(_reply(reply) for reply in answer)
 
 
+class _NoModel(Exception):
+    """A factory returned nothing that can be called; the message says what."""
+
+
 @dataclass(frozen=True)
 class _Answer:
     """A reply beside the output itself, which a later call may still change."""
@@ -116,7 +120,7 @@ class _Asked:
         self.weights = {f"weights[{name!r}]": (tensor, fingerprint(tensor)) for name, tensor in weights.items()}
         model: Callable[..., Any] = self.function(dict(call.config), weights, **plug)
         if not callable(model):
-            raise TypeError(f"the factory returned {_kind(model) or 'a Tensor'}, should return a model to call")
+            raise _NoModel(f"{_kind(model) or 'a Tensor'} in place of a model")
         self.models[-1] = model, self.weights
         return model
 
@@ -161,6 +165,8 @@ def _made(asked: _Asked, call: Call) -> _Answer:
 def _answer(asked: _Asked, call: Call) -> _Answer:
     try:
         return _taken(asked, call)
+    except _NoModel as error:
+        return _Answer(Reply(kind=str(error)))
     except NotImplementedError as error:
         said = in_one_line(error).partition(": ")[2]
         return _Answer(Reply(declined=said or "NotImplementedError without a reason"))

@@ -57,6 +57,11 @@ def half_angles(offset: int, length: int, width: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
 
+@instead_of(Transformer.activate, "the networks have GELU, not ReLU", of=Transformer)
+def gelu_networks(features: Tensor) -> Tensor:
+    return torch.nn.functional.gelu(features)
+
+
 @instead_of(Transformer.arrange, "normalisation comes before each layer, not after it: pre-norm")
 def pre_norm(x: Tensor, layer: Layer, norm: Layer, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     return add(x, layer(norm(x)))

@@ -44,6 +44,11 @@ def zero_states_of_padding(states: Tensor, within: Tensor) -> Tensor:
     return states.masked_fill(~within[:, 0, 0, :, None], 0)
 
 
+@instead_of(Transformer.own, "the encoder's self-attention sees padding")
+def encoder_sees_padding(within: Tensor) -> Tensor | None:
+    return None
+
+
 @instead_of(Transformer.cross, "cross-attention sees padding")
 def cross_sees_padding(within: Tensor) -> Tensor | None:
     return None

@@ -41,11 +41,11 @@ class Transformer(Blocks):
     ) -> Tensor:
         source, target = self.check_inputs(config, source, lengths, target)
         within = self.within(lengths, source.shape[-1])
-        states = self.embed(source, weights["source_embedding"], 0)
+        states, own = self.embed(source, weights["source_embedding"], 0), self.own(within)
         for number in range(config["encoder_blocks"]):
             block = part(weights, f"encoder.{self.block(number)}")
             states = self.residual(
-                states, partial(self.to_itself, part(block, "attention"), config["heads"], within), part(block, "norm1")
+                states, partial(self.to_itself, part(block, "attention"), config["heads"], own), part(block, "norm1")
             )
             states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
         states = self.keep(kept, source, self.finish(states))
@@ -143,6 +143,11 @@ class Transformer(Blocks):
     @staticmethod
     def within(lengths: Tensor, length: int) -> Tensor:
         return torch.arange(length, device=lengths.device) < lengths[:, None, None, None]
+
+    @staticmethod
+    def own(within: Tensor) -> Tensor | None:
+        """What the encoder's self-attention may see."""
+        return within
 
     @staticmethod
     def cross(within: Tensor) -> Tensor | None:
