@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import suite
 from implementations.attention import chunked
@@ -24,3 +25,25 @@ def test_tiles_of_any_size_keep_the_contract(
     found = suite.check(chunked.attention, cases=FAMILIES, dtypes=dtype)
 
     assert [outcome for outcome in found if outcome.status != "passed"] == []
+
+
+@pytest.mark.parametrize(("scores", "values"), [(1.0, 1.0), (300.0, 1.0), (-300.0, 1.0), (20.0, 1e36), (20.0, 1e-37)])
+def test_sums_that_would_overflow_or_vanish_are_those_of_shifted_powers(
+    scores: float, values: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first half of the queries sees scores that are small, the second these."""
+    monkeypatch.setattr(chunked, "_chunks", lambda query, key, value: chunked._Chunks(1, 1, 8, 16))
+    torch.manual_seed(0)
+    query, key, value = torch.randn(16, 4), torch.rand(64, 4) + 0.5, torch.rand(64, 4) * values
+    query[8:] = scores / 2
+    with torch.enable_grad():
+        inputs = [tensor.requires_grad_() for tensor in (query, key, value)]
+        output = chunked.attention(*inputs, scale=0.5)
+        gradients = torch.autograd.grad(output, inputs, torch.ones_like(output) / values)
+    wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    due = torch.softmax(wide[0] @ wide[1].mT * 0.5, -1) @ wide[2]
+    due_gradients = torch.autograd.grad(due, wide, torch.ones_like(due) / values)
+
+    torch.testing.assert_close(output.double(), due, rtol=1e-4, atol=0.0)
+    for found, expected in zip(gradients, due_gradients, strict=True):
+        torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-3)

@@ -23,6 +23,8 @@ from suite import implementation
 # Powers are taken of 2, because on a CPU torch.exp2 is several times as fast as torch.exp: scores are made in units of
 # ln 2.
 LOG2_E = math.log2(math.e)
+# Sums of powers that lie in between have lost nothing: no power overflowed, and none that counts fell to zero.
+FAITHFUL = 1.0, 2.0**40
 
 
 @implementation
@@ -85,30 +87,32 @@ class _Attention(torch.autograd.Function):
         all_largest = grouped_output.new_empty((*grouped_output.shape[:-1], 1), dtype=tiles.wide)  # b g r l 1
         all_totals = torch.empty_like(all_largest)
         buffer, keep_buffer = tiles.buffer(), tiles.buffer() if settings.dropout_p > 0 else None
+        plain = tiles.looks_ahead and settings.dropout_p == 0  # what is done over would draw other numbers
 
         for block in tiles.query_blocks():
             queries = tiles.rows_of(block, tiles.query) * (settings.scale * LOG2_E)  # p n e
-            # Not −inf: where nothing has been seen yet, −inf − −inf would be NaN.
-            largest = queries.new_full((*queries.shape[:2], 1), torch.finfo(tiles.wide).min)  # p n 1
-            total = torch.zeros_like(largest)
-            mixture = queries.new_zeros((*queries.shape[:2], value.shape[-1]))  # p n v
             keys, values = tiles.heads_of(block, tiles.key), tiles.heads_of(block, tiles.value)  # p s e|v
-            for columns in tiles.key_blocks(block):
-                for rises in tiles.attempts(columns):
+            for shifted in (False, True) if plain else (True,):  # mostly scores are small enough as they are
+                # Not −inf: where nothing has been seen yet, −inf − −inf would be NaN.
+                least = torch.finfo(tiles.wide).min if shifted else 0.0
+                largest = queries.new_full((*queries.shape[:2], 1), least)  # p n 1
+                total = torch.zeros_like(largest)
+                mixture = queries.new_zeros((*queries.shape[:2], value.shape[-1]))  # p n v
+                for columns in tiles.key_blocks(block):
                     scores = tiles.scores(block, columns, queries, keys, buffer)  # p n k
-                    if rises:
+                    if shifted:
                         before, largest = largest, torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
                         shrink = _powers(before, largest)
                         total *= shrink
                         mixture *= shrink
-                    powers = _powers(scores, largest)
-                    sums = powers.sum(dim=-1, keepdim=True)  # p n 1
-                    if rises or sums.max() <= powers.shape[-1]:
-                        break
-                total += sums
-                if keep_buffer is not None:
-                    powers *= tiles.kept(powers.shape, keep_buffer)
-                mixture.baddbmm_(powers, tiles.part(values, columns, queries))
+                    powers = _powers(scores, largest) if shifted else scores.exp2_()
+                    total += powers.sum(dim=-1, keepdim=True)
+                    if keep_buffer is not None:
+                        powers *= tiles.kept(powers.shape, keep_buffer)
+                    mixture.baddbmm_(powers, tiles.part(values, columns, queries))
+                if shifted or _are_faithful(total, mixture):
+                    break
+                plain = False  # what one block needs, others will
             mixture *= _reciprocal(total * (1 - settings.dropout_p))
             for whole, part in ((grouped_output, mixture), (all_largest, largest), (all_totals, total)):
                 target = whole[block.batches, block.heads, :, block.rows]
@@ -138,11 +142,13 @@ class _Attention(torch.autograd.Function):
             upstream = tiles.rows_of(block, _grouped(output_gradient, key)) * _reciprocal(total)  # p n v
             mean = (upstream * tiles.rows_of(block, _grouped(output, key))).sum(dim=-1, keepdim=True)  # p n 1
             upstream *= _reciprocal(torch.tensor(1 - dropout_p, dtype=tiles.wide))
+            shifted = not tiles.looks_ahead or bool(largest.any())
             d_queries = torch.zeros_like(queries)
             keys, values = tiles.heads_of(block, tiles.key), tiles.heads_of(block, tiles.value)  # p s e|v
             d_keys, d_values = tiles.heads_of(block, d_key), tiles.heads_of(block, d_value)  # p s e|v
             for columns in tiles.key_blocks(block):
-                powers = _powers(tiles.scores(block, columns, queries, keys, buffer), largest)  # p n k
+                scores = tiles.scores(block, columns, queries, keys, buffer)  # p n k
+                powers = _powers(scores, largest) if shifted else scores.exp2_()
                 keep = None if keep_buffer is None else tiles.kept(powers.shape, keep_buffer)
                 if needs_query or needs_key or needs_mask:
                     d_scores = d_buffer[: powers.numel()].view(powers.shape)
@@ -189,6 +195,7 @@ class _Tiles:
         if mask is not None:
             self.mask = _grouped(mask, key) if _four_axes(mask).shape[1] > 1 else _four_axes(mask).unsqueeze(2)
         self.lanes = torch.get_num_threads() if query.device.type == "cpu" else 1
+        self.looks_ahead = query.device.type == "cpu"  # what is decided by numbers has to wait for a GPU
         self.random = torch.Generator(query.device).manual_seed(settings.seed) if settings.dropout_p > 0 else None
 
     def query_blocks(self) -> Iterable[_Block]:
@@ -199,14 +206,6 @@ class _Tiles:
         """The ranges of keys that any query of the block may see."""
         length = self.key.shape[2]
         return _slices(min(length, block.rows.stop) if self.settings.is_causal else length, self.settings.chunks.keys)
-
-    def attempts(self, columns: slice) -> tuple[bool, ...]:
-        """Whether a tile's largest scores are looked for: mostly the first keys' serve for all, which spares a pass.
-
-        They serve where no row's sum exceeds that of as many ones, the most that it could be otherwise. A GPU would
-        have to wait for that answer.
-        """
-        return (False, True) if columns.start > 0 and self.query.device.type == "cpu" else (True,)
 
     def scores(self, block: _Block, columns: slice, queries: Tensor, keys: Tensor, buffer: Tensor) -> Tensor:
         """The masked scores of one tile in units of ln 2, written into the buffer."""
@@ -306,6 +305,11 @@ def _core_cache_bytes() -> int:
 def _powers(scores: Tensor, largest: Tensor) -> Tensor:
     """2 to the power of scores − largest, in place."""
     return scores.sub_(largest).exp2_()
+
+
+def _are_faithful(total: Tensor, mixture: Tensor) -> bool:
+    least, largest = total.aminmax()
+    return bool(least >= FAITHFUL[0]) and bool(largest <= FAITHFUL[1]) and bool(mixture.isfinite().all())
 
 
 def _reciprocal(total: Tensor) -> Tensor:
