@@ -157,7 +157,7 @@ class Workload(ABC):
 
     @abstractmethod
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
-        """The tensors that are different in round `number`, from those of round 0."""
+        """The tensors that are different in round `number`, from those of round 0; new ones, contiguous."""
 
     @abstractmethod
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:

@@ -50,14 +50,14 @@ class Task:
         self, function: Callable[..., Any], workload: Workload, dtype: str, direction: str, device: str, cache: str
     ) -> None:
         call = workload.call(dtype, direction)
-        self._turned = tuple(workload.turned(call, 0))
+        turned = frozenset(workload.turned(call, 0))
         self._workload, self._direction = workload, direction
         self.making: dict[str, float] = {}
         if call.config is not None:
             function = self._made(function, call.config, {n: w.to(device) for n, w in call.weights.items()})
         base = {name: tensor.to(device) for name, tensor in call.tensors.items()}
         self._base = call.__class__(base, call.options)
-        self.inputs = {name: tensor.clone() if name in self._turned else tensor for name, tensor in base.items()}
+        self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
         self._names, self._positional, self._options = call.gradient_of, call.positional, call.options
         self._upstream = None if call.output_gradient is None else call.output_gradient.to(device)
         self._function = function
@@ -84,25 +84,28 @@ class Task:
         return model
 
     def turn(self, number: int, expected: float = math.inf) -> float:
-        """Lay out memory anew, then give the inputs the numbers of that round, and let go of a proof's.
+        """Give the inputs the numbers of that round in memory that is laid out anew, and let go of a proof's.
 
-        Between the two the cache is filled, where a call of `expected` seconds needs that: on numbers other than the
-        round's, so that nothing is left behind which would answer for it. Returns the seconds of that.
+        Then the cache is filled, where a call of `expected` seconds needs that: while the first input has other numbers
+        than the round's, so that nothing is left behind which would answer for it. Returns the seconds of that.
         """
         self._loaded, self._proof, self.stopwatch.result = [], [], None
         self._ballast.clear()
         for _ in range(BALLAST):  # each fills another gap, so that what follows finds others
             self._ballast.append(torch.empty(self._random.randrange(LARGEST_BALLAST), dtype=torch.uint8))
-        for name in self._turned:
-            self.inputs[name].data = self.inputs[name].data.clone()
+        turned = self._workload.turned(self._base, number)
+        for name, tensor in turned.items():
+            self.inputs[name].data = tensor  # .data: the version that a cache may look at stays as it was
+        first = next(iter(turned.values()))
+        _turn_over(first)
         warmed = self.stopwatch.warm(expected)
-        self.renumber(number)
+        _turn_over(first)
         return warmed
 
     def renumber(self, number: int) -> None:
         """Give the inputs the numbers of that round where they lie."""
         for name, tensor in self._workload.turned(self._base, number).items():
-            self.inputs[name].data.copy_(tensor)  # .data: the version that a cache may look at stays as it was
+            self.inputs[name].data.copy_(tensor)
 
     def once(self) -> None:
         """One whole call, untimed parts included. `output_bytes` says how large its output and gradients are."""
@@ -201,6 +204,14 @@ class Task:
 
         calls: dict[str, Call] = {"forward": without_gradients, "backward": backward, "forward_backward": both}
         return calls[self._direction], forward if self._direction == "backward" else None, both
+
+
+def _turn_over(tensor: Tensor) -> None:
+    """Give a tensor other numbers where it lies; twice, and it has its own again."""
+    if tensor.is_floating_point():
+        tensor.neg_()
+    else:
+        tensor.copy_(tensor.flip(-1))
 
 
 def _rows(name: str, tensor: Any, rows: Sequence[int]) -> Tensor:
