@@ -330,9 +330,11 @@ def test_declined_cases_are_counted_by_reason(tmp_path):
 def test_rows_of_an_earlier_run_are_named(tmp_path):
     old = replace(RUN, started="2025-01-01T00:00:00+00:00", versions={"torch": "2.9.0"}, commit="")
 
-    text = page(tmp_path, [outcome()], earlier={"attention/loops": old})
+    text = page(tmp_path, [outcome()], earlier={"attention/loops": old, "attention/eager": old})
+    many = page(tmp_path, [outcome()], earlier={f"attention/{number:02}": old for number in range(20)})
 
-    assert "| `attention/loops` | 2025-01-01T00:00:00+00:00 | 2.9.0 | – |" in text
+    assert "| 2025-01-01T00:00:00+00:00 | 2.9.0 | – | `attention/eager`, `attention/loops` |" in text
+    assert ", `attention/11` and 8 more |" in many
 
 
 # Examples
@@ -534,6 +536,25 @@ def test_summary_has_a_line_each_and_failures_in_groups():
         "  1 × known as pt-1, died",
         "      attnsuite check attention/torch_sdpa.flash --case k --dtype float32",
         "3 in all                    1/5 passed, declined 1, 3 wrong, 1 known to fail, 1 missing",
+    ]
+
+
+def test_what_has_no_name_in_one_dtype_belongs_to_the_mistake_that_has_one_in_another():
+    halves = ("float16", "bfloat16")
+    outcomes = [
+        outcome("a", "wrong", detail=UNSCALED, dtype="float64"),
+        outcome("a", "wrong", detail="output[0] is 1, should be 2"),
+        *(outcome("a", "wrong", detail=f"output[{place}] is 3, should be 5", dtype=halves[place]) for place in (0, 1)),
+        outcome("a", "raised", detail="ValueError", dtype="bfloat16"),
+        outcome("b", "wrong", detail="output[0] is 3, should be 5", dtype="bfloat16"),
+    ]
+
+    found = [(group.count, group.example.detail, group.example.dtype) for group in groups(outcomes)]
+
+    assert found == [
+        (4, UNSCALED, "float64"),
+        (1, "ValueError", "bfloat16"),
+        (1, "output[0] is 3, should be 5", "bfloat16"),
     ]
 
 

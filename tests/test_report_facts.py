@@ -134,8 +134,8 @@ def test_an_implementation_of_an_earlier_run_is_told_with_it(tmp_path):
     page, _ = reported(tmp_path, (FIRST, [*of_attention(), *of_positions()]), (SECOND, of_positions()))
 
     assert "\nChecked in 2 runs " in page
-    assert "| `attention/loops` | 2026-01-01T03:00:00+00:00 | 2.1.0 | commit-first |" in page
-    assert "| `positions/eager` | 2026-01-0" not in page
+    assert "| 2026-01-01T03:00:00+00:00 | 2.1.0 | commit-first | `attention/loops` |" in page
+    assert "| commit-second | `" not in page
 
 
 def test_what_one_run_checked_is_told_by_the_table_alone(tmp_path):
@@ -197,6 +197,16 @@ def test_an_example_of_which_two_runs_have_rows_is_told_once_by_the_newest():
 
     assert found.computed == "2.0"
     assert found.statuses == {"positions/eager": "passed", "positions/loops": "wrong"}
+
+
+def test_an_example_that_two_contracts_have_is_told_once_with_the_implementations_of_both():
+    cases = {name: {"features": {}, "cases": {"documents/a": []}} for name in ("attention", "positions")}
+    only = run("only", "2026-01-01", {"contracts": cases, "examples": [example("documents/a"), example("documents/a")]})
+    names = ("attention/loops", "positions/eager")
+
+    (found,) = facts.examples(recorded({"only": [outcome(name, "documents/a") for name in names]}, (only,)))
+
+    assert found.statuses == dict.fromkeys(names, "passed")
 
 
 def test_an_example_is_told_with_the_worst_that_any_run_found_in_a_dtype(both):

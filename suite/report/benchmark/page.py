@@ -118,10 +118,11 @@ def _how(measurements: Sequence[Measurement]) -> list[str]:
         "Peak memory is that of one call without its inputs, its output included: by PyTorch's allocator on CUDA, else "
         f"by the resident size of the process, together with what it retained from the calls before.{meter} "
         "*none seen*: the meter says no more than that.",
-        "FLOPs are those of the pairs attended. The roofline is what the machine reached in the same run, in a matrix "
-        "product and in a copy; a share above 100 % is possible where numbers stay in a cache, which the copy leaves.",
+        "FLOPs are those of the pairs attended, of whole models those of all matrix products. The roofline is what the "
+        "machine reached in the same run, in a matrix product and in a copy; a share above 100 % is possible where "
+        "numbers stay in a cache, which the copy leaves.",
         "Nothing is timed that fails its contract there: it is *refused*. The error is the largest of sampled rows of "
-        "one timed round, held against the float64 oracle, in units of the bound.",
+        "one timed round, held against the float64 oracle, in units of what conformance allows.",
     ]
     return section("How it was measured", [*(f"- {each}" for each in words), ""])
 

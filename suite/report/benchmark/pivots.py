@@ -41,11 +41,11 @@ def pages(tables: Sequence[Table], named: Shapes) -> list[list[Table]]:
 
 
 def headline(view: View, recorded: Recorded, above: Run, short: bool = False) -> list[str]:
-    """A few workloads of one contract and device: times, and memory; if `short`, both in one table.
+    """A few workloads of one contract and device: times, and memory; if `short`, all of them and both in one table.
 
     `above` is the run of which the page tells already when and with what it was.
     """
-    chosen = view.representatives[:WIDEST]
+    chosen = (tuple(each for each in view.tables if each.measured) if short else view.representatives)[:WIDEST]
     heads = [escaped(each.workload) for each in chosen]
     runs = origin.runs_of(chosen, recorded)
     of, contract = wording.setting(view.setting, runs[-1].machine), wording.contract(view.setting.contract)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from suite.records import Machine, baseline
+from suite.records import MODELS, Machine, baseline
 from suite.report.benchmark import origin, wording
 from suite.report.benchmark.growth import LADDER, growths, power
 from suite.report.benchmark.speed import Row, Setting, Table, names
@@ -160,7 +160,8 @@ def _throughput(view: View, recorded: Recorded) -> Picture:
         panels.append(Panel(plain(table.workload, 60), tuple(bars)))
     kept = tuple(panel for panel in panels if panel.marks)
     subtitle = _subtitle(view, view.representatives, recorded)
-    return Picture("bars", "Throughput, by the pairs attended", subtitle, "rate", "", kept)
+    title = "Throughput" if view.setting.contract in MODELS else "Throughput, by the pairs attended"
+    return Picture("bars", title, subtitle, "rate", "", kept)
 
 
 def _error(view: View, recorded: Recorded) -> Picture:

@@ -58,14 +58,19 @@ def again(recorded: Recorded) -> dict[str, list[str]]:
 
 
 def examples(recorded: Recorded) -> list[Example]:
-    """The examples of the contracts that were asked, with what became of them: the worst status over dtypes."""
-    found: list[Example] = []
+    """The examples of the contracts that were asked, with what became of them: the worst status over dtypes.
+
+    One that several contracts have as a case stands there once, with the implementations of all.
+    """
+    found: dict[tuple[str, ...], Example] = {}
     for run, outcomes in _newest_first(recorded):
         cases = {case for of in _contracts(run, outcomes).values() for case in of.cases}
-        due = cases - {example.id for example in found}
-        found += [example for example in _examples(run) if example.id in due]
+        due = cases - {example.id for example in found.values()}
+        for example in _examples(run):
+            if example.id in due:
+                found.setdefault((example.id, example.quantity, example.printed), example)
     statuses = _statuses(recorded.outcomes)
-    return [replace(example, statuses=statuses[example.id]) for example in found]
+    return [replace(example, statuses=statuses[example.id]) for example in found.values()]
 
 
 def _newest_first(recorded: Recorded) -> list[tuple[Run, list[Outcome]]]:

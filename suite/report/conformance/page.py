@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from suite.report.conformance.features import ContractFacts
 from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
 from suite.report.text import Row, code, escaped, section, table, write_csv
 from suite.results import replace_file
+
+MOST_NAMED = 12
+"""So many implementations are named beside an earlier run."""
 
 
 def write_conformance(
@@ -121,11 +125,15 @@ def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list
 
 
 def _earlier(earlier: Mapping[str, Run]) -> list[str]:
-    rows = [
-        (code(name), escaped(run.started), escaped(run.versions.get("torch", "–")), escaped(run.commit or "–"))
-        for name, run in sorted(earlier.items())
-    ]
-    header = ("implementation", "run started", "torch", "commit")
+    whose: dict[str, list[str]] = defaultdict(list)
+    for name, run in sorted(earlier.items(), key=lambda of: (of[1].started, of[0])):
+        whose[run.id].append(name)
+    rows = []
+    for names in whose.values():
+        run, more = earlier[names[0]], len(names) - MOST_NAMED
+        named = ", ".join(map(code, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+        rows.append((escaped(run.started), escaped(run.versions.get("torch", "–")), escaped(run.commit or "–"), named))
+    header = ("run started", "torch", "commit", "of")
     return section("Rows of an earlier run", table(header, rows))
 
 

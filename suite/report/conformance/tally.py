@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -17,6 +18,9 @@ Key = TypeVar("Key", bound=tuple[object, ...])
 COUNTS = ("passed", "asked", "declined", "failures", "known_failures", "missing")
 GROUPS = 10
 """Of one implementation this many groups are named; a submission whose messages all differ would fill the page."""
+
+
+_DIAGNOSIS = re.compile(r'\bequals "([^"]+)"')
 
 
 @dataclass(frozen=True)
@@ -116,23 +120,43 @@ class Group:
 def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[Group]:
     """One group per implementation, status, finding and diagnosis or message; the largest first within each.
 
+    What is wrong in a case belongs to the mistake that was named in that case in another dtype, where it has no name.
     `again` maps implementations to the words by which they are asked again, where that is not their registered name.
     """
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
         asked = tuple(again.get(name, ()))
-        alike = grouped(members, lambda outcome: (outcome.status, outcome.known, pattern(outcome.detail)))
+        alike = grouped(members, partial(_kind, _named(members)))
         ordered = sorted(alike.values(), key=len, reverse=True)
-        found += [Group(group[0], len(group), asked=asked) for group in ordered[:GROUPS]]
+        found += [Group(_telling(group), len(group), asked=asked) for group in ordered[:GROUPS]]
         if rest := ordered[GROUPS:]:
             found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked))
     return found
 
 
+def _telling(group: Sequence[Outcome]) -> Outcome:
+    """The first whose mistake has a name, or the first."""
+    return next((outcome for outcome in group if _DIAGNOSIS.search(outcome.detail)), group[0])
+
+
+def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
+    unnamed = outcome.status == "wrong" and not _DIAGNOSIS.search(outcome.detail)
+    says = named.get(outcome.case, "") if unnamed else ""
+    return outcome.status, outcome.known, says or pattern(outcome.detail)
+
+
+def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """By case, the mistake that it showed in the widest dtype in which it has a name."""
+    found: dict[str, str] = {}
+    for outcome in sorted(outcomes, key=_order):
+        if outcome.status == "wrong" and _DIAGNOSIS.search(outcome.detail):
+            found.setdefault(outcome.case, pattern(outcome.detail))
+    return found
+
+
 def pattern(detail: str) -> str:
     """What two details have in common that say the same of different numbers; of a diagnosis, the deviations' names."""
-    diagnosis = re.findall(r'\bequals "([^"]+)"', detail)
-    if diagnosis:
+    if diagnosis := _DIAGNOSIS.findall(detail):
         return " or ".join(diagnosis)
     numbers = r"(?<![A-Za-z_])[-+]?(?:0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf\b|nan\b)"
     return re.sub(r"#(?:\s*[,x×]\s*#)+", "#", re.sub(numbers, "#", detail))
