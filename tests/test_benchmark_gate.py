@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -140,6 +140,15 @@ def test_what_hangs_now_and_then_is_asked_everything(monkeypatch: pytest.MonkeyP
     assert len(asked.cases) > 4 * PATIENCE
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What runs in a shell's background ignores interrupts, and so do the tests that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_asking_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     main = threading.main_thread().ident
     assert main is not None
