@@ -547,6 +547,23 @@ def test_every_shipped_implementation_is_loaded_or_missing() -> None:
             assert isinstance(load(declaration), Loaded | Missing), declaration.full_name
 
 
+@pytest.mark.parametrize("folder", ["site-packages", "mine"])
+def test_of_what_is_installed_beside_it_a_source_hash_follows_its_own_package_alone(write: Write, folder: str) -> None:
+    text = "from implementations.blocks import norm\nfrom library.functional import relu\nimport single"
+    file = write(f"{folder}/implementations/attention/mine.py", text)
+    imported = ("implementations/blocks", "library/functional", "single")
+    for name in imported:
+        write(f"{folder}/{name}.py", "")
+    hashes = [registry.source_hash(Declaration("attention", "mine", "f", file=str(file)))]
+
+    for name in imported:
+        write(f"{folder}/{name}.py", f"changed = {name!r}")
+        hashes.append(registry.source_hash(Declaration("attention", "mine", "f", file=str(file))))
+
+    assert len(set(hashes)) == (4 if folder == "mine" else 2)
+    assert hashes[0] != hashes[1]
+
+
 def test_a_source_hash_follows_the_file(write: Write) -> None:
     file = write("kernel.py", PLAIN)
     (declaration,) = find([str(file)])

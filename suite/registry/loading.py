@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,9 @@ from typing import Any
 from suite.records import UsageError
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing
 from suite.registry.quiet import diverted, undisturbed
+
+INSTALLED = ("site-packages", "dist-packages")
+"""Folders of these names hold packages that have nothing to do with each other."""
 
 _neighbours: dict[str, Path] = {}  # modules that files imported from their own folder, by name
 
@@ -105,7 +109,10 @@ def source_hash(declaration: Declaration) -> str:
 
 
 def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
-    """Add the bytes of a file and of those that it imports from its own folder or the two above; not the suite's."""
+    """Add the bytes of a file and of those that it imports from its own folder or the two above; not the suite's.
+
+    Where everything is installed lie other people's packages as well: there only its own are followed.
+    """
     file = file.resolve()
     if file in found:
         return
@@ -119,9 +126,11 @@ def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
                 names, homes = [each.name for each in node.names], file.parents[:3]
             else:
                 continue
-            local = [name for name in names if name and name.partition(".")[0] != "suite"]
-            for path in (home.joinpath(*name.split(".")).with_suffix(".py") for name in local for home in homes):
-                if path.is_file():
+            for name, home in product(filter(None, names), homes):
+                first = name.partition(".")[0]
+                installed = home.name in INSTALLED and first != file.relative_to(home).parts[0]
+                path = home.joinpath(*name.split(".")).with_suffix(".py")
+                if first != "suite" and not installed and path.is_file():
                     _read_with_imports(path, found)
 
 
