@@ -113,9 +113,25 @@ def test_what_was_too_slow_for_less_work_is_not_tried_on_more(
     assert rows["attention/snail", TINY].status == "measured"
     assert said["documents/encoder-block"].startswith("too slow to time here: a call takes 0.02")
     assert said["decode/1k"].startswith("too slow to time here: a call takes 0.02"), "another kind of work"
-    says = "too slow to time here: less work, documents/encoder-block forward, takes 0.02"
+    says = "too slow to time here: 6.83 times the work of documents/encoder-block forward, which takes 0.02"
     assert said["documents/translation"].startswith(says)
     assert {row.status for (name, _), row in rows.items() if name == "attention/steady"} == {"measured"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "work", "slowest", "says"),
+    [
+        (3.8, 4e9, 5.5, "4 times the work of ladder/8k forward, which takes 3.8 s a call"),
+        (3.8, 2.8e9, 5.5, ""),  # 10.6 s, which may be 5 s as well
+        (6.0, 1e9, 5.5, "as much work of ladder/8k forward, which takes 6 s a call"),
+        (6.0, 0.9e9, 5.5, ""),
+        (0.1, 1e12, 5.5, ""),  # it may be what a call costs without any work
+    ],
+)
+def test_what_would_take_far_too_long_is_not_tried(seconds: float, work: float, slowest: float, says: str) -> None:
+    reason = benchmark.Pace("ladder/8k forward", seconds, 1e9).hopeless(work, slowest)
+
+    assert reason == (says and f"too slow to time here: {says}")
 
 
 @pytest.mark.usefixtures("low_ceilings")

@@ -36,6 +36,27 @@ MORE_CORES, COUNTING = 1.25, 0.1
 Implementation = Declaration | Loaded
 EVERYTHING = EVERY_CASE
 """The workload of a row that speaks of all of them: a missing library, an import that raised."""
+LONG, HOPELESS = 0.1, 2.0
+"""A call of this share of the longest allowed tells what more of its work will take, in proportion. Where that is so
+many times the longest allowed, it is not tried."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What a call took, `says` of which workload, and the FLOPs in it."""
+
+    says: str
+    seconds: float
+    work: float
+
+    def hopeless(self, work: float, slowest: float) -> str:
+        """Why a call with so much work need not be tried where one may take `slowest` seconds; empty where it may."""
+        times = work / self.work
+        expected = self.seconds * times if self.seconds > LONG * slowest else 0.0
+        if times < 1 or (self.seconds <= slowest and expected <= HOPELESS * slowest):
+            return ""
+        more = f"{times:.3g} times the work" if times > 1 else "as much work"
+        return f"too slow to time here: {more} of {self.says}, which takes {self.seconds:.3g} s a call"
 
 
 @dataclass
@@ -54,8 +75,8 @@ class Benchmark:
     tell: Callable[[str], None] = lambda doing: None
     """Is told what is being done."""
     _ceilings: dict[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)
-    _slow: dict[tuple[str, str, str, int], tuple[float, str]] = field(default_factory=dict)
-    """The work of a group that was too slow to time, and what was said of it: more of it is not tried."""
+    _paces: dict[tuple[str, str, str, int], Pace] = field(default_factory=dict)
+    """The longest call so far of an implementation in a group of workloads, by dtype and threads."""
 
     def tables(self) -> list[Table]:
         """What will be measured, in order. UsageError where that is nothing."""
@@ -152,19 +173,19 @@ class Benchmark:
             return {"status": "refused", "detail": refusal, "known": known}
         work = table.workload.work(table.dtype, table.direction)["attended"]
         group = each.name, table.workload.group, table.dtype, table.threads
-        least, said = self._slow.get(group, (math.inf, ""))
-        if work >= least:
-            return {"status": "declined", "detail": f"too slow to time here: less work, {said}"}
+        pace = self._paces.get(group, Pace("", 0.0, math.inf))
+        if reason := pace.hopeless(work, self.request.slowest):
+            return {"status": "declined", "detail": reason}
         with self._spending("preparing"):
             answer = each.request("prepare", self._arguments(table))
         if "status" in answer:
             return answer
         self._move("preparing", "warm_up", answer["first_call"] + answer["warm_up"])
-        if answer["expected"] > self.request.slowest:
+        seconds = answer["expected"]
+        self._paces[group] = max(pace, Pace(table.says, seconds, work), key=lambda pace: pace.seconds)
+        if seconds > self.request.slowest:
             each.request("release", {})
-            takes = f"{answer['expected']:.3g} s"
-            self._slow[group] = work, f"{table.says}, takes {takes} a call"
-            reason = f"too slow to time here: a call takes {takes}, more than {self.request.slowest:g} s"
+            reason = f"too slow to time here: a call takes {seconds:.3g} s, more than {self.request.slowest:g} s"
             return {"status": "declined", "detail": reason}
         return {**self._arguments(table), **answer}
 
