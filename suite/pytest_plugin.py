@@ -53,13 +53,14 @@ def conformance(
 
     contract_named(contract)
     session = Session(requested(cases, dtypes, device), several=False)
-    check = session.check(registry.from_function(function, contract), _processes)
+    loaded = registry.from_function(function, contract)
+    check, again = session.check(loaded, _processes), _words(loaded.declaration)
     assert not isinstance(check, Outcome), "a function at hand can be asked"
     names = [f"{case.name}-{dtype}" for case, dtype in check.asked]
 
     @pytest.mark.parametrize(("case", "dtype"), [*check.asked, (None, "")], ids=[*names, "declarations"])
     def test_conformance(case: Case | None, dtype: str) -> None:
-        _judge(_answered(check, case, dtype) if case else check.misdeclared())
+        _judge(_answered(check, case, dtype) if case else check.misdeclared(), again)
 
     return test_conformance
 
@@ -123,6 +124,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse in one line what cannot be asked, before anything is collected: with xdist only its workers collect."""
     _run[:] = [config]
     if not config.getoption("--attention"):
+        if contract := config.getoption("--attention-contract"):
+            raise pytest.UsageError(f"attnsuite: --attention-contract {contract} is of a target: add --attention")
         return
     from suite import registry
 
@@ -167,7 +170,7 @@ class Implementation(pytest.Collector):
 
     def __init__(self, *, declaration: Declaration, check: Check | Outcome, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.summary, self.check = declaration.summary, check
+        self.summary, self.check, self.again = declaration.summary, check, _words(declaration)
 
     def collect(self) -> Iterator[pytest.Item]:
         check = self.check
@@ -191,7 +194,8 @@ class Question(pytest.Item):
         self.why, self.ask = why, ask
 
     def runtest(self) -> None:
-        _judge(self.ask())
+        assert isinstance(self.parent, Implementation)
+        _judge(self.ask(), self.parent.again)
 
     def reportinfo(self) -> tuple[str, None, str]:
         assert self.parent is not None
@@ -266,10 +270,26 @@ def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
     return [outcome, *check.mended([outcome])]
 
 
-def _judge(outcomes: Iterable[Outcome]) -> None:
-    """Fail, skip or expect the failure; the message is the whole story, so no traceback follows."""
+def _words(declaration: Declaration) -> Sequence[str]:
+    """The words that name it to `attnsuite check`; none for a function that no other process can import."""
+    from suite import registry
+
+    is_somewhere = declaration.module or declaration.file
+    return registry.spelled([declaration])[declaration.full_name] if is_somewhere else ()
+
+
+def _judge(outcomes: Iterable[Outcome], again: Sequence[str]) -> None:
+    """Fail, skip or expect the failure; the message is the whole story, so no traceback follows.
+
+    `again` are the words that name the implementation to `attnsuite check`.
+    """
+    from suite.report.conformance.tally import Group
+
     outcomes = list(outcomes)
     if failures := [_said(outcome) for outcome in outcomes if outcome.fails]:
+        if again:
+            example = next(outcome for outcome in outcomes if outcome.fails)
+            failures.append(Group(example, 1, asked=tuple(again)).rerun)
         pytest.fail("\n".join(failures), pytrace=False)
     for outcome in outcomes:
         if outcome.status == "declined":

@@ -14,6 +14,8 @@ EVERY_CASE = "*"
 """The case of a row that speaks of all cases at once: a missing library, an import that raised."""
 
 MEASURED_STATUSES = ("measured", "out_of_memory", "raised", "died", "hung", "refused", "declined", "missing")
+TOO_SLOW = "too slow"
+"""How the detail begins where an implementation is declined because a call takes too long."""
 BENCHMARK_FAILURES = ("raised", "died", "hung", "refused")
 DIRECTIONS = ("forward", "backward", "forward_backward")
 CACHES = ("hot", "cold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +23,8 @@ UNCHECKED = ("large",)
 PATIENCE = 4
 """So many answers in a row may hang; the questions after them are not asked any more."""
 CORE = "declines the core, which nobody may"
+MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
+"""What Python says where a signature does not fit."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,8 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
         )
     verdict = question.case.verdict(question.calls, given, question.truth)
     detail = verdict.detail
+    if verdict.status == "raised" and MISCALLED.match(detail):
+        detail = f"{detail}; it is called as {subject.contract.signature}"
     if verdict.output_wrong and diagnostician is not None:
         diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)
         detail = f"{diagnosis}; {detail}" if diagnosis else detail

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from suite import benchmark, registry
-from suite.benchmark import Benchmark, Request
+from suite.benchmark import Benchmark, Request, rounds
 from suite.benchmark.member import Member
 from suite.contracts import contract
 from suite.records import EVERY_CASE, Measurement, Outcome
@@ -406,3 +406,39 @@ def test_a_declared_gap_declines_with_its_reason(zoo: Zoo) -> None:
 def test_nothing_is_left_of_a_benchmark(zoo: Zoo) -> None:
     assert zoo.left == []
     assert zoo.after == zoo.before
+
+
+GREEDY = """
+import subprocess, sys
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+_helpers = []
+
+def attention(query, key, value):
+    if not _helpers:
+        spins = "import os; os.sched_setaffinity(0, range(os.cpu_count()))\\nwhile True: pass"
+        _helpers.extend(subprocess.Popen([sys.executable, "-c", spins], start_new_session=True) for _ in range(4))
+    return sdpa(query, key, value)
+"""
+
+
+def test_the_others_are_timed_anew_without_one_that_takes_more_cores_than_it_was_given(
+    tmp_path: Path, passed: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "greedy.py").write_text(GREEDY)
+    (tmp_path / "good.py").write_text(ZOO)
+    declarations = registry.find([str(tmp_path / "greedy.py"), f"{tmp_path / 'good.py'}:good"])
+    raced: list[list[str]] = []
+    run = rounds.run
+    monkeypatch.setattr(
+        rounds, "run", lambda courses, *more: (raced.append([c.member.name for c in courses]), run(courses, *more))
+    )
+    kept = {declaration.full_name: passed(declaration.full_name) for declaration in declarations}
+    ceilings = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
+    of = Benchmark(CONTRACT, declarations, Request((TINY,), budget=0.5), kept, _ceilings=ceilings)
+
+    greedy, good = (row for _, rows in of.run() for row in rows)
+
+    assert raced == [["attention/greedy", "attention/good.good"], ["attention/good.good"]]
+    assert (greedy.status, good.status) == ("refused", "measured")
+    assert greedy.detail.startswith("it was given 1 cores and used ")

@@ -180,7 +180,8 @@ def test_json_on_standard_output_is_nothing_but_rows(
     found = rows(written.out)
     declined = len(found) - 4
     assert status == 0
-    assert written.err == f"attention/kernels  4/4 passed, declined {declined}\n"
+    reason = f"  {declined} × declined: takes no is_causal\n"
+    assert written.err == f"attention/kernels  4/4 passed, declined {declined}\n{reason}"
     assert [list(row) for row in found] == [KEYS] * len(found)
     assert Counter(row["status"] for row in found) == {"passed": 4, "declined": declined}
     assert {row["detail"] for row in found[4:]} == {"takes no is_causal"}

@@ -163,4 +163,25 @@ def test_a_function_called_as_another_contract_is_remarked_on(attnsuite: Command
 
     _, said = attnsuite("check", "mine.py", "--case", "plain/small", "--dtype", "float32")
 
-    assert "attention/mine is asked as an attention; with --contract transformer as its name says\n" in said
+    assert "attention/mine is asked as an attention; its name suggests --contract transformer\n" in said
+    assert "transformer() takes 2 positional arguments but 3 were given; it is called as attention(query, key, " in said
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ("mask=None, causal=False", "attn_mask (mask is no other name of it), no is_causal (causal is no other name "),
+        ("attn_mask=None, is_causual=False", "mine takes no is_causal (is_causual is no other name of it): what needs"),
+        ("attn_mask=None, block=3", ""),
+        ("**others", ""),
+    ],
+)
+def test_a_parameter_that_is_nearly_called_as_due_is_remarked_on(
+    attnsuite: Command, write: Write, parameters: str, says: str
+) -> None:
+    write("mine.py", f"def mine(query, key, value, {parameters}): return query")
+
+    _, said = attnsuite("check", "mine.py", "--case", "plain/small", "--dtype", "float32")
+
+    assert says in said
+    assert ("no other name" in said) == bool(says)

@@ -131,7 +131,11 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
     unscaled = 'equals "unscaled": the scores are not divided by √e; output['
     known = said["tests.test_theirs test_unscaled[plain/one_head-float32]"]
     assert known.startswith(f"known as unscaled-by-design: {unscaled}")
+    again = "\nattnsuite check theirs.kernels:unscaled --case plain/ordinary --dtype float32"
     ordinary = said["tests.test_theirs test_unscaled[plain/ordinary-float32]"]
+    assert ordinary.endswith(again)
+    again = "attnsuite check theirs.kernels:attention --case scale/half --dtype float32"
+    assert said["attention.kernels scale/half[float32]"].endswith(f"\n{again}")
     assert ordinary.startswith(f"Failed: attention/unscaled plain/ordinary (float32): wrong: {unscaled}")
     assert said["tests.test_theirs test_unscaled[causal/square_5-float32]"] == "declined: takes no is_causal"
     half = said["attention.kernels scale/half[float32]"].removeprefix("Failed: ")
@@ -153,6 +157,7 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
         ("--attention nosuch", "unknown target 'nosuch': of attention there are attention/chunked, "),
         ("--attention missing.py", "attention/missing is missing: No module named 'nosuchlibrary'"),
         ("--attention missing.py --attention-contract nosuch", "unknown contract 'nosuch': there are add_norm, "),
+        ("--attention-contract transformer", "--attention-contract transformer is of a target: add --attention"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line_and_nothing_runs(

@@ -481,7 +481,7 @@ def test_index_names_each_machine_with_its_headline_and_pages(tmp_path):
         text.index("## a-2-cores") < text.index("[conformance](a-2-cores/conformance.md)") < text.index("## b-4-cores")
     )
     assert "(b-4-cores/conformance.md)" not in text
-    assert cells(text, "a-2-cores")[2:] == ["2.13.0", "1/2", "1", "0"]
+    assert cells(text, "a-2-cores")[2:] == ["abc123", "2.13.0", "1", "1/2", "1", "0"]
     assert text.count("| `attention/loops` | cpu | 1/2 |") == 2
 
 
@@ -556,6 +556,33 @@ def test_what_has_no_name_in_one_dtype_belongs_to_the_mistake_that_has_one_in_an
         (1, "ValueError", "bfloat16"),
         (1, "output[0] is 3, should be 5", "bfloat16"),
     ]
+
+
+def test_a_lone_implementation_says_what_it_declined_and_why():
+    outcomes = [
+        outcome("ok"),
+        *(outcome(f"m/{number}", "declined", detail="takes no attn_mask") for number in range(3)),
+        outcome("c", "declined", detail="takes no is_causal"),
+    ]
+    many = [outcome(f"m/{number}", "declined", detail=f"lacks {number}") for number in range(10)]
+
+    assert summary_lines(outcomes, reasons=True) == [
+        "attention/loops  1/1 passed, declined 4",
+        "  3 × declined: takes no attn_mask",
+        "  1 × declined: takes no is_causal",
+    ]
+    assert len(summary_lines(many, reasons=True)) == 10
+    assert summary_lines(many, reasons=True)[-1] == "  2 × declined for 2 other reasons"
+    assert summary_lines(outcomes) == ["attention/loops  1/1 passed, declined 4"]
+
+
+def test_mistakes_that_have_a_name_come_first():
+    unnamed = [outcome(f"a/{place}", "wrong", detail="output[0] is 3, should be 5") for place in range(3)]
+
+    first, second = groups([*unnamed, outcome("b", "wrong", detail=UNSCALED)])
+
+    assert (first.count, first.example.detail) == (1, UNSCALED)
+    assert second.count == 3
 
 
 def test_summary_names_the_device_where_there_are_several():

@@ -184,6 +184,7 @@ def test_a_row_of_another_run_is_not_compared(tmp_path):
     assert (table.row("chunked").verdict, table.row("chunked").against) == (ANOTHER_RUN, None)
     assert table.row("flex").verdict == "faster"
     assert cells(text, "`chunked`", "### float32")[1] == "50.0 ms, another run"
+    assert cells(text, "`matmul`", "### float32")[1] == "100 ms", "none is the fastest of all"
     row = "| 2026-01-02T03:04:05+00:00 | 2.13.0 | abc123 | 1 | `attention/chunked` |"
     assert row in text.split("## Rows of an earlier run")[1]
 
@@ -744,6 +745,20 @@ def test_a_table_is_a_heading_and_a_line_each():
         "  attention/flex     refused (known): it fails gqa/rows",
         "  attention/loops    out of memory",
     ]
+
+
+def test_an_interval_to_one_side_is_shown_as_it_is():
+    lines = benchmark_lines([measured(seconds=[0.01] * 6 + [0.02] * 10)])
+
+    assert lines[1].split()[:4] == ["attention/matmul", "20.0", "ms", "−50"]
+    assert "  −50 % +0 %  " in lines[1]
+
+
+def test_what_was_too_slow_says_so_and_is_not_called_declined():
+    slow = without_time("loops", "declined", "too slow to time here: a call takes 13 s, more than 5.5 s")
+
+    assert wording.status(slow) == "too slow"
+    assert wording.status(without_time("loops", "declined", "takes no scale")) == "declined"
 
 
 def test_what_speaks_of_all_workloads_is_a_line_without_a_heading():

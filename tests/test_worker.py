@@ -719,6 +719,19 @@ def test_other_numbers_come_in_the_very_same_tensors() -> None:
     assert [value is given[0] for value in given] == [True, True, False]
 
 
+def test_one_tensor_is_given_under_several_names() -> None:
+    given = []
+
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        given.append((query, key, value))
+        return value.clone()
+
+    one = torch.ones(2, 3, 4)
+    several = replace(call(), tensors=dict.fromkeys(("query", "key", "value"), one))
+    ask(function, [several, replace(several, same_tensor=("query", "key", "value"))])
+    assert [len({id(tensor) for tensor in tensors}) for tensors in given] == [3, 1]
+
+
 def test_a_call_leaves_no_trace_in_the_process() -> None:
     def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
         torch.set_default_dtype(torch.float64)

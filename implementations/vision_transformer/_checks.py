@@ -15,6 +15,9 @@ NUMBERS = ("image_height", "image_width", "patch", "channels", "width", "heads",
 
 def check_model(config: Config, weights: Weights) -> None:
     """Raise ValueError, naming the tensor or number, what came and what was due."""
+    for given, of in ((config, "config"), (weights, "weights")):
+        if not isinstance(given, Mapping):
+            raise ValueError(f"{of} is of type {_kind(given)}, due is a mapping by name")
     for name in NUMBERS:
         least = 0 if name in ("blocks", "classes") else 1
         if type(config.get(name)) is not int or config[name] < least:

@@ -25,7 +25,7 @@ from suite.contracts import contract as contract_named
 from suite.contracts.base import Contract
 from suite.machine import nvidia
 from suite.measure.memory import device_uuid
-from suite.records import EVERY_CASE, Measurement, Outcome, UsageError, baseline
+from suite.records import EVERY_CASE, TOO_SLOW, Measurement, Outcome, UsageError, baseline
 from suite.registry import Declaration, Loaded
 
 __all__ = ["Benchmark", "Request", "Table", "bench"]
@@ -56,7 +56,7 @@ class Pace:
         if times < 1 or (self.seconds <= slowest and expected <= HOPELESS * slowest):
             return ""
         more = f"{times:.3g} times the work" if times > 1 else "as much work"
-        return f"too slow to time here: {more} of {self.says}, which takes {self.seconds:.3g} s a call"
+        return f"{TOO_SLOW} to time here: {more} of {self.says}, which takes {self.seconds:.3g} s a call"
 
 
 @dataclass
@@ -148,6 +148,25 @@ class Benchmark:
 
     def _table(self, table: Table, members: Sequence[Member], gate: Gate) -> list[Measurement]:
         found: dict[str, Measurement] = {}
+        courses, seen = self._raced(table, members, gate, found)
+        while greedy := [course for course in courses if course.greedy]:  # what it took was taken from the others
+            for course in greedy:
+                assert isinstance(course.member, Member)
+                course.member.restart()
+                found[course.member.name] = self._row(course.member.name, table, **course.failed)
+            others = [each for each in members if each.name not in found]
+            courses, seen = self._raced(table, others, gate, found)
+        if courses:
+            self._find_ceilings(table, courses)
+            weighed = self._weighed(table, courses)
+            for course, memory in zip(courses, weighed, strict=True):
+                found[course.member.name] = self._measured(course, table, memory, seen)
+        return [found[each.name] for each in members]
+
+    def _raced(
+        self, table: Table, members: Sequence[Member], gate: Gate, found: dict[str, Measurement]
+    ) -> tuple[list[Course], Mapping[str, Any]]:
+        """The courses of all that can take part, and what the device did meanwhile; rows of the others are `found`."""
         courses: list[Course] = []
         for each in members:
             answer = self._prepared(each, table, gate)
@@ -155,14 +174,11 @@ class Benchmark:
                 found[each.name] = self._row(each.name, table, **answer)
             else:
                 courses.append(Course(each, answer))
-        if courses:
-            with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
-                self._race(table, courses)
-            self._find_ceilings(table, courses)
-            weighed = self._weighed(table, courses)
-            for course, memory in zip(courses, weighed, strict=True):
-                found[course.member.name] = self._measured(course, table, memory, meter.telemetry)
-        return [found[each.name] for each in members]
+        if not courses:
+            return [], {}
+        with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
+            self._race(table, courses)
+        return courses, meter.telemetry
 
     def _prepared(self, each: Member, table: Table, gate: Gate) -> Answer:
         """The member's task, warmed up; or a status that says why it takes no part."""
@@ -185,7 +201,7 @@ class Benchmark:
         self._paces[group] = max(pace, Pace(table.says, seconds, work), key=lambda pace: pace.seconds)
         if seconds > self.request.slowest:
             each.request("release", {})
-            reason = f"too slow to time here: a call takes {seconds:.3g} s, more than {self.request.slowest:g} s"
+            reason = f"{TOO_SLOW} to time here: a call takes {seconds:.3g} s, more than {self.request.slowest:g} s"
             return {"status": "declined", "detail": reason}
         return {**self._arguments(table), **answer}
 
@@ -225,7 +241,7 @@ class Benchmark:
         course.prepared = {**course.prepared, "error_ratio": max(ratios)}
         if table.threads and used > MORE_CORES * table.threads * course.awake + COUNTING:
             detail = f"it was given {table.threads} cores and used {used / course.awake:.2f}"
-            course.failed = {"status": "refused", "detail": detail}
+            course.failed, course.greedy = {"status": "refused", "detail": detail}, True
 
     def _weighed(self, table: Table, courses: Sequence[Course]) -> list[Answer]:
         """What a call of each takes of memory: in processes of their own, which may work side by side."""
@@ -362,7 +378,8 @@ def bench(
     given: object = function
     functions = [function] if callable(function) else list(given) if isinstance(given, Iterable) else []
     if not functions or not all(map(callable, functions)):
-        raise UsageError(f"suite.bench takes a function or several, not {type(function).__name__}")
+        came = f"{type(function).__name__}" if functions or not isinstance(given, Iterable) else "none at all"
+        raise UsageError(f"suite.bench takes a function or several, not {came}")
     patterns = (workloads,) if isinstance(workloads, str) else tuple(workloads or ())
     counts = (threads,) if isinstance(threads, int) else tuple(threads)
     request = Request(patterns, profile, str(device), backward, cache, counts, time_limit, budget)

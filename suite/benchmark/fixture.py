@@ -22,7 +22,7 @@ from suite.checking import alone
 from suite.contracts import contract as contract_named
 from suite.measure.serving import failure
 from suite.measure.task import Task
-from suite.records import DIRECTIONS, DTYPES, Measurement, UsageError
+from suite.records import DIRECTIONS, DTYPES, TOO_SLOW, Measurement, UsageError
 from suite.registry import Broken, Declaration, Loaded, Missing, undisturbed
 from suite.results.rows import lean
 
@@ -228,7 +228,7 @@ class Speed:
                 found["first_call"] = task.stopwatch.first_call()
                 found["warm_up"], expected = task.stopwatch.warm_up()
             if expected > self.slowest:
-                reason = f"too slow to time here: a call takes {expected:.3g} s, more than {self.slowest:g} s"
+                reason = f"{TOO_SLOW} to time here: a call takes {expected:.3g} s, more than {self.slowest:g} s"
                 return {"status": "declined", "detail": reason}
             stage.time(task, expected)
             found |= self._verified(task, table)

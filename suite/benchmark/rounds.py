@@ -65,6 +65,8 @@ class Course:
     kept: tuple[int, Mapping[str, Any]] | None = None
     """The number by which a round's inputs were turned, and rows of what it returned then."""
     failed: Mapping[str, Any] = field(default_factory=dict)
+    greedy: bool = False
+    """Whether it used more cores than it was given, from which the others' times have suffered."""
     stopped: str = ""
     proved: bool = False
     """Whether calls on numbers that it had not seen took no longer than it claims."""

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -57,7 +58,7 @@ def check(
                 rows.write(row(outcome))
                 found.append(outcome)
                 steps.step()
-            for line in summary_lines(found, again):
+            for line in summary_lines(found, again, reasons=len(declarations) == 1):
                 steps.line(line)
             outcomes += found
     return status(outcomes, alone=bool(targets) and len(declarations) == 1)
@@ -87,19 +88,41 @@ def chosen(targets: Sequence[str], leave_out: Sequence[str], contract: str | Non
         raise UsageError(f"nothing is left to ask: {', '.join(sorted(unwanted))} left out")
     if contract is not None:
         contract_named(contract)  # the registry takes folders of implementations for contracts, too
-    for declaration in found if contract is None else ():
-        if hint := _misplaced(declaration):
-            print(hint, file=sys.stderr)
+    for declaration in filter(_is_own, found):
+        for hint in ("" if contract else _misplaced(declaration), _misspelt(declaration)):
+            if hint:
+                print(hint, file=sys.stderr)
     return found
 
 
+def _is_own(declaration: Declaration) -> bool:
+    """Whether it is a user's own function, named by its place."""
+    return declaration.named or not declaration.module
+
+
 def _misplaced(declaration: Declaration) -> str:
-    """That a user's own function is called as another contract than attention, as which it is asked; or nothing."""
+    """That a function is called as another contract than attention, as which it is asked; or nothing."""
     function = declaration.function.rpartition(".")[2]
-    own = declaration.named or not declaration.module
-    if not own or declaration.contract != "attention" or function not in contract_names() or function == "attention":
+    if declaration.contract != "attention" or function not in contract_names() or function == "attention":
         return ""
-    return f"{declaration.full_name} is asked as an attention; with --contract {function} as its name says"
+    return f"{declaration.full_name} is asked as an attention; its name suggests --contract {function}"
+
+
+def _misspelt(declaration: Declaration) -> str:
+    """That a function has parameters which look like the contract's, but are not called so; or nothing."""
+    if declaration.parameters is None or declaration.contract not in contract_names():
+        return ""
+    due = contract_named(declaration.contract).parameter_features
+    own = [name for name in declaration.parameters if name not in due]
+    alike = {name: near for name in due if name not in declaration.parameters and (near := _alike(name, own))}
+    pairs = [f"{name} ({near} is no other name of it)" for name, near in alike.items()]
+    return f"{declaration.full_name} takes no {', no '.join(pairs)}: what needs it is declined" if pairs else ""
+
+
+def _alike(name: str, others: Sequence[str]) -> str:
+    """Which of the others looks like that name, or none."""
+    part = next((other for other in others if len(other) > 3 and other in name), "")
+    return part or next(iter(get_close_matches(name, others, n=1, cutoff=0.75)), "")
 
 
 def asked_again(declarations: Sequence[Declaration], request: Request) -> dict[str, list[str]]:

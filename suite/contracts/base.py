@@ -38,6 +38,8 @@ class Call:
     own_thread: bool = False
     same_storage: bool = False
     """Write these numbers into the tensors of the call before: other contents behind the same pointers."""
+    same_tensor: tuple[str, ...] = ()
+    """These inputs, of equal numbers, are one tensor that is given under several names."""
     config: Mapping[str, Any] | None = None
     """Where it is given, the function is a factory, `factory(config, weights)`, and what it returns is called."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
@@ -51,6 +53,10 @@ class Call:
         """The parameters that a function needs to take this call."""
         plug = {"attention"} if self.probed else frozenset[str]()
         return frozenset(self.tensors) - frozenset(self.positional) | frozenset(self.options) | plug
+
+
+NO_MODEL = "in place of a model"
+"""How the kind of a reply ends where a factory made nothing that can be called."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +242,12 @@ class Contract:
     """What is timed."""
     examples: Callable[[], Sequence[Example]] = tuple
     """The documents' examples among the cases, printed beside what the oracle computes."""
+
+    @property
+    def signature(self) -> str:
+        """How it is called, as its module says under the first line."""
+        paragraphs = (import_module(f"suite.contracts.{self.name}.contract").__doc__ or "").split("\n\n")
+        return " ".join(paragraphs[1].split()) if len(paragraphs) > 1 else ""
 
 
 EVERYWHERE = {**{dtype: dtype for dtype in DTYPES}, "cpu": "the CPU", "cuda": "CUDA devices"}

@@ -1,7 +1,8 @@
-"""Questions whose tensors lie in memory otherwise than row by row, and the mistake that they ask for."""
+"""Questions whose tensors lie in memory otherwise: not row by row, or all in one place; and what mistake that shows."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,26 +12,24 @@ from torch import Tensor
 
 from suite.contracts.base import Call, Case, Conventions, Deviation, Reply, Verdict
 
+INPUTS = ("query", "key", "value")
 JUNK = 977
 """What stands between the numbers: finite, and large enough to show when it is read."""
 
 
-class Scattered(Case):
-    """Another question, whose tensors have gaps in memory and run from the last axis to the first."""
+class Laid(Case):
+    """Another question, whose calls are laid out by `lay`."""
 
     def __init__(self, of: Case) -> None:
         self.of = of
         self.name, self.why, self.dtypes = of.name, of.why, of.dtypes
 
     def calls(self, dtype: str) -> tuple[Call, ...]:
-        return tuple(
-            replace(
-                call,
-                tensors={name: scattered(tensor) for name, tensor in call.tensors.items()},
-                weights={name: scattered(tensor) for name, tensor in call.weights.items()},
-            )
-            for call in self.of.calls(dtype)
-        )
+        return tuple(map(self.lay, self.of.calls(dtype)))
+
+    @abstractmethod
+    def lay(self, call: Call) -> Call:
+        """The call, laid out otherwise."""
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Any:
         return self.of.truth(calls, conventions)
@@ -43,6 +42,30 @@ class Scattered(Case):
 
     def alike(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Any) -> bool:
         return self.of.alike(calls, replies, theirs, truth)
+
+
+def as_one_tensor(call: Call) -> Call:
+    """The call of self-attention: the query is given as key and value as well."""
+    query = call.tensors["query"]
+    return replace(call, tensors={**call.tensors, "key": query, "value": query}, same_tensor=INPUTS)
+
+
+class Scattered(Laid):
+    """Another question, whose tensors have gaps in memory and run from the last axis to the first."""
+
+    def lay(self, call: Call) -> Call:
+        return replace(
+            call,
+            tensors={name: scattered(tensor) for name, tensor in call.tensors.items()},
+            weights={name: scattered(tensor) for name, tensor in call.weights.items()},
+        )
+
+
+class One(Laid):
+    """Another question, of which one tensor is given as query, key and value."""
+
+    def lay(self, call: Call) -> Call:
+        return as_one_tensor(call)
 
 
 def scattered(tensor: Tensor) -> Tensor:

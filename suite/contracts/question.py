@@ -13,7 +13,7 @@ from torch import Tensor
 
 from suite import compare
 from suite.contracts import base
-from suite.contracts.base import Call, Conventions, Reply, Verdict
+from suite.contracts.base import NO_MODEL, Call, Conventions, Reply, Verdict
 from suite.contracts.judging import closest, unlike
 from suite.contracts.precision import PRECISIONS, Bounded, widest
 from suite.contracts.rounded import Rounded
@@ -189,7 +189,8 @@ def unfit(reply: Reply, shape: tuple[int, ...], dtype: torch.dtype, name: str = 
     if reply.raised:
         return Verdict("raised", reply.raised)
     if reply.output is None:
-        return Verdict("wrong", f"returned {reply.kind}, should return a Tensor")
+        due = "a callable" if reply.kind.endswith(NO_MODEL) else "a Tensor"
+        return Verdict("wrong", f"returned {reply.kind}, should return {due}")
     if complaint := unlike(name, reply.output, shape, dtype):
         return Verdict("wrong", complaint)
     if reply.changed:

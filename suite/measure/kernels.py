@@ -23,19 +23,12 @@ LOOKING, MOST_LOOKS = 0.1, 5
 be interrupted for longer than it takes."""
 
 
-Look = tuple[float, dict[str, float]]
-"""Seconds of one call, and the microseconds of each operator or kernel itself."""
-
-
-def kernels(call: Callable[[], Any], device: str, seen: Look | None = None) -> str:
-    """The longest by their own time, the longest first, with their shares; empty where the profiler sees nothing.
-
-    `seen` is a look at an earlier call that suffices.
-    """
+def kernels(call: Callable[[], Any], device: str) -> str:
+    """The longest by their own time, the longest first, with their shares; empty where the profiler sees nothing."""
     on_cuda = torch.device(device).type == "cuda"
-    looks = [seen or look(call, device)]
+    looks = [_look(call, device)]
     while sum(wall for wall, _ in looks) < LOOKING and len(looks) < MOST_LOOKS:
-        looks.append(look(call, device))
+        looks.append(_look(call, device))
     wall, times = min(looks, key=lambda look: look[0])
     total = sum(times.values())
     if not total or (not on_cuda and total < SEEN * wall * 1e6):
@@ -44,8 +37,8 @@ def kernels(call: Callable[[], Any], device: str, seen: Look | None = None) -> s
     return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= LEAST * total)
 
 
-def look(call: Callable[[], Any], device: str) -> Look:
-    """Make one call under the profiler's eyes."""
+def _look(call: Callable[[], Any], device: str) -> tuple[float, dict[str, float]]:
+    """Make one call under the profiler's eyes: its seconds, and the microseconds of each operator or kernel itself."""
     on_cuda = torch.device(device).type == "cuda"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -55,14 +55,11 @@ def calibrated() -> tuple[float, float]:
     return constant, median((resident_peak(_allocates(size)) - constant) / size for size in CALIBRATION)
 
 
-def of_call(
-    call: Callable[[], Any], device: str, warm: Callable[[], Any], first: Callable[[], Any] | None = None
-) -> dict[str, float | None]:
+def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> dict[str, float | None]:
     """Bytes of one call by each meter, as in `Measurement.memory`, without the output. Inputs exist already.
 
     `warm` is a small call of the same kind, which loads what every call needs; it is made first. Then the call is made
-    twice: what stays after the first is `retained`, what the second takes is its peak. `first` is the first of the two,
-    where that one is to be looked at.
+    twice: what stays after the first is `retained`, what the second takes is its peak.
     """
     warm()
     gc.collect()
@@ -76,7 +73,7 @@ def of_call(
     try:
         constant, of_each = calibrated()
         before = resident()
-        (first or call)()
+        call()
         settled = resident()
         found |= {"retained": float(max(0, settled - before)), "constant": constant, "calibration": of_each}
         found["resident"] = float(resident_peak(call))

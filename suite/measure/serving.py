@@ -32,9 +32,6 @@ OWN_THREADS = 2
 """The main one, and the one that watches for the parent's end."""
 SOAK = 2.0
 """Seconds of calls over which energy is measured."""
-SLOW = 1.0
-"""A call that is expected to take more seconds is not made once more to see its kernels, but seen when it is first
-made, though the profiler leaves some 0.3 MB behind, which then count as retained."""
 
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
@@ -164,15 +161,9 @@ def _weighed(function: Function, device: str, arguments: Arguments) -> dict[str,
         small = contract(arguments["contract"]).workloads()[0]
         warm = Task(function, small, dtype, direction, device, "hot")
         task = Task(function, workload, dtype, direction, device, "hot")
-        looks: list[kernels_of.Look] = []
-        first = (
-            (lambda: looks.append(kernels_of.look(task.once, device)))
-            if arguments.get("expected", 0.0) > SLOW
-            else None
-        )
-        found = memory_of.of_call(task.once, device, lambda: _tried(warm), first)
+        found = memory_of.of_call(task.once, device, lambda: _tried(warm))
         answer["memory"] = found | {"output": float(task.output_bytes)}
-        answer["kernel"] = kernels_of.kernels(task.once, device, *looks)
+        answer["kernel"] = kernels_of.kernels(task.once, device)  # last: the profiler leaves memory behind
     return answer
 
 

@@ -135,7 +135,7 @@ class _Search:
         if not colon:
             place, function = target, ""
         file = Path(place).expanduser()
-        if not (colon or file.suffix == ".py" or file.exists()):
+        if not target or not (colon or file.suffix == ".py" or file.exists()):
             raise UsageError(self._unknown(target))
         return self._of_path(file, function)
 

@@ -31,7 +31,8 @@ def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
     folder = Path(folder)
     lines = ["# Results", "", "Written by `attnsuite report`, never by hand.", ""]
     lines += table(
-        ("machine", "date", "torch", "passed/asked", "failures", "known failures"), map(_row, _sorted(machines))
+        ("machine", "date", "commit", "torch", "contracts", "passed/asked", "failures", "known failures"),
+        map(_row, _sorted(machines)),
     )
     for recorded in _sorted(machines):
         place = quote(recorded.machine)
@@ -57,7 +58,9 @@ def _row(recorded: Recorded) -> tuple[str, ...]:
     return (
         escaped(recorded.machine),
         escaped(origin.date(run)),
+        escaped(run.commit or "–"),
         escaped(torch),
+        str(len({outcome.contract for outcome in recorded.outcomes})),
         str(counts),
         f"{counts.failures}",
         f"{counts.known}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -13,11 +14,17 @@ from suite.report.conformance.tally import breakdown, by_implementation, count, 
 from suite.report.text import plain
 from suite.statistics import Interval
 
+MOST_REASONS = 8
+"""So many reasons for declining are named."""
 
-def summary_lines(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[str]:
+
+def summary_lines(
+    outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({}), reasons: bool = False
+) -> list[str]:
     """A line per implementation, its failures below it in groups, and the total: no markup, no control codes.
 
     `again` maps implementations to the words by which they are asked again, where that is not their registered name.
+    With `reasons` it is also said why something was declined.
     """
     found = by_implementation(outcomes)
     several = len(devices(outcomes)) > 1
@@ -26,6 +33,7 @@ def summary_lines(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]
     lines = []
     for name, members in zip(names, found.values(), strict=True):
         lines.append(f"{name:{width}}  {_said(members)}")
+        lines += _declined(members) if reasons else []
         for group in groups((outcome for outcome in members if outcome.status in FAILURES), again):
             known = f"known as {group.example.known}, " if group.example.known else ""
             lines.append(f"  {group.count} × {plain(known + group.says, 400)}")
@@ -33,6 +41,14 @@ def summary_lines(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]
     if len(found) > 1:
         lines.append(f"{f'{len(found)} in all':{width}}  {_said(outcomes)}")
     return lines
+
+
+def _declined(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each reason why something was not asked."""
+    reasons = Counter(outcome.detail for outcome in outcomes if outcome.status == "declined")
+    lines = [f"  {number} × declined: {plain(reason, 400)}" for reason, number in reasons.most_common(MOST_REASONS)]
+    others = [number for _, number in reasons.most_common()[MOST_REASONS:]]
+    return [*lines, *([f"  {sum(others)} × declined for {len(others)} other reasons"] if others else [])]
 
 
 def _said(outcomes: Sequence[Outcome]) -> str:
@@ -79,7 +95,11 @@ def _without_time(of: Measurement) -> str:
 
 
 def _spread(of: Interval) -> str:
-    return f"±{percent((of.high - of.low) / 2 / of.median)}" if of.low > 0 else "too few rounds"
+    """How far its ends lie from the median."""
+    if of.low <= 0:
+        return "too few rounds"
+    below, above = (percent(abs(end - of.median) / of.median) for end in (of.low, of.high))
+    return f"±{below}" if below == above else f"−{below} +{above}"
 
 
 def _compared(row: Row) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.contracts.base import Call, Reply
+from suite.contracts.base import NO_MODEL, Call, Reply
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.probe import probe
@@ -120,7 +120,7 @@ class _Asked:
         self.weights = {f"weights[{name!r}]": (tensor, fingerprint(tensor)) for name, tensor in weights.items()}
         model: Callable[..., Any] = self.function(dict(call.config), weights, **plug)
         if not callable(model):
-            raise _NoModel(f"{_kind(model) or 'a Tensor'} in place of a model")
+            raise _NoModel(f"{_kind(model) or 'a Tensor'} {NO_MODEL}")
         self.models[-1] = model, self.weights
         return model
 
@@ -139,6 +139,8 @@ class _Asked:
             else:
                 storage = storage_of(tensor).to(self.device, copy=True)
             self.given[name] = storage, _seen_through(storage, tensor)
+        for name in call.same_tensor:
+            self.given[name] = self.given[call.same_tensor[0]]
         return {name: self.given[name][1] for name in call.tensors}
 
 

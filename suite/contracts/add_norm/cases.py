@@ -59,6 +59,9 @@ def batch() -> Iterator[Question]:
     yield question("batch/matrix", "no items", norm="batch", lead=(5,))
     yield question("batch/heads", "more leading axes", norm="batch", lead=(2, 3, 2))
     yield question("batch/one_item", "all positions of a single item", norm="batch", lead=(1, 5))
+    yield question("batch/positions", "many positions, the last of which counts too", norm="batch", lead=(129,))
+    yield question("batch/far_mean", "a mean of many standard deviations", ("float64", "float32"), norm="batch",
+                   shift=300.0)  # fmt: skip
     yield question("plain/by_name", "the default, spelled out", norm="layer")
 
 
@@ -95,11 +98,14 @@ def bad_input() -> Iterator[Refused]:
     asked: list[tuple[str, str, dict[str, Any], str]] = [
         ("shapes", "x of 3 positions and y of 4", {"y": (2, 4, 6)}, ""),
         ("broadcast", "y of 1 position, which would broadcast", {"y": (2, 1, 6)}, ""),
+        ("one_item", "y of 1 item, which would broadcast", {"y": (1, 3, 6)}, ""),
+        ("rank", "y without items, which would broadcast", {"y": (3, 6)}, ""),
         ("weight", "a weight of 5 for 6 features", {"weight": (5,)}, ""),
         ("bias", "a bias of 7 for 6 features", {"bias": (7,)}, ""),
         ("one_weight", "a weight of 1, which would broadcast", {"weight": (1,)}, ""),
         ("norm", "a norm that does not exist", {}, "group"),
         ("batch_of_one", "batch normalisation of a single position", {"lead": (1,)}, "batch"),
+        ("one_of_one_item", "the same, of a single item", {"lead": (1, 1)}, "batch"),
     ]
     for name, why, unusual, norm in asked:
         options = {"norm": norm} if norm else {}

@@ -10,8 +10,11 @@ from suite.contracts.rounded import Rounded
 def add_norm(
     x: Rounded, y: Rounded, weight: Rounded, bias: Rounded, *, norm: str = "layer", eps: float = 1e-5
 ) -> Rounded:
-    """(x + y), normalised over features or over positions, … e."""
-    both = x + y
+    """(x + y), normalised over features or over positions, … e.
+
+    Who folds the mean into the bias, a·sum + (bias − a·mean) with a = weight / √…, rounds once more at the bias's size.
+    """
+    both, bias = x + y, bias.rounded()
     if norm == "batch":
         rows = both.each(lambda array: array.reshape(-1, array.shape[-1]).T)  # e n
         return _normalised(rows, eps).each(lambda array: array.T.reshape(both.shape)) * weight + bias

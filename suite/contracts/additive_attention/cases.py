@@ -91,6 +91,9 @@ def masks() -> Iterator[Question]:
                    mask=lambda _: np.arange(7) < np.array([3, 6])[:, None, None])  # fmt: skip
     yield question("mask/by_query", "the same for all items", mask=of(5, 7))
     yield question("mask/by_key", "the same for all", mask=of(7))
+    yield question("mask/as_many_items", "two axes are those of queries and keys, though there are as many items",
+                   queries=2, mask=of(2, 7))  # fmt: skip
+    yield question("mask/no_keys", "a mask for no keys", keys=0, mask=of(2, 5, 0))
     yield question("mask/square", "a mask whose queries and keys could be swapped", queries=7, mask=of(2, 7, 7))
     yield question("mask/all", "a mask that hides nothing", mask=lambda _: np.ones((2, 5, 7), bool))
     yield question("mask/empty_rows", "queries that may attend to nothing give zeros", mask=with_empty_rows)
@@ -124,6 +127,7 @@ def bad_input() -> Iterator[Refused]:
         ("one_item", "keys of 1 item, which would broadcast to 2", {"key": (1, 7, 4), "value": (1, 7, 3)}),
         ("mask_keys", "a mask for 6 of 7 keys", {"mask": lambda random: random.random((2, 5, 6)) < 0.5}),
         ("mask_queries", "a mask for 4 of 5 queries", {"mask": lambda random: random.random((2, 4, 7)) < 0.5}),
+        ("mask_items", "a mask for 3 items where there is 1", {"batch": 1, "mask": of(3, 5, 7)}),
         ("float_mask", "a mask of numbers", {"attn_mask": (2, 5, 7)}),
     ):
         yield Refused(f"bad_input/{name}", why, partial(drawn, **unusual), POSITIONAL)

@@ -78,6 +78,8 @@ def widths() -> Iterator[Question]:
     yield question("width/wide", "a Gaussian of three", width=3.0)
     yield question("width/boxcar", "a box of three quarters", kernel="boxcar", width=0.75, keys=40)
     yield question("width/triangular", "a triangle of two", kernel="triangular", width=2.0)
+    yield question("width/barely", "keys that a triangle barely reaches", ("float64", "float32"), kernel="triangular",
+                   width=1 / 32 + 1e-5, keys=40)  # fmt: skip
 
 
 def support() -> Iterator[Question]:
@@ -97,6 +99,8 @@ def sizes() -> Iterator[Question]:
     yield question("size/queries", "a last query among many", queries=129)
     yield question("size/one", "one key, whose value it is", keys=1)
     yield question("size/no_keys", "nothing to attend to gives zeros", keys=0)
+    for kernel in KERNELS[1:]:
+        yield question(f"size/no_keys_{kernel}", "nothing to attend to gives zeros", keys=0, kernel=kernel)
     yield question("size/no_queries", "nobody asks", queries=0)
 
 

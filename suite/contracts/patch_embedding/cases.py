@@ -58,6 +58,7 @@ def plain() -> Iterator[Question]:
 def sizes() -> Iterator[Question]:
     """Patches of a pixel, of the whole image, and many of them."""
     yield question("size/pixels", "patches of one pixel", side=1, height=3, width=4)
+    yield question("size/images", "a last image among many", batch=19)
     yield question("size/whole", "one patch, the whole image", side=6, height=6, width=6)
     yield question("size/many", "a last patch among many", batch=1, height=24, width=24)
     yield question(

@@ -58,7 +58,9 @@ def sizes() -> Iterator[Question]:
     yield question("size/odd", "an odd width ends with a sine", shape=(1, 9, 5))
     yield question("size/odd_continued", "an odd width from another position on", shape=(1, 3, 5), offset=4)
     yield question("size/one", "a single feature", shape=(2, 4, 1))
-    yield question("size/long", "more positions than tables usually have", shape=(1, 1100, 4))
+    yield question("size/long", "more positions than tables usually have", shape=(1, 2100, 4))
+    yield question("size/items", "a last item among many", shape=(19, 3, 4))
+    yield question("size/wide", "the slowest of many frequencies", shape=(1, 9, 514))
     yield question("size/far", "angles in which half precision shows", shape=(1, 300, 6), zeros=True)
     yield question("size/nothing", "no positions", shape=(2, 0, 8))
 

@@ -197,6 +197,8 @@ def vocabularies() -> Iterator[Drawn]:
                 items=128, length=200, vocab_size=40, mask_token=20, ids=(17, 18, 19), select=1.0)  # fmt: skip
     yield asked("vocabulary/large", "120,000, of which every part is as likely", oracle.uniform,
                 items=128, length=200, vocab_size=120_000, mask_token=103, select=1.0)  # fmt: skip
+    yield asked("vocabulary/high", "the last of 120,000 are selected as often as others", oracle.selection,
+                items=32, length=200, vocab_size=120_000, ids=range(119_000, 120_000), select=0.5)  # fmt: skip
     yield asked("vocabulary/last_is_mask", "the mask token is the last", items=64, vocab_size=8, mask_token=7,
                 ids=range(7), select=1.0)  # fmt: skip
 
@@ -224,6 +226,7 @@ def bad_input() -> Iterator[Refused]:
         ("broadcast", "flags for one item, which would broadcast", {"special": flags[:1]}, {}),
         ("flags", "special tokens marked by integers", {"special": flags.astype(np.int64)}, {}),
         ("numbers", "tokens that are no integers", {"tokens": np.zeros((4, 20))}, {}),
+        ("int32", "tokens in int32", {"tokens": np.zeros((4, 20), np.int32)}, {}),
         ("beyond", "a token of 1,000 in a vocabulary of 1,000", {"ids": (999, 1000)}, {}),
         ("negative", "a token of −1", {"ids": (-1, 0)}, {}),
         ("mask_token", "a mask token of 1,000 in a vocabulary of 1,000", {}, {"mask_token": VOCABULARY}),

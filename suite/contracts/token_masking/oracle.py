@@ -133,14 +133,17 @@ def apart(maskings: Sequence[Masking]) -> list[Share]:
     for axis, name in enumerate(("items", "positions")):
         places = np.moveaxis(masking.selected, axis, 0)
         for lag in (lag for lag in LAGS if 2 * lag <= len(places)):
-            blocks = places[: len(places) // (2 * lag) * (2 * lag)].reshape(-1, 2, lag, *places.shape[1:])
-            even = blocks[:, 0] == blocks[:, 1]  # pairs of places that share none
+            one, other = _pairs(places, lag)
+            even = one == other
             found.append(_agreement(f"pairs of {name} {lag} apart agree in their selection", even, masking))
     return found
 
 
 def mixed(maskings: Sequence[Masking]) -> list[Share]:
-    """How often each half becomes the mask token, and how often one selected token shares the fate of the next."""
+    """How often each half becomes the mask token, and how often one selected token shares the fate of the next.
+
+    The next is the next in the item, or the one beside it in the next item.
+    """
     (masking,) = maskings
     found = []
     for axis, name in enumerate(("items", "positions")):
@@ -153,8 +156,12 @@ def mixed(maskings: Sequence[Masking]) -> list[Share]:
     of_item = masking.select * masking.tokens.shape[1]
     exact = sum(share * (share * of_item - 1) / (of_item - 1) for share in FATES.values())
     independent = sum(most * most for _, most in masking.likely.values())
-    even = fates[:, 0] == fates[:, 1]
-    return [*found, Share("pairs of selected tokens share their fate", _count(even), even.size, exact, independent)]
+    both: Array = np.logical_and(*_pairs(masking.selected, 1))
+    beside = _pairs(masking.fates, 1)[:, both]
+    pairs = {"pairs of selected tokens": fates.T, "tokens selected in two neighbouring items": beside}
+    for says, (one, other) in pairs.items():
+        found.append(Share(f"{says} share their fate", _count(one == other), one.size, exact, independent))
+    return found
 
 
 def uniform(maskings: Sequence[Masking]) -> list[Share]:
@@ -168,9 +175,13 @@ def uniform(maskings: Sequence[Masking]) -> list[Share]:
     even = pairs[:, 0] == pairs[:, 1]
     by_chance = FATES["random"] * len(known) / masking.vocab_size
     says = "selected tokens become another of those that were there"
+    beside = _pairs(masking.corrupted, 1)
+    both: Array = np.logical_and(*_pairs(masking.selected, 1)) & ~np.isin(beside, known).any(0)
+    same: Array = both & (beside[0] == beside[1])
     found = [
         Share(says, len(random) - len(drawn), _count(masking.selected), 0.0, by_chance),
         exactly("pairs of random tokens are equal", _count(even), even.size, 1 / len(others)),
+        exactly("random tokens of two neighbouring items are equal", _count(same), _count(both), 1 / len(others)),
     ]
     parts = np.array_split(others, min(len(others), BINS))
     counts = np.histogram(drawn, [*(part[0] for part in parts), masking.vocab_size])[0]
@@ -220,6 +231,12 @@ def _agreement(says: str, even: Array, masking: Masking) -> Share:
     p, length = masking.select, masking.tokens.shape[1]
     independent = p * p + (1 - p) ** 2
     return Share(says, _count(even), even.size, independent - 2 * p * (1 - p) / (length - 1), independent)
+
+
+def _pairs(places: Array, lag: int) -> Array:
+    """What lies so many steps apart along the first axis, in pairs that share no place; shape 2 n lag and the rest."""
+    whole = places[: len(places) // (2 * lag) * (2 * lag)]
+    return whole.reshape(-1, 2, lag, *places.shape[1:]).swapaxes(0, 1)
 
 
 def _count(places: Array) -> int:

@@ -49,6 +49,7 @@ USUAL: Config = {
 }
 MEAN = {**USUAL, "pooling": "mean"}
 STATES = {**USUAL, "classes": 0}
+MANY = {**USUAL, "image_height": 12, "image_width": 16, "patch": 1, "channels": 1}
 BASE = {
     **USUAL,
     "image_height": 224,
@@ -130,6 +131,8 @@ def mean() -> Iterator[Posed]:
     config = {**MEAN, "image_height": 4, "classes": 1}
     yield Posed("mean/one_class", "three patches and one class, with batches of 1 and 7", KIND, config,
                 lambda random: [drawn(random, config=config, batch=batch) for batch in (1, 7)], dtypes=SURE)  # fmt: skip
+    yield posed("mean/many_patches", "patches beyond the 128th count too", {**MANY, "pooling": "mean"}, batch=1,
+                dtypes=SURE)  # fmt: skip
 
 
 def states() -> Iterator[Posed]:
@@ -143,15 +146,14 @@ def sizes() -> Iterator[Posed]:
     """Batches, sequences and models of several sizes."""
 
     def batches(random: Generator) -> Sequence[Inputs]:
-        return [drawn(random, batch=batch) for batch in (1, 7)]
+        return [drawn(random, batch=batch) for batch in (1, 7, 17)]
 
     def again(random: Generator) -> Sequence[Inputs]:
         return [drawn(random), drawn(random)]
 
-    yield Posed("sizes/again", "other images of the same sizes", KIND, USUAL, again)
-    yield Posed("sizes/batches", "one model with batches of 1 and 7", KIND, USUAL, batches)
-    yield posed("sizes/many_patches", "keys beyond the 128th", {**USUAL, "image_height": 12, "image_width": 16, "patch": 1,
-                "channels": 1}, batch=1, dtypes=SURE)  # fmt: skip
+    yield Posed("sizes/again", "other images are written into the same tensor", KIND, USUAL, again, same_storage=True)
+    yield Posed("sizes/batches", "one model with batches of 1, 7 and 17", KIND, USUAL, batches)
+    yield posed("sizes/many_patches", "keys beyond the 128th", MANY, batch=1, dtypes=SURE)
     yield posed("sizes/vit_b_16", "ViT-B/16: 86 million weights, twelve blocks", BASE, batch=1, dtypes=("float32",))
 
 

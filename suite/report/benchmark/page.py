@@ -114,7 +114,7 @@ def _how(measurements: Sequence[Measurement]) -> list[str]:
         f"A speed-up is the median ratio to {against} in the same round. *faster* and *slower*: the {level} "
         f"interval, corrected for all comparisons of a table, excludes no difference, and the median is beyond "
         f"{margin}. *same*: the interval lies within {margin}. *unclear*: neither. *another run*: not timed in the "
-        "same rounds, so not compared. The lowest median of a run is bold.",
+        "same rounds, so not compared. The lowest median is bold where all are of one run.",
         "Peak memory is that of one call without its inputs, its output included: by PyTorch's allocator on CUDA, else "
         f"by the resident size of the process, together with what it retained from the calls before.{meter} "
         "*none seen*: the meter says no more than that.",

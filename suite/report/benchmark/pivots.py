@@ -20,7 +20,7 @@ Cell = Callable[[Table, Row], str]
 
 
 def times(tables: Sequence[Table], heads: Sequence[str]) -> list[str]:
-    """Medians and, beside them, how much faster than the baseline that is. The lowest of a workload is bold."""
+    """Medians and, beside them, how much faster than the baseline that is. The lowest is bold if all are of one run."""
     return _pivot(tables, heads, _time, "time")
 
 
@@ -71,8 +71,8 @@ def _time(of: Table, row: Row) -> str:
         return escaped(wording.status(row.of))
     medians = [each.time.median for each in of.measured if each.time]
     time = time_unit(medians).of(row.median)
-    together = [each.time.median for each in of.measured if each.time and each.verdict != ANOTHER_RUN]
-    best = len(together) > 1 and row.verdict != ANOTHER_RUN and row.median == min(together)
+    alone = any(each.verdict == ANOTHER_RUN for each in of.measured)
+    best = not alone and len(medians) > 1 and row.median == min(medians)
     said = f"**{time}**" if best else time
     return ", ".join(filter(None, (said, escaped(wording.verdict(row)))))
 

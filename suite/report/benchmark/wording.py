@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from suite.records import Machine, Measurement
+from suite.records import TOO_SLOW, Machine, Measurement
 from suite.report.benchmark.speed import Row, Setting
 from suite.report.benchmark.units import NOTHING, size, times
 
@@ -25,6 +25,8 @@ def verdict(row: Row) -> str:
 
 def status(of: Measurement) -> str:
     """Why there is no time, in a word or three."""
+    if of.status == "declined" and of.detail.startswith(TOO_SLOW):
+        return TOO_SLOW
     return of.status.replace("_", " ") + (" (known)" if of.known else "")
 
 

@@ -118,7 +118,8 @@ class Group:
 
 
 def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[Group]:
-    """One group per implementation, status, finding and diagnosis or message; the largest first within each.
+    """One group per implementation, status, finding and diagnosis or message. Mistakes that have a name come first, of
+    them and of the others the largest.
 
     What is wrong in a case belongs to the mistake that was named in that case in another dtype, where it has no name.
     `again` maps implementations to the words by which they are asked again, where that is not their registered name.
@@ -127,7 +128,7 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
     for (name, _), members in by_implementation(outcomes).items():
         asked = tuple(again.get(name, ()))
         alike = grouped(members, partial(_kind, _named(members)))
-        ordered = sorted(alike.values(), key=len, reverse=True)
+        ordered = sorted(alike.values(), key=lambda group: (not _is_named(_telling(group)), -len(group)))
         found += [Group(_telling(group), len(group), asked=asked) for group in ordered[:GROUPS]]
         if rest := ordered[GROUPS:]:
             found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked))
@@ -136,11 +137,15 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
 
 def _telling(group: Sequence[Outcome]) -> Outcome:
     """The first whose mistake has a name, or the first."""
-    return next((outcome for outcome in group if _DIAGNOSIS.search(outcome.detail)), group[0])
+    return next(filter(_is_named, group), group[0])
+
+
+def _is_named(outcome: Outcome) -> bool:
+    return bool(_DIAGNOSIS.search(outcome.detail))
 
 
 def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
-    unnamed = outcome.status == "wrong" and not _DIAGNOSIS.search(outcome.detail)
+    unnamed = outcome.status == "wrong" and not _is_named(outcome)
     says = named.get(outcome.case, "") if unnamed else ""
     return outcome.status, outcome.known, says or pattern(outcome.detail)
 
@@ -149,7 +154,7 @@ def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
     """By case, the mistake that it showed in the widest dtype in which it has a name."""
     found: dict[str, str] = {}
     for outcome in sorted(outcomes, key=_order):
-        if outcome.status == "wrong" and _DIAGNOSIS.search(outcome.detail):
+        if outcome.status == "wrong" and _is_named(outcome):
             found.setdefault(outcome.case, pattern(outcome.detail))
     return found
 

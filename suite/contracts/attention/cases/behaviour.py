@@ -11,6 +11,7 @@ from suite.contracts import base
 from suite.contracts.attention.cases.case import Case, Judged, hold, judged, same_answer
 from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.base import Call, Conventions, Reply, Verdict
+from suite.contracts.layouts import as_one_tensor
 from suite.records import DTYPES
 
 INPUTS = ("query", "key", "value")
@@ -74,6 +75,8 @@ def behaviour() -> list[base.Case]:
         Calls("behaviour/other_numbers", "the same shape with other numbers", _each(small, replace(small, name="behaviour/small_too"))),
         Calls("behaviour/same_pointers", "other numbers behind the same pointers", _same_storage(small)),
         Calls("behaviour/same_pointers_other_mask", "another mask behind the same pointer", _same_storage(replace(small, mask=Mask()))),
+        Calls("behaviour/one_tensor", "one tensor is given as query, key and value", _one_tensor(small)),
+        Calls("behaviour/one_tensor_causal", "the same under causal", _one_tensor(replace(small, causal=True))),
         Calls("behaviour/second_thread", "another thread", _threads(small), equal=((0, 1),)),
         Calls("behaviour/second_thread_gradient", "gradients in another thread", _threads(learning)),
         Calls("behaviour/without_gradients", "no_grad agrees with grad mode", _modes(small)),
@@ -97,6 +100,10 @@ def _each(*cases: Case) -> Sequence:
 def _same_storage(case: Case) -> Sequence:
     changed = replace(case, name=case.name + "_changed")
     return lambda draw: (draw(case), replace(draw(changed), same_storage=True))
+
+
+def _one_tensor(case: Case) -> Sequence:
+    return lambda draw: (as_one_tensor(draw(replace(case, name="", keys=case.queries))),)
 
 
 def _threads(case: Case) -> Sequence:

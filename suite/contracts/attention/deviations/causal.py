@@ -24,7 +24,8 @@ def _rows(scores: Tensor) -> Tensor:
 
 @instead_of(
     Dense.causal_mask,
-    "the causal mask is aligned at the lower right: the last query sees the last key",
+    "the causal mask is aligned at the lower right: the last query sees the last key; who means that declares "
+    'conventions={"causal": "lower_right"}',
     source="flash-attention issue 282, pytorch issue 108108",
 )
 def aligns_causal_at_the_end(scores: Tensor, asked: Asked) -> Tensor:

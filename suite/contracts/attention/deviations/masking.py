@@ -13,7 +13,11 @@ from suite.contracts.attention.deviations.staged import Dense, Whole, correct
 from suite.contracts.staged import instead_of
 
 
-@instead_of(Dense.bool_mask, "True in a boolean mask is read as may not attend", source="pytorch issue 170400")
+@instead_of(
+    Dense.bool_mask,
+    'True in a boolean mask is read as may not attend; who means that declares conventions={"bool_mask": "may_not"}',
+    source="pytorch issue 170400",
+)
 def inverts_bool_mask(scores: Tensor, mask: Tensor, asked: Asked) -> Tensor:
     return scores.masked_fill(mask, -math.inf)
 

@@ -28,13 +28,20 @@ def _normalised(powers: Tensor) -> Tensor:
     return powers / total.masked_fill(total == 0, 1.0)
 
 
-@instead_of(Dense.softmax, "a query that may attend to nothing gives NaN", source="pytorch issue 103963")
+@instead_of(
+    Dense.softmax,
+    'a query that may attend to nothing gives NaN; who means that declares conventions={"empty_row": "nan"}',
+    source="pytorch issue 103963",
+)
 def gives_nan_for_empty_row(scores: Tensor, asked: Asked) -> Tensor:
     return Dense.softmax(scores, asked).masked_fill(_empty(scores), math.nan)
 
 
 @instead_of(
-    Dense.softmax, "a query that may attend to nothing gives the mean of the values", source="onnxruntime issue 28958"
+    Dense.softmax,
+    "a query that may attend to nothing gives the mean of the values; who means that declares "
+    'conventions={"empty_row": "mean"}',
+    source="onnxruntime issue 28958",
 )
 def gives_mean_for_empty_row(scores: Tensor, asked: Asked) -> Tensor:
     return _mean_for_empty_row(scores, asked)

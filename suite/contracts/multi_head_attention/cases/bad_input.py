@@ -20,6 +20,8 @@ def bad_input() -> Iterator[Refused]:
     asked: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         ("heads", "3 heads for 8 columns", {}, {"num_heads": 3}),
         ("no_heads", "0 heads", {}, {"num_heads": 0}),
+        ("negative_heads", "−2 heads", {}, {"num_heads": -2}),
+        ("value_heads", "2 heads for 5 columns of values", {"w_value": (8, 5)}, {}),
         ("rank", "queries without items", {"query": (5, 8)}, {}),
         ("query_width", "queries of width 7 beside weights for 8", {"query": (2, 5, 7)}, {}),
         ("key_width", "keys of width 6 beside weights for 8", {"key": (2, 7, 6)}, {}),

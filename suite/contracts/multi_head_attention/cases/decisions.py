@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from suite.contracts import base
-from suite.contracts.layouts import Scattered
+from suite.contracts.layouts import One, Scattered
 from suite.contracts.multi_head_attention.cases.draws import Array, Mask, question
 from suite.contracts.multi_head_attention.contract import BIASES, INPUT_BIASES
 from suite.contracts.question import Generator, Question, within
@@ -52,7 +52,7 @@ def widths() -> Iterator[Question]:
     yield question("widths/mapped_values", "the same, and an output map", value_head_width=3, out_width=5)
 
 
-def bias() -> Iterator[Question]:
+def bias() -> Iterator[base.Case]:
     """What is added to the maps."""
     yield question("bias/query", "the queries' alone", biases=("b_query",))
     yield question("bias/key", "the keys' alone, which changes no weight", biases=("b_key",))
@@ -60,6 +60,7 @@ def bias() -> Iterator[Question]:
     yield question("bias/inputs", "all but the output's", biases=INPUT_BIASES)
     yield question("bias/output", "the output's alone", out_width=5, biases=("b_output",))
     yield question("bias/all", "all four", out_width=5, biases=BIASES)
+    yield One(question("bias/one_input", "one tensor is given as query, key and value", keys=5, biases=INPUT_BIASES))
 
 
 def output_map() -> Iterator[Question]:
@@ -85,6 +86,8 @@ def masks() -> Iterator[Question]:
     yield question("mask/by_head", "the same for all items", mask=of(1, 2, 5, 7))
     yield question("mask/by_query", "two axes: the same for all items and heads", mask=of(5, 7))
     yield question("mask/by_key", "two axes, one of them of length 1", mask=of(1, 7))
+    yield question("mask/as_many_items", "two axes are those of queries and keys, though there are as many items",
+                   queries=2, mask=of(2, 7))  # fmt: skip
     yield question("mask/square", "a mask whose queries and keys could be swapped", queries=7, mask=of(2, 1, 7, 7))
     yield question("mask/all", "a mask that hides nothing", mask=lambda _: np.ones((2, 1, 5, 7), bool))
     yield question("mask/one_item", "more heads than items", batch=1, heads=3, mask=of(1, 3, 5, 7))
@@ -100,6 +103,8 @@ def causal() -> Iterator[Question]:
     yield question(
         "causal/high", "more queries than keys: aligned at the upper left", queries=7, keys=4, options=CAUSAL
     )
+    yield question("causal/long", "the last of many queries looks back on all", batch=1, queries=67, keys=70,
+                   options=CAUSAL)  # fmt: skip
     yield question("causal/mapped", "biases and an output map", queries=6, keys=6, out_width=5, biases=("b_value", "b_output"),
                    options=CAUSAL)  # fmt: skip
 

@@ -21,6 +21,8 @@ OPTIONS = ("of", "truncate", "keep")
 PRECISE = ("float64", "float32")
 UNTOUCHED = ("d_w_qh", "d_output")
 """Gradients that neither truncating nor randomising changes."""
+FORWARD = ("hidden", "output", "loss")
+"""What is no gradient."""
 
 
 def cases() -> list[base.Case]:
@@ -78,6 +80,9 @@ def quantities() -> Iterator[Question]:
     for of in QUANTITIES:
         yield question(f"quantity/{of}", f"{of} by its name", of=of)
         yield question(f"quantity/{of}_square", "axes that were swapped still fit", of=of, steps=4, inputs=4, outputs=4)
+    for of in FORWARD:
+        yield question(f"quantity/{of}_truncated", "truncating changes gradients alone", of=of, truncate=2)
+        yield question(f"quantity/{of}_randomised", "randomising changes gradients alone", of=of, keep=0.5)
 
 
 def truncated() -> Iterator[Question]:

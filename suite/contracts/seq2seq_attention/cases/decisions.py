@@ -73,6 +73,9 @@ def cell() -> Iterator[Posed]:
     """LSTMs in place of GRUs."""
     yield posed("cell/lstm", "four gates, and two parts of a state", {**USUAL, "cell": "lstm"})
     yield posed("cell/lstm_layers", "each layer hands on its own memory cell", {**USUAL, "cell": "lstm", "layers": 2})
+    yield posed(
+        "cell/lstm_dot", "the hidden state asks, not the memory cell", {**USUAL, "cell": "lstm", "score": "dot"}
+    )
     yield several_and_one("cell/lstm_lengths", "LSTMs run over the padding, which gives no keys", cell="lstm", layers=2)
 
 
@@ -91,6 +94,8 @@ def window() -> Iterator[Posed]:
 def layers() -> Iterator[Posed]:
     """Several layers."""
     yield posed("layers/two", "the top layer is attended to, and asks", {**USUAL, "layers": 2})
+    yield posed("layers/dot", "the top layer asks in dot products too", {**USUAL, "layers": 2, "score": "dot"})
+    yield posed("layers/window", "two layers attend to a window", {**USUAL, "layers": 2, "window": 1})
     yield posed("layers/three", "each layer begins with the state of its own", {**USUAL, "layers": 3})
 
 

@@ -77,9 +77,13 @@ def cached() -> Iterator[Posed]:
     def several(random: Generator) -> Sequence[Inputs]:
         return [drawn(random), drawn(random), drawn(random, source=4, target=6)]
 
+    def larger(random: Generator) -> Sequence[Inputs]:
+        return [drawn(random), drawn(random, batch=5)]
+
     yield posed("cached/usual", "the logits are those of the whole target", CACHED, lengths=(7, 4, 1))
     yield posed("cached/one_token", "a single step", CACHED, target=1, dtypes=SURE)
-    yield posed("cached/long", "more steps than a small cache holds, of a single item", CACHED, batch=1, target=40)
+    yield posed("cached/long", "more steps than a small cache holds, of a single item", CACHED, batch=1, target=100)
+    yield Posed("cached/larger", "a batch larger than the first", KIND, CACHED, larger, dtypes=SURE)
     yield Posed(
         "cached/again", "nothing is left of the calls before, of the same sizes and others", KIND, CACHED, several
     )
@@ -94,7 +98,7 @@ def sizes() -> Iterator[Posed]:
         ]
 
     def long(random: Generator) -> Sequence[Inputs]:
-        return [drawn(random, batch=1, source=150, target=140)]
+        return [drawn(random, batch=1, source=150, target=300)]
 
     def again(random: Generator) -> Sequence[Inputs]:
         first, other = drawn(random, lengths=(7, 4, 1)), drawn(random, lengths=(7, 4, 1))
@@ -103,7 +107,7 @@ def sizes() -> Iterator[Posed]:
     yield Posed("sizes/again", "other tokens, and then other lengths, are written into the same tensors", KIND, USUAL,
                 again, same_storage=True)  # fmt: skip
     yield Posed("sizes/several", "batches of 1 and 7, lengths of 1, 5, 33 and 128", KIND, USUAL, several)
-    yield Posed("sizes/long", "positions and keys beyond the 128th", KIND, USUAL, long)
+    yield Posed("sizes/long", "positions and keys beyond the 128th, targets beyond the 256th", KIND, USUAL, long)
     yield Far("sizes/far", "more positions than tables usually have, and angles in which half precision shows", KIND,
               {**ENCODER, "encoder_blocks": 0}, once(partial(drawn, config=ENCODER, batch=1, source=6000)))  # fmt: skip
 
