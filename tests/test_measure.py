@@ -931,19 +931,16 @@ def test_memory_comes_with_the_kernels() -> None:
 
 
 @LINUX
-@pytest.mark.parametrize("expected", [0.9, 1.1])
-def test_a_call_that_takes_long_is_made_once_less(expected: float) -> None:
-    called = []
-
+def test_what_the_profiler_keeps_of_many_operators_is_not_the_call_s() -> None:
     def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        called.append(query.shape[-2])
-        time.sleep(0.1)
+        small = query[0, 0, 0] * 0
+        for _ in range(20_000 if len(query[0, 0]) == 1024 else 1):
+            small += 1
         return sdpa(query, key, value)
 
-    answer = ask("memory", function, workload="ladder/1k", expected=expected)
+    found = ask("memory", function, workload="ladder/1k", expected=2.0)["memory"]
 
-    assert called.count(1024) == (3 if expected < 1 else 2)
-    assert "status" not in answer
+    assert found["retained"] + found["resident"] < 2**23
 
 
 @LINUX
