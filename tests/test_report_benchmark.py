@@ -758,6 +758,7 @@ def test_what_was_too_slow_says_so_and_is_not_called_declined():
     slow = without_time("loops", "declined", "too slow to time here: a call takes 13 s, more than 5.5 s")
 
     assert wording.status(slow) == "too slow"
+    assert benchmark_lines([slow])[1] == f"  attention/loops  {slow.detail}"
     assert wording.status(without_time("loops", "declined", "takes no scale")) == "declined"
 
 

@@ -91,7 +91,10 @@ def benchmark_lines(measurements: Sequence[Measurement], shape: str = "") -> lis
 
 
 def _without_time(of: Measurement) -> str:
-    return plain(f"{wording.status(of)}: {of.detail}" if of.detail else wording.status(of), 400)
+    status = wording.status(of)
+    if of.detail.startswith(status):
+        return plain(of.detail, 400)
+    return plain(f"{status}: {of.detail}" if of.detail else status, 400)
 
 
 def _spread(of: Interval) -> str:
