@@ -378,7 +378,7 @@ def bench(
     given: object = function
     functions = [function] if callable(function) else list(given) if isinstance(given, Iterable) else []
     if not functions or not all(map(callable, functions)):
-        came = f"{type(function).__name__}" if functions or not isinstance(given, Iterable) else "none at all"
+        came = type(function).__name__ if functions or not isinstance(given, Iterable) else "none at all"
         raise UsageError(f"suite.bench takes a function or several, not {came}")
     patterns = (workloads,) if isinstance(workloads, str) else tuple(workloads or ())
     counts = (threads,) if isinstance(threads, int) else tuple(threads)

@@ -156,6 +156,12 @@ def inverted_mask(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(mask, -math.inf)
 
 
+@instead_of(Additive.mask, "a mask of two axes is read as items and keys where there are as many items as queries")
+def mask_of_2_axes_for_items(scores: Tensor, mask: Tensor) -> Tensor:
+    items = mask.dim() == 2 and len(mask) == len(scores)
+    return Additive.mask(scores, mask[:, None] if items else mask)
+
+
 @instead_of(Additive.mask, "the mask is ignored")
 def ignored_mask(scores: Tensor, mask: Tensor) -> Tensor:
     return scores

@@ -86,6 +86,11 @@ def underflowing_gaussian(apart: Tensor) -> Tensor:
     return (-apart.square() / 2).exp()
 
 
+@instead_of(Pooling.normalise, "the kernels' sum is taken for a thousandth at least")
+def clamped_total(kernels: Tensor) -> Tensor:
+    return kernels / kernels.sum(-1, keepdim=True).clamp_min(1e-3)
+
+
 @instead_of(Pooling.gaussian, "the Gaussian is exp(−u²), without the half")
 def gaussian_without_half(apart: Tensor) -> Tensor:
     return Pooling.gaussian(apart * 2**0.5)

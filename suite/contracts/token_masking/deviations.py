@@ -161,6 +161,21 @@ def one_fate_for_an_item(selected: Tensor, source: Generator | None) -> Tensor:
     return fated(torch.rand(len(selected), 1, generator=source)).expand_as(selected)
 
 
+@instead_of(Corrupting.fates, "two neighbouring items share their fates")
+def fates_shared_by_two_items(selected: Tensor, source: Generator | None) -> Tensor:
+    return fated(torch.rand(_half(selected), generator=source)).repeat_interleave(2, 0)[: len(selected)]
+
+
+@instead_of(Corrupting.noise, "two neighbouring items share their random tokens")
+def noise_shared_by_two_items(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
+    return torch.randint(vocab_size, _half(tokens), generator=source).repeat_interleave(2, 0)[: len(tokens)]
+
+
+def _half(tokens: Tensor) -> tuple[int, int]:
+    """The shape of a draw for every second item."""
+    return (len(tokens) + 1) // 2, tokens.shape[1]
+
+
 @instead_of(Corrupting.choose, "tokens are selected in pairs of neighbours")
 def pairs_of_neighbours(free: Tensor, share: float | Tensor, source: Generator | None) -> Tensor:
     uniform = torch.rand(len(free), (free.shape[1] + 1) // 2, generator=source)

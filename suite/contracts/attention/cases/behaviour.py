@@ -11,10 +11,9 @@ from suite.contracts import base
 from suite.contracts.attention.cases.case import Case, Judged, hold, judged, same_answer
 from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.base import Call, Conventions, Reply, Verdict
-from suite.contracts.layouts import as_one_tensor
+from suite.contracts.layouts import INPUTS, as_one_tensor
 from suite.records import DTYPES
 
-INPUTS = ("query", "key", "value")
 Sequence = Callable[[Callable[[Case], Call]], tuple[Call, ...]]
 
 

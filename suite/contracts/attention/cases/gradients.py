@@ -6,8 +6,8 @@ from typing import Any
 
 from suite.contracts.attention.cases.case import Case
 from suite.contracts.attention.cases.masks import Mask
+from suite.contracts.layouts import INPUTS
 
-INPUTS = ("query", "key", "value")
 WITH_MASK = (*INPUTS, "attn_mask")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from suite.contracts.attention.cases.case import Case
 from suite.contracts.attention.cases.masks import Mask
+from suite.contracts.layouts import INPUTS
 
-INPUTS = ("query", "key", "value")
 STRANGE = {
     "transposed_heads": "(b, s, h, e) in memory",
     "column_major": "last axes exchanged in memory",

@@ -248,3 +248,8 @@ def refuses_rank_3(asked: Asked) -> Any:
     if asked.rank == 3:
         raise RuntimeError("query: expected 4 axes, got 3")
     return correct(asked)
+
+
+@instead_of(Whole.answer, "where one tensor is query, key and value, a fast path forgets the causal mask")
+def forgets_causal_of_one_tensor(asked: Asked) -> Any:
+    return correct(replace(asked, is_causal=asked.is_causal and asked.query is not asked.key))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
+from suite.contracts.base import Deviation
+from suite.contracts.multi_head_attention.contract import INPUT_BIASES
 from suite.contracts.multi_head_attention.deviations.staged import MultiHead, mapped
 from suite.contracts.staged import instead_of
 
@@ -81,3 +85,15 @@ def value_bias_left_out(weights: Tensor, values: Tensor, bias: Tensor | None) ->
 )
 def value_bias_after_weights(weights: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
     return weights @ values if bias is None else weights @ values + bias
+
+
+def _fast_path(query: Tensor, key: Tensor, value: Tensor, *weights: Tensor, **options: Any) -> Any:
+    biases = dict.fromkeys(INPUT_BIASES) if query is key is value else {}
+    return MultiHead()(query, key, value, *weights, **options | biases)
+
+
+forgets_biases_of_one_tensor = Deviation(
+    "forgets_biases_of_one_tensor",
+    "where one tensor is query, key and value, a fast path forgets the biases",
+    _fast_path,
+)
