@@ -20,7 +20,7 @@ FAMILIES = (
 def test_tiles_of_any_size_keep_the_contract(
     tile: chunked._Chunks, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunked, "_chunks", lambda query, key, value: tile)
+    monkeypatch.setattr(chunked, "_chunks", lambda *inputs: tile)
 
     found = suite.check(chunked.attention, cases=FAMILIES, dtypes=dtype)
 
@@ -32,7 +32,7 @@ def test_sums_that_would_overflow_or_vanish_are_those_of_shifted_powers(
     scores: float, values: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first half of the queries sees scores that are small, the second these."""
-    monkeypatch.setattr(chunked, "_chunks", lambda query, key, value: chunked._Chunks(1, 1, 8, 16))
+    monkeypatch.setattr(chunked, "_chunks", lambda *inputs: chunked._Chunks(1, 1, 8, 16))
     torch.manual_seed(0)
     query, key, value = torch.randn(16, 4), torch.rand(64, 4) + 0.5, torch.rand(64, 4) * values
     query[8:] = scores / 2

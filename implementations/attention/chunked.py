@@ -46,7 +46,7 @@ def attention(
     _reject(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     seed = int(torch.randint(2**62, ())) if dropout_p > 0 else 0
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    settings = _Settings(dropout_p, is_causal, scale, seed, _chunks(query, key, value))
+    settings = _Settings(dropout_p, is_causal, scale, seed, _chunks(query, key, value, is_causal))
     output: Tensor = _Attention.apply(query, key, value, attn_mask, settings)
     return output
 
@@ -98,8 +98,8 @@ class _Attention(torch.autograd.Function):
                 largest = queries.new_full((*queries.shape[:2], 1), least)  # p n 1
                 total = torch.zeros_like(largest)
                 mixture = queries.new_zeros((*queries.shape[:2], value.shape[-1]))  # p n v
-                for columns in tiles.key_blocks(block):
-                    scores = tiles.scores(block, columns, queries, keys, buffer)  # p n k
+                for columns, key_part, value_part in tiles.key_blocks(block, queries, keys, values):
+                    scores = tiles.scores(block, columns, queries, key_part, buffer)  # p n k
                     if shifted:
                         before, largest = largest, torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
                         shrink = _powers(before, largest)
@@ -109,7 +109,7 @@ class _Attention(torch.autograd.Function):
                     total += powers.sum(dim=-1, keepdim=True)
                     if keep_buffer is not None:
                         powers *= tiles.kept(powers.shape, keep_buffer)
-                    mixture.baddbmm_(powers, tiles.part(values, columns, queries))
+                    mixture.baddbmm_(powers, value_part)
                 if shifted or _are_faithful(total, mixture):
                     break
                 plain = False  # what one block needs, others will
@@ -146,27 +146,27 @@ class _Attention(torch.autograd.Function):
             d_queries = torch.zeros_like(queries)
             keys, values = tiles.heads_of(block, tiles.key), tiles.heads_of(block, tiles.value)  # p s e|v
             d_keys, d_values = tiles.heads_of(block, d_key), tiles.heads_of(block, d_value)  # p s e|v
-            for columns in tiles.key_blocks(block):
-                scores = tiles.scores(block, columns, queries, keys, buffer)  # p n k
+            for columns, key_part, value_part in tiles.key_blocks(block, queries, keys, values):
+                scores = tiles.scores(block, columns, queries, key_part, buffer)  # p n k
                 powers = _powers(scores, largest) if shifted else scores.exp2_()
                 keep = None if keep_buffer is None else tiles.kept(powers.shape, keep_buffer)
                 if needs_query or needs_key or needs_mask:
                     d_scores = d_buffer[: powers.numel()].view(powers.shape)
-                    torch.bmm(upstream, tiles.part(values, columns, queries).mT, out=d_scores)
+                    torch.bmm(upstream, value_part.mT, out=d_scores)
                     if keep is not None:
                         d_scores *= keep
                     d_scores.sub_(mean).mul_(powers)
                     if needs_query:
-                        d_queries.baddbmm_(d_scores, tiles.part(keys, columns, queries))
+                        d_queries.baddbmm_(d_scores, key_part)
                     if needs_key:
-                        tiles.gather(d_keys, columns, d_scores.mT @ queries)
+                        tiles.gather(d_keys, columns, d_scores, queries)
                     if d_mask is not None:
                         part = tiles.mask_part(d_mask, block, columns)
                         part += tiles.five_axes(d_scores, block).sum_to_size(part.shape)
                 if needs_value:
                     if keep is not None:
                         powers *= keep
-                    tiles.gather(d_values, columns, powers.mT @ upstream)
+                    tiles.gather(d_values, columns, powers, upstream)
             target = _grouped(d_query, key)[block.batches, block.heads, :, block.rows]
             target.copy_(d_queries.mul_(settings.scale).view(target.shape))
 
@@ -194,7 +194,7 @@ class _Tiles:
         self.mask = None  # b g r l s, of size 1 along the axes where it broadcasts
         if mask is not None:
             self.mask = _grouped(mask, key) if _four_axes(mask).shape[1] > 1 else _four_axes(mask).unsqueeze(2)
-        self.lanes = torch.get_num_threads() if query.device.type == "cpu" else 1
+        self.lanes = _lanes(query.device)
         self.looks_ahead = query.device.type == "cpu"  # what is decided by numbers has to wait for a GPU
         self.random = torch.Generator(query.device).manual_seed(settings.seed) if settings.dropout_p > 0 else None
 
@@ -202,14 +202,21 @@ class _Tiles:
         sizes = (*self.query.shape[:2], self.query.shape[3])
         return starmap(_Block, product(*map(_slices, sizes, self.settings.chunks)))
 
-    def key_blocks(self, block: _Block) -> Iterable[slice]:
-        """The ranges of keys that any query of the block may see."""
-        length = self.key.shape[2]
-        return _slices(min(length, block.rows.stop) if self.settings.is_causal else length, self.settings.chunks.keys)
+    def key_blocks(
+        self, block: _Block, rows: Tensor, keys: Tensor, values: Tensor
+    ) -> Iterable[tuple[slice, Tensor, Tensor]]:
+        """The ranges of keys that any query of the block may see, with what they are of tensors p s x, as p k x.
 
-    def scores(self, block: _Block, columns: slice, queries: Tensor, keys: Tensor, buffer: Tensor) -> Tensor:
+        One pair's keys are repeated, as a view, for every lane of its rows p n x.
+        """
+        length, step = self.key.shape[2], self.settings.chunks.keys
+        seen = min(length, block.rows.stop) if self.settings.is_causal else length
+        parts = (heads[:, :seen].expand(rows.shape[0], -1, -1).split(step, dim=1) for heads in (keys, values))
+        for columns, key_part, value_part in zip(_slices(seen, step), *parts, strict=False):
+            yield columns, key_part.to(self.wide), value_part.to(self.wide)
+
+    def scores(self, block: _Block, columns: slice, queries: Tensor, part: Tensor, buffer: Tensor) -> Tensor:
         """The masked scores of one tile in units of ln 2, written into the buffer."""
-        part = self.part(keys, columns, queries)  # p k e
         shape = (*queries.shape[:2], part.shape[1])
         scores = torch.bmm(queries, part.mT, out=buffer[: math.prod(shape)].view(shape))  # p n k
         if self.settings.is_causal and columns.stop > block.rows.start + 1:
@@ -243,13 +250,12 @@ class _Tiles:
         """The block's heads of a tensor b g s x, as p s x; a view if there is one pair or the tensor is contiguous."""
         return tensor[block.batches, block.heads].flatten(0, 1)
 
-    def part(self, heads: Tensor, columns: slice, rows: Tensor) -> Tensor:
-        """The keys named of a tensor p s x, as p k x; as often as there are pairs in `rows`, p n x."""
-        return heads[:, columns].to(self.wide).expand(rows.shape[0], -1, -1)
-
-    def gather(self, heads: Tensor, columns: slice, part: Tensor) -> None:
-        """Add p k x to the keys named of a tensor p s x; where that has one pair, the sum of all."""
-        heads[:, columns] += part if heads.shape[0] == part.shape[0] else part.sum(0, keepdim=True)
+    def gather(self, heads: Tensor, columns: slice, tile: Tensor, rows: Tensor) -> None:
+        """Add tileᵀ rows, p k x, to the keys named of a tensor p s x; where that has one pair, the sum of all lanes."""
+        if heads.shape[0] == tile.shape[0]:
+            heads[:, columns].baddbmm_(tile.mT, rows)
+        else:
+            heads[:, columns] += (tile.mT @ rows).sum(0, keepdim=True)
 
     def mask_part(self, mask: Tensor, block: _Block, columns: slice) -> Tensor:
         """What of the mask falls on a tile, b g r l s, without expanding the axes along which it broadcasts."""
@@ -262,23 +268,25 @@ class _Tiles:
         return tile.view(batches, heads, -1, rows, tile.shape[-1])
 
 
-def _chunks(query: Tensor, key: Tensor, value: Tensor) -> _Chunks:
-    """Choose chunks so that a tile, with the keys and values it reads, takes twice the caches at work.
+def _chunks(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> _Chunks:
+    """Choose chunks so that the scores of a tile, over which several passes go, stay in half the caches at work.
 
-    Measured: smaller tiles stay in the cache but pay more for their many small steps, and larger ones cost memory for
-    little. A tile is twice as wide as it is high; where there are few queries it takes more keys, and where there are
-    few of both, several heads and batch items.
+    Measured on a CPU: each core's share of a tile is best four times as high as wide, for fewer and larger products,
+    and four times as wide as high where it is causal, because every query of a block is given all keys that its last
+    one sees. Where there are few queries a tile takes more keys, or the reverse; where there are few of both, several
+    heads and batch items. What half types are widened to counts as well, because it is a copy.
     """
     batch, key_heads, group, length, width = _grouped(query, key).shape
-    cells = _cache_bytes(query.device) * 2 // _wide(query.dtype).itemsize
-    operands, threads = width + value.shape[-1], torch.get_num_threads()
-    rows = max(1, min(group * length, math.isqrt(cells // 2)))
+    wide = _wide(query.dtype)
+    cells = _tile_bytes(query.device) // wide.itemsize
+    operands = 0 if wide == query.dtype else width + value.shape[-1]
+    lanes = _lanes(query.device)
+    side = math.isqrt(cells * lanes)
+    rows = max(1, min(group * length, side // 2 if is_causal else side * 2))
     keys = max(1, min(key.shape[-2], cells // (rows + operands)))
-    if 64 < keys < key.shape[-2]:
-        keys -= keys % 64
-        keys -= 64 if keys % 512 == 0 else 0  # rows of 2ⁿ bytes would compete for the same few lines of the cache
+    keys -= keys % 64 if 64 < keys < key.shape[-2] else 0
     rows = max(group, min(group * length, cells // (keys + operands)))
-    rows -= rows % threads if threads < rows < group * length else 0
+    rows -= rows % lanes if lanes < rows < group * length else 0
     pairs = max(1, cells // (rows * keys + (rows + keys) * operands))
     heads = math.ceil(key_heads / math.ceil(key_heads / pairs)) if key_heads else 1  # evenly
     return _Chunks(
@@ -286,15 +294,21 @@ def _chunks(query: Tensor, key: Tensor, value: Tensor) -> _Chunks:
     )
 
 
-def _cache_bytes(device: torch.device) -> int:
-    """The level-2 cache of every core that PyTorch uses (1 MiB where the system does not tell), or of a CUDA device."""
+def _lanes(device: torch.device) -> int:
+    """The cores that PyTorch uses; a GPU shares out a product by itself."""
+    return torch.get_num_threads() if device.type == "cpu" else 1
+
+
+def _tile_bytes(device: torch.device) -> int:
+    """Half the level-2 caches of the cores that PyTorch uses, or twice that of a GPU, to which each step costs more."""
     if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).L2_cache_size)
-    return _core_cache_bytes() * torch.get_num_threads()
+        return int(torch.cuda.get_device_properties(device).L2_cache_size) * 2
+    return _core_cache_bytes() * _lanes(device) // 2
 
 
 @cache
 def _core_cache_bytes() -> int:
+    """1 MiB where the system does not tell."""
     try:
         size = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()  # such as 2048K
         return int(size[:-1]) * {"K": 2**10, "M": 2**20}[size[-1]]
@@ -309,7 +323,7 @@ def _powers(scores: Tensor, largest: Tensor) -> Tensor:
 
 def _are_faithful(total: Tensor, mixture: Tensor) -> bool:
     least, largest = total.aminmax()
-    return bool(least >= FAITHFUL[0]) and bool(largest <= FAITHFUL[1]) and bool(mixture.isfinite().all())
+    return bool(least >= FAITHFUL[0]) and bool(largest <= FAITHFUL[1]) and math.isfinite(mixture.sum())
 
 
 def _reciprocal(total: Tensor) -> Tensor:
