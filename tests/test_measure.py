@@ -20,6 +20,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import suite
 from suite import measure
@@ -453,6 +454,41 @@ def test_a_proof_is_made_of_calls_on_the_numbers_that_were_loaded(direction: str
         asked = {name: rows[name] for name in of}
         assert SMALL.verdict("float32", direction, number, asked, of).status == "passed"
         assert SMALL.verdict("float32", direction, number + 1, asked, of).status == "wrong"
+
+
+def test_only_the_function_puts_pytorch_s_pool_to_work() -> None:
+    """Threads that copied inputs or results for the suite would spin on, in the way of a pool of the function's own."""
+    threads, inside = torch.get_num_threads(), False
+    seen: dict[bool, set[int]] = {False: set(), True: set()}
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen[inside].add(torch.get_num_threads())
+            return func(*args, **(kwargs or {}))
+
+    def watched(*tensors: Tensor, **options: Any) -> Tensor:
+        nonlocal inside
+        inside = True
+        try:
+            return sdpa(*tensors, **options)
+        finally:
+            inside = False
+
+    torch.set_num_threads(2)
+    try:
+        prepared = a_task(watched)
+        with Watch():
+            prepared.turn(7, expected=0.0)
+            prepared.stopwatch.sample(2)
+            prepared.keep()
+            prepared.renumber(8)
+            prepared.load([9, 10])
+            prepared.prove(2)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+    assert seen == {False: {1}, True: {2}}
 
 
 def test_there_is_room_for_one_input_at_least(monkeypatch: pytest.MonkeyPatch) -> None:

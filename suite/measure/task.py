@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from random import Random
@@ -91,21 +92,24 @@ class Task:
         """
         self._loaded, self._proof, self.stopwatch.result = [], [], None
         self._ballast.clear()
-        for _ in range(BALLAST):  # each fills another gap, so that what follows finds others
-            self._ballast.append(torch.empty(self._random.randrange(LARGEST_BALLAST), dtype=torch.uint8))
-        turned = self._workload.turned(self._base, number)
-        for name, tensor in turned.items():
-            self.inputs[name].data = tensor  # .data: the version that a cache may look at stays as it was
-        first = next(iter(turned.values()))
-        _turn_over(first)
+        with _one_thread():
+            for _ in range(BALLAST):  # each fills another gap, so that what follows finds others
+                self._ballast.append(torch.empty(self._random.randrange(LARGEST_BALLAST), dtype=torch.uint8))
+            turned = self._workload.turned(self._base, number)
+            for name, tensor in turned.items():
+                self.inputs[name].data = tensor  # .data: the version that a cache may look at stays as it was
+            first = next(iter(turned.values()))
+            _turn_over(first)
         warmed = self.stopwatch.warm(expected)
-        _turn_over(first)
+        with _one_thread():
+            _turn_over(first)
         return warmed
 
     def renumber(self, number: int) -> None:
         """Give the inputs the numbers of that round where they lie."""
-        for name, tensor in self._workload.turned(self._base, number).items():
-            self.inputs[name].data.copy_(tensor)
+        with _one_thread():
+            for name, tensor in self._workload.turned(self._base, number).items():
+                self.inputs[name].data.copy_(tensor)
 
     def once(self) -> None:
         """One whole call, untimed parts included. `output_bytes` says how large its output and gradients are."""
@@ -141,13 +145,14 @@ class Task:
 
     def load(self, numbers: Sequence[int]) -> int:
         """Make inputs of their own for some of these numbers, one at least; how many."""
-        turned = self._workload.turned(self._base, 0)
-        size = sum(tensor.numel() * tensor.element_size() for tensor in turned.values())
         self._loaded, self._proof = [], []
-        for number in numbers[: max(1, ROOM // max(1, size))]:
-            changed = {name: tensor.clone() for name, tensor in self._workload.turned(self._base, number).items()}
-            kept = {name: tensor.detach() for name, tensor in self.inputs.items()}
-            self._loaded.append(self._bound(kept | changed)[:2])
+        with _one_thread():
+            turned = self._workload.turned(self._base, 0)
+            size = sum(tensor.numel() * tensor.element_size() for tensor in turned.values())
+            for number in numbers[: max(1, ROOM // max(1, size))]:
+                changed = {name: tensor.clone() for name, tensor in self._workload.turned(self._base, number).items()}
+                kept = {name: tensor.detach() for name, tensor in self.inputs.items()}
+                self._loaded.append(self._bound(kept | changed)[:2])
         return len(self._loaded)
 
     def prove(self, passes: int) -> None:
@@ -176,7 +181,8 @@ class Task:
         if isinstance(result, tuple):
             return tuple(map(self._copied, result))
         if type(result) is Tensor and result.numel() * result.element_size() <= KEPT:
-            return result.detach().clone()
+            with _one_thread():
+                return result.detach().clone()
         return result
 
     def _of_gradients(self, result: Any) -> dict[str, Any]:
@@ -204,6 +210,21 @@ class Task:
 
         calls: dict[str, Call] = {"forward": without_gradients, "backward": backward, "forward_backward": both}
         return calls[self._direction], forward if self._direction == "backward" else None, both
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Work for the suite's own purposes is done without PyTorch's pool of threads.
+
+    Those spin for some 5 ms after each task, in the way of any other pool that the function has: the calls of an
+    onnxruntime session on both of two cores took 8 ms each for 0.6 where their results were copied by PyTorch's pool.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _turn_over(tensor: Tensor) -> None:
