@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -128,14 +128,15 @@ def _how(measurements: Sequence[Measurement]) -> list[str]:
 
 
 def _time_spent(recorded: Recorded) -> list[str]:
-    """What the newest run of each contract took."""
+    """What the run took that measured most of each contract; of equals, the newest."""
     found: dict[str, list[str]] = defaultdict(list)
+    age = ages(recorded.runs)
     for contract in sorted({of.contract for of in recorded.measurements}):
-        newest = [run for run, of in recorded.measured if of.contract == contract]
-        found[max(newest, key=ages(recorded.runs).__getitem__)].append(contract)
+        rows = Counter(run for run, of in recorded.measured if of.contract == contract)
+        found[max(rows, key=lambda run: (rows[run], age[run]))].append(contract)
     lines = []
     for run in recorded.runs_of(found):
-        whose = f" of {' and '.join(map(code, found[run.id]))}" if len(found) > 1 else ""
+        whose = " and ".join(map(code, found[run.id])) if len(found) > 1 else "this"
         lines += _spent_in(run, whose)
     return section("What it took", lines)
 
@@ -159,7 +160,7 @@ def _spent_in(run: Run, whose: str) -> list[str]:
     profile = run.notes.get("profile")
     asked = f", of the profile {escaped(profile)}," if isinstance(profile, str) and profile else ""
     timed = f", {percent(parts['rounds'] / total)} of it in timed rounds" if "rounds" in parts else ""
-    says = f"The newest run{whose}{asked} took {duration(total)}{timed}."
+    says = f"The run that measured most of {whose}{asked} took {duration(total)}{timed}."
     return [says, "", *table(("activity", "time", "share"), rows)]
 
 
