@@ -738,6 +738,22 @@ def test_what_a_function_keeps_is_told_from_what_a_call_takes(weighed: dict[str,
     assert (found["allocator"], found["driver"]) == (None, None), "those are a GPU's"
 
 
+@LINUX
+@pytest.mark.parametrize(("keeps", "calls"), [(False, 1), (True, 2)])
+def test_a_call_is_made_once_more_only_where_it_leaves_something_behind(keeps: bool, calls: int) -> None:
+    made: list[Tensor | None] = []
+
+    def call() -> None:
+        block = torch.empty(2**26, dtype=torch.uint8).fill_(1)
+        made.append(block if keeps else None)
+
+    found = memory.of_call(call, "cpu", lambda: None)
+
+    assert len(made) == calls
+    assert found["resident"] == pytest.approx(2**26, rel=0.05)
+    assert found["retained"] == pytest.approx(2**26 if keeps else 0, abs=2**20)
+
+
 def test_without_the_system_s_files_there_are_no_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(memory, "_STATUS", tmp_path / "status")
     monkeypatch.setattr(memory, "_CLEAR", tmp_path / "no" / "clear_refs")

@@ -21,6 +21,8 @@ ENVIRONMENT = {
 share its cores with another, so threads that wait leave them."""
 CALIBRATION = (2**20, 2**22, 2**24, 2**26)
 """Bytes of the known allocations that check the resident meter."""
+NEXT_TO_NOTHING = 0.01
+"""Of the first call's peak: what it leaves behind is no reason to make a long call once more."""
 METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
 """What is said of memory, by name; as in `Measurement.memory`."""
 _STATUS = Path("/proc/self/status")
@@ -58,8 +60,8 @@ def calibrated() -> tuple[float, float]:
 def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> dict[str, float | None]:
     """Bytes of one call by each meter, as in `Measurement.memory`, without the output. Inputs exist already.
 
-    `warm` is a small call of the same kind, which loads what every call needs; it is made first. Then the call is made
-    twice: what stays after the first is `retained`, what the second takes is its peak.
+    `warm` is a small call of the same kind, which loads what every call needs; it is made first. What stays after the
+    call is `retained`, what another takes is its peak; where next to nothing stays, the first one's peak is as good.
     """
     warm()
     gc.collect()
@@ -73,10 +75,10 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
     try:
         constant, of_each = calibrated()
         before = resident()
-        call()
-        settled = resident()
-        found |= {"retained": float(max(0, settled - before)), "constant": constant, "calibration": of_each}
-        found["resident"] = float(resident_peak(call))
+        first = resident_peak(call)
+        retained = max(0, resident() - before)
+        peak = first - retained if retained <= NEXT_TO_NOTHING * first else resident_peak(call)
+        found |= {"resident": float(peak), "retained": float(retained), "constant": constant, "calibration": of_each}
     except OSError:  # no /proc: not Linux
         call()
     return found
