@@ -212,6 +212,7 @@ class _Tiles:
         length, step = self.key.shape[2], self.settings.chunks.keys
         seen = min(length, block.rows.stop) if self.settings.is_causal else length
         parts = (heads[:, :seen].expand(rows.shape[0], -1, -1).split(step, dim=1) for heads in (keys, values))
+        # Not strict: of no keys there is no slice, but split makes one part.
         for columns, key_part, value_part in zip(_slices(seen, step), *parts, strict=False):
             yield columns, key_part.to(self.wide), value_part.to(self.wide)
 
