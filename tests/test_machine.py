@@ -46,10 +46,26 @@ def test_name_holds_no_host_and_no_user(monkeypatch):
         ("AMD EPYC", 16, ("NVIDIA H200",), "amd-epyc-16-cores-nvidia-h200"),
         ("AMD EPYC", 96, ("NVIDIA H100",) * 8, "amd-epyc-96-cores-8-nvidia-h100"),
         ("../../etc", 1, (), "etc-1-core"),
+        ("Intel(R) Xeon(R) Processor, family 6, model 207", 2, (), "intel-xeon-family-6-model-207-2-cores"),
     ],
 )
 def test_name_is_a_readable_folder(processor, cores, accelerators, name):
     assert machine._name(processor, cores, accelerators) == name
+
+
+@pytest.mark.parametrize(
+    ("named", "processor"),
+    [
+        ("Intel(R) Xeon(R) Processor", "Intel(R) Xeon(R) Processor, family 6, model 207"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "Intel(R) Xeon(R) CPU @ 2.20GHz, family 6, model 207"),
+        ("AMD  EPYC 7B12", "AMD EPYC 7B12"),
+    ],
+)
+def test_a_name_that_fits_several_processors_is_told_apart_by_family_and_model(tmp_path, named, processor):
+    core = f"vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\nmodel name\t: {named}\nstepping\t: 2\n\n"
+    (tmp_path / "cpuinfo").write_text(2 * core)
+
+    assert machine.system.processor(tmp_path / "cpuinfo") == processor
 
 
 def cache(folder, index, **says):

@@ -9,17 +9,23 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+CPUINFO = Path("/proc/cpuinfo")
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _KINDS = {"Data": "d", "Instruction": "i", "Unified": ""}
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "": 1}
 
 
-def processor() -> str:
-    """The processor's model: /proc/cpuinfo names it on x86, lscpu on ARM, sysctl on a Mac."""
+def processor(told: Path = CPUINFO) -> str:
+    """The processor's model: /proc/cpuinfo names it on x86, lscpu on ARM, sysctl on a Mac.
+
+    A virtual machine's "Xeon Processor" may be any of several. Family and model number tell which, and are added to a
+    name that has no number of its own.
+    """
     with suppress(OSError):
-        named = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        if named:
-            return " ".join(named[1].split())
+        said = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", told.read_text(), re.MULTILINE))
+        if name := " ".join(said.pop("model name", "").split()):
+            numbered = re.search(r"\d", name.partition("@")[0])
+            return name if numbered else ", ".join([name, *(f"{key.split()[-1]} {said[key]}" for key in sorted(said))])
     listed = re.search(r"^Model name:\s*(.+)$", answer("lscpu"), re.MULTILINE)
     if listed and listed[1].strip() != "-":
         return " ".join(listed[1].split())
