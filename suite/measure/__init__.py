@@ -45,12 +45,21 @@ class Samples:
 class Stopwatch:
     """Times one callable on one device.
 
-    `before`, where there is one, makes what each call takes, and is not timed. `result` is what the last call of the
-    last sample returned, and `made` the seconds of all that `before` made for it.
+    `before`, where there is one, makes what each call takes, and is not timed. A sample has `length` seconds of calls.
+    `result` is what the last call of the last one returned, and `made` the seconds of all that `before` made for it.
     """
 
-    def __init__(self, call: Call, *, before: Before | None = None, device: str = "cpu", cache: str = "hot") -> None:
+    def __init__(
+        self,
+        call: Call,
+        *,
+        before: Before | None = None,
+        device: str = "cpu",
+        cache: str = "hot",
+        length: float = SAMPLE,
+    ) -> None:
         self._call, self._before, self._device, self._cache = call, before, device, cache
+        self._length = length
         self._clock = clock(device, cache)
         self.result: Any = None
         self.made = 0.0
@@ -95,10 +104,10 @@ class Stopwatch:
 
         Identical callables should come to the same: samples of unlike length lose unlike shares to whatever interrupts.
         """
-        for _ in range(PACING if expected < SAMPLE else 0):
+        for _ in range(PACING if expected < self._length else 0):
             self.warm(expected)
-            expected = min(expected, self.sample(calls_per_sample(expected)))
-        return calls_per_sample(expected), expected
+            expected = min(expected, self.sample(calls_per_sample(expected, self._length)))
+        return calls_per_sample(expected, self._length), expected
 
     def wait(self) -> None:
         """Until the device is idle."""
@@ -106,9 +115,9 @@ class Stopwatch:
             torch.cuda.synchronize(self._device)
 
 
-def calls_per_sample(expected: float) -> int:
+def calls_per_sample(expected: float, length: float = SAMPLE) -> int:
     """How many calls of this many seconds make a sample."""
-    return max(1, min(MOST_CALLS, round(SAMPLE / max(expected, 1e-9))))
+    return max(1, min(MOST_CALLS, round(length / max(expected, 1e-9))))
 
 
 def measure(

@@ -45,6 +45,8 @@ class Dishonest(Exception):
     """Its times would say nothing of what it computes; the message says why."""
 
 
+_warm: set[tuple[int, str, str]] = set()
+"""By the function's id, contract and dtype: what this process has called once on little, or found out not to."""
 _tasks: dict[int, Task] = {}
 """The task that is prepared, by the function's id: several functions may share a process, the suite's own."""
 
@@ -140,8 +142,8 @@ def release(function: Function, device: str, arguments: Arguments) -> dict[str, 
 def memory(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
     """Bytes by meter of one call, and the kernels that it ran.
 
-    What calls leave behind would hide what later ones take. So a process that has called nothing yet has a copy of
-    itself make the call; one that has threads, which no copy would have, does it itself and is `spent`.
+    What calls leave behind would hide what later ones take. So a process that has made no call of this size has a copy
+    of itself make it; one that has threads, which no copy would have, does it itself and is `spent`.
     """
     weigh = partial(_weighed, function, device, arguments)
     if torch.device(device).type != "cpu":
@@ -151,7 +153,29 @@ def memory(function: Function, device: str, arguments: Arguments) -> dict[str, A
         return answer if "status" in answer else {**answer, "spent": True}
     with suppress(OSError):  # no /proc: not Linux
         memory_of.calibrated()
+    _warmed(function, device, arguments)
     return _by_a_copy(weigh)
+
+
+def _warmed(function: Function, device: str, arguments: Arguments) -> None:
+    """Make a small call here, once, so that no copy has to load or to compile what every call needs.
+
+    Unless it starts threads, as a copy that tries it first finds out. Never backward: autograd, once used, is of no use
+    to a copy.
+    """
+    key = id(function), arguments["contract"], arguments["dtype"]
+    if key in _warm:
+        return
+    _warm.add(key)
+
+    def call() -> dict[str, Any]:
+        with _answered({}, arguments["threads"]):
+            small = contract(arguments["contract"]).workloads()[0]
+            _tried(Task(function, small, arguments["dtype"], "forward", device, "hot"))
+        return {"alone": _is_alone()}
+
+    if _by_a_copy(call)["alone"]:
+        call()
 
 
 def _weighed(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Workload
-from suite.measure import Stopwatch
+from suite.measure import SAMPLE, Stopwatch
 from suite.measure.clock import Before, Call
 
 FRESH = 0.2
@@ -28,6 +28,8 @@ UNSEEN = 1_000_003
 """The first of the numbers by which inputs are turned to what no round asks."""
 MAKING = ("export", "session", "file")
 """What a model may say of its making, in an attribute of that name: seconds, seconds, bytes."""
+LAID_OUT = 1.5e9
+"""Bytes of inputs that a CPU makes anew in a second, about. Calls of a sample take no less time than its inputs did."""
 ROOM = 2**26
 """Bytes of inputs that are made beforehand, so that calls on them can be timed by themselves."""
 KEPT = 2**22
@@ -65,7 +67,9 @@ class Task:
         self.call, self.before, self._both = self._bound(self.inputs)
         self._loaded: list[tuple[Call, Before | None]] = []
         self._proof: list[Any] = []
-        self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache)
+        size = sum(self.inputs[name].nbytes for name in turned) if torch.device(device).type == "cpu" else 0
+        length = max(SAMPLE, size / LAID_OUT)  # by size, not by a clock: identical functions get identical samples
+        self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache, length=length)
         self.output_bytes = 0
         self._random = Random()
         self._ballast: list[Tensor] = []
