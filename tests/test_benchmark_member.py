@@ -182,6 +182,46 @@ def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Member, workload
     assert "memory" in weighing(hoarder, "ladder/1k"), "the next question gets a process of its own"
 
 
+LOADER = """
+import os, threading, time
+from pathlib import Path
+from suite import implementation
+
+LOADED = []
+
+@implementation
+def attention(query, key, value):
+    if not LOADED:
+        LOADED.append(query.shape)
+        with Path(__file__).with_suffix(".txt").open("a") as said:
+            print(os.getpid(), file=said)
+        if STARTS_THREADS:
+            threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    return value * 1.0
+"""
+
+
+@LINUX
+@pytest.mark.parametrize("threads", [False, True])
+def test_what_every_call_needs_is_loaded_once_unless_that_starts_threads(tmp_path: Path, threads: bool) -> None:
+    file = tmp_path / "loader.py"
+    file.write_text(f"STARTS_THREADS = {threads}\n{LOADER}")
+    (declaration,) = registry.find([str(file)])
+    member = Member(declaration, "cpu", 1, 2**33, 60.0)
+    try:
+        for workload in ("ladder/1k", "decode/1k", "documents/encoder-block"):
+            assert "memory" in weighing(member, workload)
+        assert member._weighed is not None
+        process = str(member._weighed.pid)
+    finally:
+        member.close()
+
+    loaded = file.with_suffix(".txt").read_text().split()
+
+    assert (process in loaded) is not threads
+    assert len(set(loaded)) == len(loaded) == (4 if threads else 2), "the copy that tried, and all others or none"
+
+
 # Where things lie
 
 SURVEYOR = """

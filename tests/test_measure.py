@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import suite
 from suite import measure
+from suite.contracts import contract
 from suite.contracts.attention.workloads import Workload
 from suite.measure import Escaped, Stopwatch, ceilings, kernels, memory, serving, task
 from suite.measure.task import Task
@@ -225,6 +226,10 @@ def test_pacing_believes_whole_samples_rather_than_the_warm_up(now: Time) -> Non
     assert untouched() == 0, "one long call is a sample anyway"
 
 
+def test_a_sample_lasts_as_long_as_it_is_told_to(now: Time) -> None:
+    assert Stopwatch(now.takes(0.001), length=0.04).pace(0.02) == (40, pytest.approx(0.001))
+
+
 def test_what_is_steady_is_sampled_until_its_interval_is_narrow(now: Time) -> None:
     found = measure.measure(now.takes(3.0, 0.001), budget=100.0)
 
@@ -369,6 +374,16 @@ def test_the_first_call_on_a_device_lasts_until_it_is_idle(device: Device) -> No
 
 def a_task(function: Callable[..., Any], direction: str = "forward", workload: Workload = SMALL) -> Task:
     return Task(function, workload, "float32", direction, "cpu", "hot")
+
+
+def test_samples_take_no_less_than_their_inputs_took_to_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[float] = []
+    monkeypatch.setattr(task, "Stopwatch", lambda call, *, length, **_: lengths.append(length))
+
+    for name in ("vit/b16", "decode/8k"):
+        a_task(honest, workload=next(each for each in contract("attention").workloads() if each.name == name))
+
+    assert lengths == [measure.SAMPLE, pytest.approx((2 * 8192 + 1) * 16 * 64 * 4 / task.LAID_OUT)]
 
 
 class Slow(torch.autograd.Function):

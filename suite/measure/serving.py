@@ -168,14 +168,15 @@ def _warmed(function: Function, device: str, arguments: Arguments) -> None:
         return
     _warm.add(key)
 
-    def call() -> dict[str, Any]:
+    def threads_started() -> int:
+        before = _threads()
         with _answered({}, arguments["threads"]):
             small = contract(arguments["contract"]).workloads()[0]
             _tried(Task(function, small, arguments["dtype"], "forward", device, "hot"))
-        return {"alone": _is_alone()}
+        return _threads() - before
 
-    if _by_a_copy(call)["alone"]:
-        call()
+    if _by_a_copy(lambda: {"started": threads_started()})["started"] <= 0:
+        threads_started()
 
 
 def _weighed(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
@@ -193,8 +194,13 @@ def _weighed(function: Function, device: str, arguments: Arguments) -> dict[str,
 
 def _is_alone() -> bool:
     """Whether this process has no threads but the suite's own, so that a copy of it lacks nothing."""
+    return _Process.alone and 0 < _threads() <= OWN_THREADS
+
+
+def _threads() -> int:
+    """The threads of this process; 0 where the system does not tell."""
     tasks = Path("/proc/self/task")
-    return _Process.alone and tasks.exists() and len(list(tasks.iterdir())) <= OWN_THREADS
+    return len(list(tasks.iterdir())) if tasks.exists() else 0
 
 
 def _by_a_copy(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
