@@ -11,26 +11,24 @@ HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_readme_quotes_the_results_of_every_implementation_it_counts() -> None:
-    recorded = (HOME / "results" / "README.md").read_text(encoding="utf-8")
-    measured = dict(
-        re.findall(r"^\| `attention/([\w.]+)` .*?\| (\d+/\d+)(?: \(declined \d+\))? \| \d+ \|", recorded, re.M)
-    )
+MACHINES = (HOME / "results" / "README.md").read_text(encoding="utf-8").replace("**", "").split("\n## ")[1:]
+"""What is said of each."""
 
-    quoted = dict(re.findall(r"^\| `([\w.]+)` \| (\d+/\d+) \|", README, re.MULTILINE))
+
+def test_the_readme_quotes_the_results_of_every_implementation_it_counts() -> None:
+    quoted = set(re.findall(r"^\| `([\w.]+)` \| (\d+/\d+) \|", README, re.MULTILINE))
 
     assert len(quoted) == 10
-    assert quoted == {name: count for name, count in measured.items() if name in quoted}
+    row = re.compile(r"^\| `attention/([\w.]+)` .*?\| (\d+/\d+)(?: \(declined \d+\))? \| \d+ \|", re.MULTILINE)
+    assert any(quoted <= set(row.findall(machine)) for machine in MACHINES), "of one machine, all of them"
 
 
 def test_the_readme_quotes_measured_times() -> None:
-    recorded = (HOME / "results" / "README.md").read_text(encoding="utf-8").replace("**", "")
-    measured = dict(re.findall(r"^\| `([\w.]+)` \| [\d.,]+ [µm]?s\b[^|]* \| (.*) \|$", recorded, re.MULTILINE))
-
-    quoted = dict(re.findall(r"^\| `([\w.]+)` \| ([\d.,]+ [µm]?s\b[^|]* \| .*) \|$", README, re.MULTILINE))
+    quoted = set(re.findall(r"^\| `([\w.]+)` \| ([\d.,]+ [µm]?s\b[^|]* \| .*) \|$", README, re.MULTILINE))
 
     assert len(quoted) == 9
-    assert quoted == {name: measured[name] for name in quoted}
+    row = re.compile(r"^\| `([\w.]+)` \| [\d.,]+ [µm]?s\b[^|]* \| (.*) \|$", re.MULTILINE)
+    assert any(quoted <= set(row.findall(machine)) for machine in MACHINES), "of one machine, all of them"
 
 
 def test_the_readme_quotes_the_audit() -> None:
