@@ -195,7 +195,7 @@ def _taken(asked: _Asked, call: Call) -> _Answer:
     for name in call.gradient_of:
         inputs[name].requires_grad_(True)
     if call.seed is not None:
-        torch.manual_seed(call.seed)
+        _seed(call.seed)
     started = time.perf_counter()
     with torch.set_grad_enabled(call.grad_mode):
         output = function(
@@ -229,6 +229,14 @@ def _taken(asked: _Asked, call: Call) -> _Answer:
         seconds=seconds,
     )
     return _Answer(reply, output)
+
+
+def _seed(seed: int) -> None:
+    """As torch.manual_seed does; but where no CUDA device is, not by its millisecond of notes for one that may come."""
+    if torch.cuda.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
 
 
 def _kind(output: Any) -> str | None:

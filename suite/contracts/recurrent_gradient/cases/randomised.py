@@ -102,9 +102,9 @@ class Randomised(Question):
             return False
         known = [
             Bounded(values, due.bound + 8 * PRECISIONS[dtype].unit * np.nan_to_num(abs(values)))
-            for values in map(_numbers, theirs)
+            for values in _distinct(theirs)
         ]
-        if any(min(_ratio(_numbers(reply), other) for other in known) > 1 for reply in replies):
+        if any(min(_ratio(values, other) for other in known) > 1 for values in _distinct(replies)):
             return False
         came, come = ([_nearest(reply, outcomes)[1].number for reply in each] for each in (replies, theirs))
         return shares.alike(self.counted(came, outcomes), self.counted(come, outcomes))
@@ -141,6 +141,11 @@ def _nearest(reply: Reply, outcomes: list[Outcome]) -> tuple[float, Outcome]:
 def _apart(one: Bounded, other: Bounded) -> bool:
     """Whether nothing within the bounds of one is within those of the other."""
     return min(_ratio(one.value, other), _ratio(other.value, one)) > 2
+
+
+def _distinct(replies: tuple[Reply, ...]) -> list[Array]:
+    """The numbers of all answers, each once: of hundreds of draws there are few."""
+    return list({values.tobytes(): values for values in map(_numbers, replies)}.values())
 
 
 def _numbers(reply: Reply) -> Array:
