@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -17,9 +16,10 @@ import pytest
 from suite import registry
 from suite.checking import Session, requested
 from suite.contracts import contract, names
-from suite.contracts.base import Call, Case, Verdict
+from suite.contracts.base import Contract, Verdict
 from suite.contracts.question import MustRaise
 from suite.records import FAILURES, Outcome
+from suite.runner import Question, Questions
 from suite.worker import ask
 
 NAMES = [name for name in names() if name != "attention"]
@@ -33,26 +33,28 @@ IN_PART = {"plain", "padding", "sizes", "bad_input"}
 """Families of cases that are asked of exports for the older of two sets of operators."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    case: Case
-    dtype: str
-    calls: tuple[Call, ...]
-    truth: Any
+@cache
+def kept(name: str) -> Questions:
+    """The questions of a contract, whose truths take longer than most answers: made once in this process."""
+    return Questions(contract(name), keep=True)
 
-    def verdict(self, function: Any) -> Verdict:
-        return self.case.verdict(self.calls, ask(function, self.calls), self.truth)
+
+class Sharing(Session):
+    """Asks the questions that are kept."""
+
+    def questions(self, contract: Contract) -> Questions:
+        return kept(contract.name)
 
 
 @cache
-def questions(name: str) -> list[Asked]:
+def questions(name: str) -> list[Question]:
     """All questions of a contract."""
-    found = []
-    for case in contract(name).cases():
-        for dtype in case.dtypes:
-            calls = case.calls(dtype)
-            found.append(Asked(case, dtype, calls, case.truth(calls, {})))
-    return found
+    cases = contract(name).cases()
+    return [kept(name).question(case, dtype, {}) for case in cases for dtype in case.dtypes]
+
+
+def verdict(asked: Question, function: Any) -> Verdict:
+    return asked.case.verdict(asked.calls, ask(function, asked.calls), asked.truth)
 
 
 @cache
@@ -63,7 +65,7 @@ def catches(name: str) -> dict[str, set[str]]:
     for asked in in_turn(questions(name)):
         for deviation in sorted(left, key=lambda each: each.name):
             if asked.dtype in deviation.dtypes and asked.case.name not in TOO_LARGE:
-                given = asked.verdict(deviation.function)
+                given = verdict(asked, deviation.function)
                 if given.status in FAILURES and (asked.case.counts(asked.truth) or given.error_ratio == math.inf):
                     found[deviation.name].add(asked.case.family)
                     if len(found[deviation.name] - {"documents"}) > 1:
@@ -71,7 +73,7 @@ def catches(name: str) -> dict[str, set[str]]:
     return found
 
 
-def in_turn(asked: list[Asked]) -> list[Asked]:
+def in_turn(asked: list[Question]) -> list[Question]:
     """One question of each family, then a second of each, and so on."""
     place: dict[str, int] = defaultdict(int)
     order = []
@@ -85,7 +87,7 @@ def in_turn(asked: list[Asked]) -> list[Asked]:
 def outcomes(name: str) -> list[Outcome]:
     """All that is asked of an implementation, in this process."""
     (declaration,) = registry.find([name])
-    return list(Session(requested(*asked_of(declaration), "cpu")).run(declaration))
+    return list(Sharing(requested(*asked_of(declaration), "cpu")).run(declaration))
 
 
 def asked_of(declaration: registry.Declaration) -> tuple[list[str], str | None]:
@@ -100,7 +102,7 @@ def asked_of(declaration: registry.Declaration) -> tuple[list[str], str | None]:
 def test_the_correct_computations_pass_every_case(name: str) -> None:
     for says, function in contract(name).controls().items():
         for asked in questions(name):
-            given = asked.verdict(function)
+            given = verdict(asked, function)
             assert given.status == "passed", f"{says} on {asked.case.name} ({asked.dtype}): {given}"
 
 
@@ -168,7 +170,7 @@ def test_a_deviation_is_recognised_by_its_answers(name: str) -> None:
     (control,) = list(of.controls().values())[:1]
     for deviation in of.deviations():
         mine = [asked for asked in questions(name) if asked.dtype == deviation.dtypes[0]]
-        told = (a for a in mine if a.case.name not in TOO_LARGE and a.verdict(deviation.function).output_wrong)
+        told = (a for a in mine if a.case.name not in TOO_LARGE and verdict(a, deviation.function).output_wrong)
         for asked in islice(told, 2):
             wrong, right = ask(deviation.function, asked.calls), ask(control, asked.calls)
             assert asked.case.alike(asked.calls, wrong, wrong, asked.truth), (deviation.name, asked.case.name)
