@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 Array = np.ndarray[Any, Any]
 
@@ -66,6 +65,8 @@ def _limits(shares: Sequence[Share]) -> list[tuple[int, int]]:
 
     Draws without replacement stay closer to the mean than these (Hoeffding 1963, theorem 4).
     """
+    from scipy import stats  # takes a second, of every process, for few cases
+
     total, low, high = (np.array([getattr(share, name) for share in shares]) for name in ("total", "low", "high"))
     tail = FALSE_ALARM / len(shares) / 2
     least = _exact(low, total, stats.binom.ppf(tail, total, np.clip(low, 1e-12, 1 - 1e-12)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from suite import compare
 from suite.contracts import base
@@ -150,6 +150,8 @@ def successive_calls(calls: tuple[Call, ...], kept: list[Array], p: float) -> st
 
 def binomial(total: int, probability: float) -> tuple[int, int]:
     """Limits that an honest count leaves with probability FALSE_ALARM at most."""
+    from scipy import stats  # takes a second, of every process, for these few cases
+
     low, high = stats.binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], total, probability)
     return int(low), int(high)
 
@@ -159,7 +161,7 @@ def _dispersion(counts: Array, draws: int, p: float, what: str) -> str | None:
     statistic = float(((counts - draws * (1 - p)) ** 2).sum() / variance)
     # counts are binomial, whose variance of squares exceeds the normal one by a known excess: widen by it
     mean, deviation = counts.size, np.sqrt(counts.size * (2 + (1 - 6 * p * (1 - p)) / variance))
-    limit = float(stats.norm.isf(FALSE_ALARM / 2)) * deviation * 1.3
+    limit = -NormalDist().inv_cdf(FALSE_ALARM / 2) * deviation * 1.3
     if abs(statistic - mean) <= limit:
         return None
     return f"counts per {what} vary {statistic / mean:.2f} times as much as independent draws do"
