@@ -235,6 +235,17 @@ def test_times_that_are_too_short_to_be_true_are_not_believed(
     assert found[1].failed["detail"].startswith("it claims 0.05 s for a call, but 1 calls on new numbers took 0.")
 
 
+def test_what_takes_a_hundred_times_as_long_as_it_claims_is_found_out_soon(now: Time) -> None:
+    log: list[tuple[str, str, Any]] = []
+    liar = Fake("liar", now, lambda number: 5e-4, claims=0.01, room=16, log=log)
+
+    _, found = race(Fake("base", now), liar)
+
+    calls = [asked["passes"] * liar.room for _, verb, asked in log if verb == "prove"]
+    assert found.failed["status"] == "refused"
+    assert calls == [16, 20_000 // 16 // rounds.TASTE * 16] * rounds.ATTEMPTS, "and not 20,000, ten seconds"
+
+
 @pytest.mark.parametrize("direction", ["forward", "backward", "forward_backward"])
 @pytest.mark.parametrize("seconds", [2e-5, 0.0049, 0.3, 16.0])
 def test_true_times_are_proved_by_one_request(now: Time, seconds: float, direction: str) -> None:

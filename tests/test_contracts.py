@@ -29,7 +29,7 @@ PLUGGED = [each for each in REGISTERED if each.plug is not None and each.plug.na
 """Not FlexAttention, which is compiled for minutes; `attnsuite check` asks it."""
 TOO_LARGE = ("sizes/vit_b_16",)
 """Not asked of deviations and of what has a plug, each of which would take seconds for it."""
-IN_PART = {"plain", "padding", "sizes", "bad_input"}
+IN_PART = {"plain", "padding", "bad_input"}
 """Families of cases that are asked of exports for the older of two sets of operators."""
 
 

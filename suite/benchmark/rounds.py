@@ -27,6 +27,8 @@ UNSEEN = range(2_000_003, 2**31)
 """By numbers drawn from these inputs are turned, so that nobody foresees them."""
 LONG, MOST_REPEATED = 0.1, 20_000
 """A call of so many seconds is proved by its own sample; shorter ones are repeated for that long, at most so often."""
+TASTE = 16
+"""Before so many repetitions comes one: calls that take a hundred times what is claimed are not made for minutes."""
 MARGIN, EACH = 0.03, 5e-6
 """Seconds that a proof may take beyond its calls: waking the process, scheduling; and copying what each returned."""
 ALIKE = 2
@@ -144,7 +146,7 @@ class Course:
             self.failed = {"status": "refused", "detail": "answered garbage: it loads what was not asked"}
             return
         calls = min(MOST_REPEATED, math.ceil(LONG / said))
-        for passes in (1, calls // count)[: 1 + (calls >= 2 * count)]:
+        for passes in sorted({1, calls // count // TASTE, calls // count} - {0}):
             before = self.awake
             if "status" in (answer := self._ask("prove", {**self.prepared, "passes": passes})):
                 self.failed = answer
