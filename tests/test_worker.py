@@ -379,15 +379,18 @@ def test_workers_start_from_many_threads(write: Write) -> None:
 # Starting
 
 
-def test_starting_happens_in_the_background(write: Write, capfd: pytest.CaptureFixture[str]) -> None:
+def test_starting_happens_in_the_background(write: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    started = tmp_path / "started"
     file = write(
         "kernel.py",
-        """
+        f"""
         import time, warnings, torch
+        from pathlib import Path
         print("loud")
         warnings.warn("beware")
         torch.set_default_dtype(torch.float64)
-        time.sleep(1)
+        while not Path({str(started)!r}).exists():
+            time.sleep(0.01)
         import neighbour
         def attention(query, key, value, **options):
             import late
@@ -396,10 +399,9 @@ def test_starting_happens_in_the_background(write: Write, capfd: pytest.CaptureF
     )
     write("neighbour.py", "")
     write("late.py", "")
-    before = time.monotonic()
     with Worker(str(file), time_limit=LIMIT) as worker:
         worker.start()
-        assert time.monotonic() - before < 0.9
+        started.touch()  # a start that waits for the import does not come to this
         reply = answered(worker.ask([call()]))[0]
     assert reply.output is not None, reply.raised
     assert reply.output.dtype == torch.float32, "what an import changes is undone, here as in the parent"
