@@ -43,5 +43,23 @@ def test_the_readme_quotes_the_audit() -> None:
     assert " ".join(strangers.group(1).split()) in audit
 
 
+def test_the_readme_quotes_the_stopwatch_s_audits() -> None:
+    _, *quoted = re.split(r"\]\(results/([\w-]+)/stopwatch\.md\)", README)
+
+    assert len(quoted) == 4, "two machines, and what is said of each"
+    for machine, said in zip(quoted[::2], quoted[1::2], strict=True):
+        audit = (HOME / "results" / machine / "stopwatch.md").read_text(encoding="utf-8")
+        due = [
+            found
+            for threads in ("one thread", "both cores")
+            for what in (f"false claims on {threads}", f"slowdowns of 5 % found on {threads}")
+            for found in re.findall(rf"^- {what}: (\d+ of \d+) ", audit, re.MULTILINE)
+        ]
+        assert len(due) == 4
+        assert re.findall(r"\d+ of \d+", said.split("\n\n")[0]) == due
+        (apart,) = re.findall(r"^- torch\.utils\.benchmark: ([\d.]+)", audit, re.MULTILINE)
+        assert re.search(rf"\b{re.escape(apart)} %", said.split("\n\n")[0])
+
+
 def test_the_readme_counts_the_documents_examples() -> None:
     assert f"\n{summary()}\n\n" in README, "python -m suite.documents.coverage prints what is due"
