@@ -25,7 +25,11 @@ from suite import implementation
 _shapes: set[Any] = set()  # what was compiled since the last time that XLA's programs were dropped
 _SMALL = 2**16  # scores, on a CPU
 _PROGRAMS = 96  # kept in memory, a few MiB each
-_IN_HASTE = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+_IN_HASTE = {
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
 
 
 @implementation(
@@ -73,6 +77,8 @@ class _Attention(torch.autograd.Function):
         ctx.shapes = [None if tensor is None else tensor.shape for tensor in (query, key, value, bias)]
         ctx.in_haste = query.device.type == "cpu" and query.shape[:-1].numel() * key.shape[-2] <= _SMALL
         with jax.enable_x64(query.dtype == torch.float64):
+            if reason := _no_product(query.dtype, query.device.type):
+                raise NotImplementedError(reason)
             arrays = [*map(_heads_last, (query, key, value)), *map(_mask, (bias, mask)), scale]
             if any(ctx.needs_input_grad):
                 output, ctx.pull_back = _run(_attend_for_gradient, ctx.in_haste, *arrays, is_causal=is_causal)
@@ -134,6 +140,17 @@ def _run(function: Callable[..., Any], in_haste: bool, *arguments: Any, **static
         if "not supported" not in str(error):
             raise
         raise NotImplementedError(str(error)) from error
+
+
+@lru_cache
+def _no_product(dtype: torch.dtype, device: str) -> str:
+    """Why no attention in this dtype can be translated for such a device, found out once; nothing where one can."""
+    one = _heads_last(torch.ones(1, 1, dtype=dtype, device=device))
+    try:
+        jax.jit(dot_product_attention).lower(one, one, one)
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 @lru_cache
