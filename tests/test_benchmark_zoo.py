@@ -246,7 +246,7 @@ def descriptors() -> set[str]:
     return set(os.listdir("/proc/self/fd"))  # noqa: PTH208  names, not paths
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # a process may come back to this file after others
 def zoo(tmp_path_factory: pytest.TempPathFactory, passed: Callable[..., list[Outcome]]) -> Zoo:
     """One benchmark of all of them beside each other. The contract is not asked: they keep it, which takes minutes."""
     folder = tmp_path_factory.mktemp("zoo")

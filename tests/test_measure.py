@@ -709,7 +709,7 @@ json.dump({
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def weighed() -> dict[str, Any]:
     """What a process says whose memory is measured, started as such processes are."""
     home = str(Path(suite.__file__).parent.parent)
