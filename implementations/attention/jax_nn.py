@@ -9,7 +9,8 @@ JAX finds a float16 product; compiled, it has none, and the call is declined in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -128,18 +129,14 @@ def _pull(pull_back: Callable[..., Any], output_gradient: Array) -> Any:
 
 
 def _run(function: Callable[..., Any], in_haste: bool, *arguments: Any, **static: bool) -> Any:
-    """Call it compiled; NotImplementedError where the compiler has no matrix product for this dtype on this device."""
+    """Call it compiled; NotImplementedError where XLA does not support it."""
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(arguments) if isinstance(leaf, Array))
     _shapes.add((function, shapes, tuple(static.values())))
     if len(_shapes) > _PROGRAMS:
         _shapes.clear()
         jax.clear_caches()
-    try:
+    with _declining():
         return _compiled(function, in_haste)(*arguments, **static)
-    except (RuntimeError, ValueError) as error:
-        if "not supported" not in str(error):
-            raise
-        raise NotImplementedError(str(error)) from error
 
 
 @lru_cache
@@ -147,10 +144,22 @@ def _no_product(dtype: torch.dtype, device: str) -> str:
     """Why no attention in this dtype can be translated for such a device, found out once; nothing where one can."""
     one = _heads_last(torch.ones(1, 1, dtype=dtype, device=device))
     try:
-        jax.jit(dot_product_attention).lower(one, one, one)
-    except (RuntimeError, ValueError) as error:
+        with _declining():
+            jax.jit(dot_product_attention).lower(one, one, one)
+    except NotImplementedError as error:
         return str(error)
     return ""
+
+
+@contextmanager
+def _declining() -> Iterator[None]:
+    """NotImplementedError where XLA says that something is not supported; what else it says is its own error."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        if "not supported" not in str(error):
+            raise
+        raise NotImplementedError(str(error)) from error
 
 
 @lru_cache
