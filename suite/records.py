@@ -97,7 +97,7 @@ class Measurement:
     """What it took to make a model: `factory`, seconds in all; and in the model's own word, where it says so, the
     seconds of `export` and of the start of a `session`, and the bytes of its `file`."""
     memory: Mapping[str, float | None] = field(default_factory=dict)
-    """Bytes by meter, all net of inputs.
+    """Bytes by meter, all net of inputs; of a backward with the forward before it.
 
     - `output`, what the call returns
     - `resident`, the peak of the process over one settled call

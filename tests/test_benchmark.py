@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -14,8 +16,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import suite
-from suite import benchmark
+from suite import benchmark, registry
 from suite.benchmark import Benchmark, Request
+from suite.benchmark.member import Member
 from suite.contracts import contract
 from suite.measure import ceilings, serving
 from suite.records import EVERY_CASE, Measurement, Outcome, UsageError
@@ -211,6 +214,43 @@ def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]
     assert [(table and table.workload.name, len(rows)) for table, rows in again] == [("documents/encoder-block", 2)]
     assert of.again(half) == {row.key for _, rows in again for row in rows}, "a table is measured as a whole"
     assert 6 not in calls
+
+
+HONEST = """
+from torch.nn.functional import scaled_dot_product_attention
+from suite import implementation
+
+@implementation
+def attention(query, key, value):
+    return scaled_dot_product_attention(query, key, value)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_a_whole_call_is_weighed_once_for_all_directions_but_forward(
+    passed: Callable[..., list[Outcome]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "honest.py").write_text(HONEST)
+    declarations = registry.find([str(tmp_path / "honest.py")])
+    asked: list[tuple[str, str]] = []
+    weigh = Member.weigh
+    monkeypatch.setattr(
+        Member, "weigh", lambda self, of: (asked.append((of["workload"], of["direction"])), weigh(self, of))[1]
+    )
+    workloads = TINY, "documents/encoder-block"
+    request = Request(workloads, backward=True, budget=0.005)
+    earlier = {declarations[0].full_name: passed(declarations[0].full_name)}
+
+    ceilings = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
+    of = Benchmark(CONTRACT, declarations, request, earlier, _ceilings=ceilings)
+    rows = [row for _, rows in of.run() for row in rows]
+
+    found = {(row.workload, row.direction): row.memory for row in rows}
+    assert len(found) == 6
+    for workload in workloads:
+        assert found[workload, "backward"] == found[workload, "forward_backward"]
+        assert found[workload, "backward"]["output"] == 4 * (found[workload, "forward"]["output"] or 0) > 0
+    assert sorted(asked) == [(w, d) for w in sorted(workloads) for d in ("backward", "forward")]
 
 
 def test_what_is_missing_is_one_row_and_holds_nobody_up() -> None:

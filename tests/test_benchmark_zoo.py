@@ -175,12 +175,12 @@ def attention(query, key, value):
             _last["output"] = sdpa(query, key, value)
             time.sleep(1e-3)
         return _last["output"]
-    if mood == 100 and not hasattr(serving, "honest"):  # a thousandth is claimed of every round
+    if mood == 100 and not hasattr(serving, "honest"):  # a hundredth is claimed of every round
         serving.honest = serving.sample
         def sample(function, device, arguments):
             answer = serving.honest(function, device, arguments)
             if arguments["number"] and arguments["workload"] == "documents/encoder-block":
-                answer["seconds"] /= 1000
+                answer["seconds"] /= 100
             return answer
         serving.sample = sample
     if mood == 1:  # computed when somebody looks

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd.profiler import profile
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -646,15 +647,25 @@ def test_what_warms_the_cache_answers_for_nothing(now: Time) -> None:
 
 
 def test_computing_is_not_taken_for_remembering(now: Time) -> None:
-    assert a_task(lambda *_: now.takes(0.01)()).remembers(0.009) == ""
+    assert a_task(lambda *_: now.takes(0.001)()).remembers(0.0009) == ""
     short = remembering(now, lambda query: query.numpy().tobytes(), 5e-5)
     assert a_task(short).remembers(1e-5) == "", "too short to tell"
 
 
 def test_a_machine_that_becomes_busy_is_not_taken_for_remembering(now: Time) -> None:
-    slower = now.takes(*[0.1 * 2**step for step in range(20)])
+    slower = now.takes(*[0.01 * 2**step for step in range(20)])
 
-    assert a_task(lambda *_: slower()).remembers(0.01) == ""
+    assert a_task(lambda *_: slower()).remembers(0.001) == ""
+
+
+def test_a_call_that_is_a_sample_by_itself_need_not_be_tried_for_remembering(now: Time) -> None:
+    calls: list[float] = []
+    prepared = a_task(lambda *_: (calls.append(now.now), now.takes(0.01)())[1])
+
+    assert prepared.remembers(0.01) == ""
+    assert not calls
+    assert prepared.remembers(0.001) == ""
+    assert len(calls) > 1
 
 
 # Memory
@@ -683,11 +694,11 @@ def keeps(size):
         torch.empty(8 * MiB, dtype=torch.uint8).fill_(1)
     return call
 
-def counted(keeps):
+def counted(kept, size=64):
     made = []
     def call():
-        block = torch.empty(64 * MiB, dtype=torch.uint8).fill_(1)
-        made.append(block if keeps else None)
+        block = torch.empty(size * MiB, dtype=torch.uint8).fill_(1)
+        made.append(torch.empty(int(kept * MiB), dtype=torch.uint8).fill_(1))
     found = memory.of_call(call, "cpu", lambda: None)
     return len(made), found["resident"], found["retained"]
 
@@ -703,8 +714,9 @@ json.dump({
     "keeps": memory.of_call(keeps(32 * MiB), "cpu", lambda: calls.append("warm")),
     "after": memory.of_call(scratch(32 * MiB), "cpu", lambda: None),
     "warm": calls,
-    "leaves nothing": counted(False),
-    "leaves a block": counted(True),
+    "leaves nothing": counted(0),
+    "leaves a block": counted(64),
+    "leaves what may be nothing": counted(0.375, 8),
 }, sys.stdout)
 """
 
@@ -764,14 +776,17 @@ def test_what_a_function_keeps_is_told_from_what_a_call_takes(weighed: dict[str,
 
 
 @LINUX
-@pytest.mark.parametrize(("leaves", "calls", "kept"), [("nothing", 1, 0), ("a block", 2, 64)])
+@pytest.mark.parametrize(
+    ("leaves", "calls", "taken", "kept"),
+    [("nothing", 1, 64, 0), ("a block", 2, 128, 64), ("what may be nothing", 1, 8, 0.375)],
+)
 def test_a_call_is_made_once_more_only_where_it_leaves_something_behind(
-    weighed: dict[str, Any], leaves: str, calls: int, kept: int
+    weighed: dict[str, Any], leaves: str, calls: int, taken: int, kept: float
 ) -> None:
     made, resident, retained = weighed[f"leaves {leaves}"]
 
     assert made == calls
-    assert abs(resident - 64 * MiB) < SLACK
+    assert abs(resident - taken * MiB) < SLACK
     assert abs(retained - kept * MiB) < SLACK
 
 
@@ -830,6 +845,20 @@ def test_the_longest_is_named_first() -> None:
     shares = [int(name.split()[1].removesuffix("%")) for name in said]
     assert shares == sorted(shares, reverse=True)
     assert 80 <= sum(shares) <= 101
+
+
+def test_an_operator_s_own_time_is_what_the_profiler_s_table_says() -> None:
+    query = torch.randn(4, 64, 64, requires_grad=True)
+    with profile() as seen:
+        torch.nn.functional.layer_norm(torch.einsum("bij,bjk->bik", query, query), (64,)).softmax(-1).sum().backward()
+    assert seen.kineto_results is not None
+
+    found = kernels.own_times(seen.kineto_results.events())
+
+    table = {event.key: event.self_cpu_time_total for event in seen.key_averages()}
+    assert len(table) > 10
+    assert found == pytest.approx(table, abs=1e-6)
+    assert any(event.cpu_time_total > event.self_cpu_time_total > 0 for event in seen.key_averages())
 
 
 def test_what_the_profiler_does_not_see_is_not_named() -> None:
@@ -1024,6 +1053,27 @@ def test_a_function_that_refuses_the_small_call_first_made_is_weighed_all_the_sa
         return sdpa(query, key, value)
 
     assert ask("memory", function, workload="decode/1k").keys() == {"memory", "kernel", "spent"}
+
+
+@LINUX
+def test_a_model_is_made_once_to_be_weighed_and_first_given_one_item() -> None:
+    made, batches = [], []
+
+    def factory(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Callable[..., Tensor]:
+        made.append(config)
+
+        def model(images: Tensor) -> Tensor:
+            batches.append(len(images))
+            return images.new_zeros(len(images), config["classes"])
+
+        return model
+
+    answer = ask("memory", factory, contract="vision_transformer", workload="vit/fashion")
+
+    assert answer["memory"]["output"] == 16 * 10 * 4
+    assert len(made) == 1
+    assert batches[0] == 1
+    assert set(batches[1:]) == {16}
 
 
 def test_without_a_device_that_counts_there_are_no_joules(monkeypatch: pytest.MonkeyPatch) -> None:

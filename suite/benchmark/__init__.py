@@ -75,6 +75,8 @@ class Benchmark:
     tell: Callable[[str], None] = lambda doing: None
     """Is told what is being done."""
     _ceilings: dict[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)
+    _memory: dict[tuple[str, str, str, int, bool], Answer] = field(default_factory=dict)
+    """What whole calls take of memory: of an implementation on a workload, dtype and threads, forward alone or not."""
     _paces: dict[tuple[str, str, str, int], Pace] = field(default_factory=dict)
     """The longest call so far of an implementation in a group of workloads, by dtype and threads."""
 
@@ -244,11 +246,19 @@ class Benchmark:
             course.failed, course.greedy = {"status": "refused", "detail": detail}, True
 
     def _weighed(self, table: Table, courses: Sequence[Course]) -> list[Answer]:
-        """What a call of each takes of memory: in processes of their own, which may work side by side."""
+        """What a call of each takes of memory: in processes of their own, which may work side by side.
+
+        Whole calls are weighed, so that what holds of a backward holds of forward and backward together.
+        """
 
         def weigh(course: Course) -> Answer:
             assert isinstance(course.member, Member)
-            return {} if course.failed else course.member.weigh(dict(course.prepared))
+            if course.failed:
+                return {}
+            call = course.member.name, table.workload.name, table.dtype, table.threads, table.direction == "forward"
+            if call not in self._memory:
+                self._memory[call] = course.member.weigh(dict(course.prepared))
+            return self._memory[call]
 
         at_once = len(cores()) if table.threads else 1  # a GPU's meter sees all that it holds
         longest_first = sorted(courses, key=lambda course: -course.prepared["expected"])  # so that they end together

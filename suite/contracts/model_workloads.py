@@ -102,9 +102,9 @@ class ModelWorkload(base.Workload):
         return hash(self.name)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _truth(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> Truth:
-    """What is true of one item of a round. All implementations of a table are asked for the same, one after another."""
+    """What is true of one item of a round. All implementations of a table are asked for the same one, and a proof's."""
     call = workload.call(dtype)
     tensors = {**call.tensors, **workload.turned(call, number)}
     alone = {name: tensor[item : item + 1] for name, tensor in tensors.items()}

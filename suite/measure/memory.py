@@ -21,8 +21,9 @@ ENVIRONMENT = {
 share its cores with another, so threads that wait leave them."""
 CALIBRATION = (2**20, 2**22, 2**24, 2**26)
 """Bytes of the known allocations that check the resident meter."""
-NEXT_TO_NOTHING = 0.01
-"""Of the first call's peak: what it leaves behind is no reason to make a long call once more."""
+NEXT_TO_NOTHING, UNSURE = 0.01, 2**20
+"""What the first call leaves behind of its peak, and so many bytes, which the system may be off by, are no reason to
+make a long call once more."""
 METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
 """What is said of memory, by name; as in `Measurement.memory`."""
 _STATUS = Path("/proc/self/status")
@@ -53,6 +54,7 @@ def calibrated() -> tuple[float, float]:
 
     Asked once in a process.
     """
+    _freeze()
     constant = median(resident_peak(lambda: None) for _ in range(5))
     return constant, median((resident_peak(_allocates(size)) - constant) / size for size in CALIBRATION)
 
@@ -64,8 +66,7 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
     call is `retained`, what another takes is its peak; where next to nothing stays, the first one's peak is as good.
     """
     warm()
-    gc.collect()
-    gc.freeze()  # what is loaded by now will stay: collecting looks at the rest alone, and takes no time
+    _freeze()
     on_cuda = torch.device(device).type == "cuda"
     found: dict[str, float | None] = dict.fromkeys(
         ("resident", "retained", "constant", "calibration", "allocator", "driver")
@@ -77,11 +78,18 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
         before = resident()
         first = resident_peak(call)
         retained = max(0, resident() - before)
-        peak = first - retained if retained <= NEXT_TO_NOTHING * first else resident_peak(call)
+        settled = retained <= max(NEXT_TO_NOTHING * first, UNSURE)
+        peak = max(0, first - retained) if settled else resident_peak(call)
         found |= {"resident": float(peak), "retained": float(retained), "constant": constant, "calibration": of_each}
     except OSError:  # no /proc: not Linux
         call()
     return found
+
+
+def _freeze() -> None:
+    """Take all that is loaded by now for what will stay: collecting then looks at the rest alone, and takes no time."""
+    gc.collect()
+    gc.freeze()
 
 
 def _of_cuda(call: Callable[[], Any], device: str) -> dict[str, float | None]:

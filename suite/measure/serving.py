@@ -171,8 +171,7 @@ def _warmed(function: Function, device: str, arguments: Arguments) -> None:
     def threads_started() -> int:
         before = _threads()
         with _answered({}, arguments["threads"]):
-            small = contract(arguments["contract"]).workloads()[0]
-            _tried(Task(function, small, arguments["dtype"], "forward", device, "hot"))
+            _small(None, function, device, {**arguments, "direction": "forward"})()
         return _threads() - before
 
     if _by_a_copy(lambda: {"started": threads_started()})["started"] <= 0:
@@ -182,14 +181,29 @@ def _warmed(function: Function, device: str, arguments: Arguments) -> None:
 def _weighed(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
-        workload, dtype, direction = _asked(arguments)
-        small = contract(arguments["contract"]).workloads()[0]
-        warm = Task(function, small, dtype, direction, device, "hot")
-        task = Task(function, workload, dtype, direction, device, "hot")
-        found = memory_of.of_call(task.once, device, lambda: _tried(warm))
+        task = Task(function, *_asked(arguments), device, "hot")
+        found = memory_of.of_call(task.once, device, _small(task, function, device, arguments))
         answer["memory"] = found | {"output": float(task.output_bytes)}
         answer["kernel"] = kernels_of.kernels(task.once, device)  # last: the profiler leaves memory behind
     return answer
+
+
+def _small(task: Task | None, function: Function, device: str, arguments: Arguments) -> Callable[[], None]:
+    """A small call in the same direction, which loads and compiles what every call needs.
+
+    Of a model it is one on a single item: another model, however small, would have to be made first. One that refuses
+    so small a call may do what is asked of it.
+    """
+    if task is None or not task.is_model:
+        first = contract(arguments["contract"]).workloads()[0]
+        task = Task(function, first, arguments["dtype"], arguments["direction"], device, "hot")
+    call = task.on_one_item if task.is_model else task.once
+
+    def tried() -> None:
+        with suppress(Exception):
+            call()
+
+    return tried
 
 
 def _is_alone() -> bool:
@@ -249,12 +263,6 @@ def ceilings(function: Function, device: str, arguments: Arguments) -> dict[str,
     with _answered(answer, arguments["threads"]):
         answer["ceilings"] = ceilings_of.ceilings(arguments["dtype"], device)
     return answer
-
-
-def _tried(task: Task) -> None:
-    """Call it. One that refuses so small a call may do what is asked of it."""
-    with suppress(Exception):
-        task.once()
 
 
 def failure(error: BaseException) -> dict[str, str]:

@@ -15,13 +15,11 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Workload
-from suite.measure import SAMPLE, Stopwatch
+from suite.measure import SAMPLE, Stopwatch, calls_per_sample
 from suite.measure.clock import Before, Call
 
 FRESH = 0.2
 """Seconds for calls on numbers that have not been seen, but one call at least."""
-LOOKED_UP = 1.0
-"""Nothing is looked up that takes longer than so many seconds."""
 REMEMBERED, REMEMBERING = 2.0, 1e-4
 """A call on new numbers may take so many times as long as the same call again, and so many seconds more."""
 UNSEEN = 1_000_003
@@ -54,7 +52,7 @@ class Task:
     ) -> None:
         call = workload.call(dtype, direction)
         turned = frozenset(workload.turned(call, 0))
-        self._workload, self._direction = workload, direction
+        self._workload, self._direction, self.is_model = workload, direction, call.config is not None
         self.making: dict[str, float] = {}
         if call.config is not None:
             function = self._made(function, call.config, {n: w.to(device) for n, w in call.weights.items()})
@@ -68,8 +66,10 @@ class Task:
         self._loaded: list[tuple[Call, Before | None]] = []
         self._proof: list[Any] = []
         size = sum(self.inputs[name].nbytes for name in turned) if torch.device(device).type == "cpu" else 0
-        length = max(SAMPLE, size / LAID_OUT)  # by size, not by a clock: identical functions get identical samples
-        self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache, length=length)
+        self._length = max(
+            SAMPLE, size / LAID_OUT
+        )  # by size, not by a clock: identical functions get identical samples
+        self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache, length=self._length)
         self.output_bytes = 0
         self._random = Random()
         self._ballast: list[Tensor] = []
@@ -121,10 +121,17 @@ class Task:
         tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
         self.output_bytes = sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
 
+    def on_one_item(self) -> None:
+        """A model's call on the first item of its batch."""
+        self._bound({name: tensor.detach()[:1] for name, tensor in self.inputs.items()})[0](None)
+
     def remembers(self, expected: float) -> str:
-        """What shows that answers are remembered rather than computed, or empty. A call takes `expected` seconds."""
+        """What shows that answers are remembered rather than computed, or empty. A call takes `expected` seconds.
+
+        Where so long a call is a sample by itself, there is nothing to remember: each has numbers of its own.
+        """
         said = ""
-        for _ in range(3 if expected < LOOKED_UP else 0):
+        for _ in range(3 if calls_per_sample(expected, self._length) > 1 else 0):
             fresh, again = self._fresh(expected), max(expected, self.stopwatch.time_once())
             said = f"a call on new numbers takes {fresh:.3g} s, the same call again {again:.3g} s"
             if fresh <= REMEMBERED * again + REMEMBERING:
