@@ -66,9 +66,7 @@ class Task:
         self._loaded: list[tuple[Call, Before | None]] = []
         self._proof: list[Any] = []
         size = sum(self.inputs[name].nbytes for name in turned) if torch.device(device).type == "cpu" else 0
-        self._length = max(
-            SAMPLE, size / LAID_OUT
-        )  # by size, not by a clock: identical functions get identical samples
+        self._length = max(SAMPLE, size / LAID_OUT)  # not by a clock: identical functions get identical samples
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache, length=self._length)
         self.output_bytes = 0
         self._random = Random()
