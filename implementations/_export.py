@@ -1,10 +1,20 @@
-"""Modules exported to ONNX: a graph with the weights as inputs, and sessions with weights as its constants."""
+"""Modules exported to ONNX: a graph with the weights as inputs, and sessions with weights as its constants.
+
+An export takes from 3 to 20 s, and each process would need its own: graphs are kept in the user's cache folder.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import logging
+import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, wraps
+from importlib.metadata import version
+from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -13,6 +23,9 @@ import onnxruntime
 import torch
 from onnx import numpy_helper
 from torch import Tensor, nn
+
+FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "attnsuite", "graphs")
+SECONDS = "seconds of its export"
 
 
 class Graph(NamedTuple):
@@ -39,6 +52,42 @@ def graph(module: nn.Module, inputs: Sequence[Any], names: Sequence[str], dynami
         )
     assert program is not None
     return Graph(program.model_proto, perf_counter() - started)
+
+
+def kept(export: Callable[..., Graph]) -> Callable[..., Graph]:
+    """A function whose graphs are kept, in memory and in a file for each.
+
+    What it is given says by its repr what the graph will be, together with the source of every module around it and
+    the versions of what exports. A file that is not whole, or cannot be written, is as good as none.
+    """
+
+    @cache
+    @wraps(export)
+    def found(*given: Any) -> Graph:
+        name = hashlib.sha256(repr((export.__module__, given, *map(version, _EXPORTERS))).encode())
+        for source in sorted(Path(inspect.getfile(export)).parent.parent.rglob("*.py")):
+            name.update(source.read_bytes())
+        file = FOLDER.expanduser() / f"{name.hexdigest()[:32]}.onnx"
+        with suppress(Exception):
+            model = onnx.load(file)
+            (seconds,) = (float(entry.value) for entry in model.metadata_props if entry.key == SECONDS)
+            return Graph(model, seconds)
+        made = export(*given)
+        made.model.metadata_props.add(key=SECONDS, value=repr(made.seconds))
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            own = file.with_suffix(f".{os.getpid()}")  # no other process may read half a file
+            try:
+                own.write_bytes(made.model.SerializeToString())
+                own.replace(file)
+            finally:
+                own.unlink(missing_ok=True)
+        return made
+
+    return found
+
+
+_EXPORTERS = ("torch", "onnx", "onnxscript")
 
 
 def session(of: Graph, weights: Mapping[str, Tensor]) -> tuple[onnxruntime.InferenceSession, dict[str, float]]:

@@ -95,7 +95,7 @@ class Measurement:
     """Seconds spent in calls before the first sample, without the first call."""
     making: Mapping[str, float | None] = field(default_factory=dict)
     """What it took to make a model: `factory`, seconds in all; and in the model's own word, where it says so, the
-    seconds of `export` and of the start of a `session`, and the bytes of its `file`."""
+    seconds of `export`, now or once for all, and of the start of a `session`, and the bytes of its `file`."""
     memory: Mapping[str, float | None] = field(default_factory=dict)
     """Bytes by meter, all net of inputs; of a backward with the forward before it.
 

@@ -150,9 +150,9 @@ LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="t
 MIB = 2**20
 
 
-def weighing(member: Member, workload: str) -> dict[str, Any]:
+def weighing(member: Member, workload: str, expected: float = 0.01) -> dict[str, Any]:
     task = {"contract": "attention", "workload": workload, "dtype": "float32", "direction": "forward", "cache": "hot"}
-    return member.weigh(task)
+    return member.weigh({**task, "expected": expected})
 
 
 @pytest.fixture(params=[HOARDER, THREADED], ids=["alone", "with threads"])
@@ -220,6 +220,63 @@ def test_what_every_call_needs_is_loaded_once_unless_that_starts_threads(tmp_pat
 
     assert (process in loaded) is not threads
     assert len(set(loaded)) == len(loaded) == (4 if threads else 2), "the copy that tried, and all others or none"
+
+
+TAKER = """
+import time
+from pathlib import Path
+import torch
+from suite import implementation
+
+@implementation
+def attention(query, key, value):
+    long = query.shape[-2] > 1000
+    if long:
+        with Path(__file__).with_suffix(".txt").open("a") as said:
+            print("called", file=said)
+        time.sleep(0.15)  # so long that the profiler looks once
+    torch.ones(MIB if long else 1, 2**18)
+    return value * 1.0
+"""
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("taken", "calls"), [(1024, [1, 1, 1]), (1, [3, 3, 2])], ids=["much", "little, found out twice"]
+)
+def test_a_long_call_that_takes_much_is_made_once_for_both_its_memory_and_its_kernels(
+    tmp_path: Path, taken: int, calls: list[int]
+) -> None:
+    file = tmp_path / "taker.py"
+    file.write_text(TAKER.replace("MIB", str(taken)))
+    (declaration,) = registry.find([str(file)])
+    member = Member(declaration, "cpu", 1, 2**33, 60.0)
+    made = []
+    try:
+        for _ in calls:
+            answer = weighing(member, "ladder/1k", 1.0)
+            assert abs(answer["memory"]["resident"] - taken * MIB) < 2 * MIB
+            assert answer["kernel"].startswith("aten::fill_") or taken == 1, answer
+            made.append(len(file.with_suffix(".txt").read_text().split()))
+            file.with_suffix(".txt").unlink()
+    finally:
+        member.close()
+
+    assert made == calls
+
+
+@LINUX
+@pytest.mark.parametrize(("name", "threads"), [("einsum_numpy", 1), ("einsum_numpy", 2), ("onnx_operator", 1)])
+def test_what_the_suite_s_own_libraries_start_is_no_reason_for_a_fresh_process(name: str, threads: int) -> None:
+    (declaration,) = registry.find([f"attention/{name}"])
+    if registry.absent(declaration):
+        pytest.skip(f"{name}'s library is not installed")
+    member = Member(declaration, "cpu", threads, 2**33, 60.0)
+    try:
+        assert weighing(member, "ladder/1k")["memory"]["output"] == 2**18
+        assert member._weighed is not None, "it is there for the next question"
+    finally:
+        member.close()
 
 
 # Where things lie

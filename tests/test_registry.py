@@ -444,6 +444,29 @@ def test_what_an_import_prints_is_kept(write: Write, capfd: pytest.CaptureFixtur
     assert capfd.readouterr() == ("now\n", "later")
 
 
+@pytest.mark.parametrize("said", [None, "0"])
+def test_onnxruntime_tells_its_makers_nothing_unless_the_user_lets_it(
+    write: Write, monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", said or "")
+    if said is None:
+        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    file = write(
+        "kernel.py",
+        """
+        import os
+        seen = os.environ["ORT_DISABLE_TELEMETRY"]
+        def attention(query, key, value):
+            return seen
+        """,
+    )
+
+    result = loaded(file)
+
+    assert isinstance(result, Loaded)
+    assert result.function(1, 2, 3) == (said or "1")
+
+
 def test_what_an_import_changes_in_the_process_is_undone(write: Write, tmp_path: Path) -> None:
     file = write(
         "kernel.py",

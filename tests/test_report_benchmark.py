@@ -844,9 +844,9 @@ def test_index_of_a_machine_that_was_only_timed_has_no_conformance(tmp_path):
     assert "### Conformance" not in text
 
 
-def written(path, *rows, outcomes=()):
+def written(path, *rows, outcomes=(), of=RUN):
     """A folder of results with a run of these rows."""
-    with Results(path).open_run(RUN) as writer:
+    with Results(path).open_run(of) as writer:
         for row in (*outcomes, *rows):
             writer.write(row)
         writer.finish()
@@ -860,6 +860,20 @@ def test_report_writes_what_was_measured_and_says_so(tmp_path, capsys):
     names = [line.rpartition("/")[2] for line in capsys.readouterr().out.splitlines()]
     assert {"conformance.md", "benchmark.md", "benchmark.csv", "benchmark.json", "README.md"} <= set(names)
     assert all((tmp_path / MACHINE.name / name).exists() for name in names if name != "README.md")
+
+
+def test_after_a_run_the_pages_of_its_machine_are_written_and_the_index_of_all(tmp_path):
+    another = replace(RUN, id="another", machine=replace(MACHINE, name="another"))
+    written(tmp_path, measured())
+    written(tmp_path, measured(), of=another)
+
+    reporting.report(tmp_path, "another")
+
+    assert (tmp_path / "another" / "benchmark.md").exists()
+    assert not (tmp_path / MACHINE.name / "benchmark.md").exists()
+    index = (tmp_path / "README.md").read_text()
+    assert "## another\n" in index
+    assert f"## {MACHINE.name}\n" in index
 
 
 def test_report_of_times_alone_makes_no_page_of_conformance(tmp_path):

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from onnx import ModelProto
 from onnxruntime import InferenceSession, SessionOptions
 from torch import Tensor
 
@@ -163,12 +162,12 @@ def _session(cell: str, additive: bool, layers: int, dtype: torch.dtype, threads
     options = SessionOptions()
     options.log_severity_level = _SILENT
     options.intra_op_num_threads = threads
-    graph = _exported(cell, additive, layers, dtype).SerializeToString()
+    graph = _exported(cell, additive, layers, dtype).model.SerializeToString()
     return InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-@lru_cache(maxsize=32)
-def _exported(cell: str, additive: bool, layers: int, dtype: torch.dtype) -> ModelProto:
+@_export.kept
+def _exported(cell: str, additive: bool, layers: int, dtype: torch.dtype) -> _export.Graph:
     """The graph of a step, exported with sizes that are all different, each of which becomes dynamic."""
     gates = GATES[cell]
     batch, positions, embedding, hidden, vocab = (max(gates, layers) + number for number in range(1, 6))
@@ -187,4 +186,4 @@ def _exported(cell: str, additive: bool, layers: int, dtype: torch.dtype) -> Mod
         return tuple(torch.export.Dim.DYNAMIC if size >= batch else torch.export.Dim.STATIC for size in tensor.shape)
 
     dynamic = (*map(axes, given), [*map(axes, states)], [*map(axes, weights)])
-    return _export.graph(_Step(cell, additive, layers), (*given, states, weights), (), dynamic, 18).model
+    return _export.graph(_Step(cell, additive, layers), (*given, states, weights), (), dynamic, 18)

@@ -7,7 +7,6 @@ when a factory's weights are made its constants. Attention is one operator from 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -99,7 +98,7 @@ def _attention(
     return scaled_dot_product_attention(query, key, value, attn_mask, is_causal=is_causal)
 
 
-@cache
+@_export.kept
 def _graph(
     config: tuple[tuple[str, Any], ...],
     names: tuple[str, ...],

@@ -7,7 +7,6 @@ when a factory's weights are made its constants. Attention is one operator from 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -82,7 +81,7 @@ class _Exported(nn.Module):
         return classified(self.config, named, scaled_dot_product_attention, images)
 
 
-@cache
+@_export.kept
 def _graph(
     config: tuple[tuple[str, Any], ...],
     names: tuple[str, ...],

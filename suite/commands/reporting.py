@@ -12,13 +12,16 @@ from suite.report.pytest_benchmark import write_benchmark_json
 from suite.results import Recorded, read_outcomes
 
 
-def report(results: Path) -> None:
-    """Write the tables and charts of every machine in `results`, and the index. UsageError where there are none."""
+def report(results: Path, only: str = "") -> None:
+    """Write the tables and charts of every machine in `results`, or of one, and the index.
+
+    Raises UsageError where there are no results.
+    """
     machines = read_outcomes(results)
     if not machines:
         raise UsageError(f"{results} holds no results; `attnsuite run` makes them")
     for name, recorded in machines.items():
-        for path in _write(results / name, recorded):
+        for path in _write(results / name, recorded) if name == (only or name) else ():
             print(path)
     print(write_index(results, machines))
 

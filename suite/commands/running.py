@@ -59,7 +59,7 @@ def run(
             workloads=benching.workloads_of(benchmarks),
             notes=benching.spent(benchmarks, quick),
         )
-    report(results)
+    report(results, new.machine.name)
     alone = bool(targets) and len(declarations) == 1
     return max(status(outcomes, alone), benching.status(measurements))
 

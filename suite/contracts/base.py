@@ -147,6 +147,8 @@ class Workload(ABC):
     """The dtypes to time by kind of device."""
     directions: tuple[str, ...] = DIRECTIONS
     """The directions that can be timed at all."""
+    is_model: bool = False
+    """Whether what is called has to be made first, of a config and weights."""
 
     @property
     def group(self) -> str:

@@ -45,6 +45,7 @@ class ModelWorkload(base.Workload):
     cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": CPU, "cuda": HALF})
     directions = FORWARD
+    is_model = True
 
     @property
     def shape(self) -> str:

@@ -24,22 +24,20 @@ LOOKING, MOST_LOOKS = 0.1, 5
 be interrupted for longer than it takes."""
 
 
+Look = tuple[float, profile]
+"""The seconds of a call, and what the profiler saw of it."""
+
+
 def kernels(call: Callable[[], Any], device: str) -> str:
     """The longest by their own time, the longest first, with their shares; empty where the profiler sees nothing."""
-    on_cuda = torch.device(device).type == "cuda"
-    looks = [_look(call, device)]
+    looks = [look(call, device)]
     while sum(wall for wall, _ in looks) < LOOKING and len(looks) < MOST_LOOKS:
-        looks.append(_look(call, device))
-    wall, times = min(looks, key=lambda look: look[0])
-    total = sum(times.values())
-    if not total or (not on_cuda and total < SEEN * wall * 1e6):
-        return ""
-    longest = sorted(times, key=lambda name: -times[name])[:LONGEST]
-    return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= LEAST * total)
+        looks.append(look(call, device))
+    return named(looks, device)
 
 
-def _look(call: Callable[[], Any], device: str) -> tuple[float, dict[str, float]]:
-    """Make one call under the profiler's eyes: its seconds, and the microseconds of each operator or kernel itself."""
+def look(call: Callable[[], Any], device: str) -> Look:
+    """Make one call under the profiler's eyes."""
     on_cuda = torch.device(device).type == "cuda"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -49,13 +47,27 @@ def _look(call: Callable[[], Any], device: str) -> tuple[float, dict[str, float]
             if on_cuda:
                 torch.cuda.synchronize(device)
             wall = perf_counter() - started
-    if not on_cuda:
-        assert seen.kineto_results is not None
-        return wall, own_times(seen.kineto_results.events())
+    return wall, seen
+
+
+def named(looks: Iterable[Look], device: str) -> str:
+    """What `kernels` says, of the shortest of these looks."""
+    wall, seen = min(looks, key=lambda each: each[0])
+    on_cuda = torch.device(device).type == "cuda"
+    times = _on_the_device(seen) if on_cuda else own_times(seen.kineto_results.events() if seen.kineto_results else ())
+    total = sum(times.values())
+    if not total or (not on_cuda and total < SEEN * wall * 1e6):
+        return ""
+    longest = sorted(times, key=lambda name: -times[name])[:LONGEST]
+    return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= LEAST * total)
+
+
+def _on_the_device(seen: profile) -> dict[str, float]:
+    """Microseconds of each kernel itself, by name."""
     times: dict[str, float] = defaultdict(float)
     for event in seen.key_averages():
         times[event.key] += event.self_device_time_total
-    return wall, times
+    return times
 
 
 def own_times(events: Iterable[Any]) -> dict[str, float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 
 from suite.machine import nvidia
@@ -67,23 +68,46 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
     """
     warm()
     _freeze()
-    on_cuda = torch.device(device).type == "cuda"
-    found: dict[str, float | None] = dict.fromkeys(
-        ("resident", "retained", "constant", "calibration", "allocator", "driver")
-    )
-    if on_cuda:
+    found: dict[str, float | None] = dict.fromkeys(METERS - {"output"})
+    if torch.device(device).type == "cuda":
         return found | _of_cuda(call, device)
     try:
-        constant, of_each = calibrated()
-        before = resident()
-        first = resident_peak(call)
-        retained = max(0, resident() - before)
-        settled = retained <= max(NEXT_TO_NOTHING * first, UNSURE)
-        peak = max(0, first - retained) if settled else resident_peak(call)
-        found |= {"resident": float(peak), "retained": float(retained), "constant": constant, "calibration": of_each}
+        peak, retained = _of_first(call)
+        if retained > max(NEXT_TO_NOTHING * (peak + retained), UNSURE):
+            peak = resident_peak(call)
+        return found | _resident_as(peak, retained)
     except OSError:  # no /proc: not Linux
         call()
     return found
+
+
+def of_large_call(call: Callable[[], Any], warm: Callable[[], Any]) -> dict[str, float | None] | None:
+    """The same on a CPU, of one call that is watched: None where more than next to nothing of its peak stays, what its
+    watcher keeps included.
+    """
+    warm()
+    _freeze()
+    try:
+        peak, retained = _of_first(call)
+    except OSError:  # no /proc: not Linux
+        return None
+    if max(retained, UNSURE) > NEXT_TO_NOTHING * peak:
+        return None
+    return {**dict.fromkeys(METERS - {"output"}), **_resident_as(peak, retained)}
+
+
+def _of_first(call: Callable[[], Any]) -> tuple[int, int]:
+    """Bytes that a first call takes for its own time, and those that stay."""
+    calibrated()
+    before = resident()
+    first = resident_peak(call)
+    retained = max(0, resident() - before)
+    return max(0, first - retained), retained
+
+
+def _resident_as(peak: int, retained: int) -> dict[str, float | None]:
+    constant, of_each = calibrated()
+    return {"resident": float(peak), "retained": float(retained), "constant": constant, "calibration": of_each}
 
 
 def _freeze() -> None:
@@ -115,7 +139,7 @@ def device_uuid(device: str) -> str:
 
 
 def _allocates(size: int) -> Callable[[], Any]:
-    return lambda: torch.empty(size, dtype=torch.uint8).fill_(1)
+    return lambda: np.ones(size, np.uint8)  # on this thread: PyTorch would start its others, which no copy would have
 
 
 def _resident(field: str) -> int:

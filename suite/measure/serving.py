@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import resource
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -28,10 +29,11 @@ from suite.measure import memory as memory_of
 from suite.measure.task import Task
 from suite.registry.loading import in_one_line
 
-OWN_THREADS = 2
-"""The main one, and the one that watches for the parent's end."""
 SOAK = 2.0
 """Seconds of calls over which energy is measured."""
+LONG, IN_VAIN = 0.3, 2
+"""A call of so many seconds is profiled and weighed at once, where it takes enough for that; after so many that did
+not, no more is tried."""
 
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
@@ -47,13 +49,24 @@ class Dishonest(Exception):
 
 _warm: set[tuple[int, str, str]] = set()
 """By the function's id, contract and dtype: what this process has called once on little, or found out not to."""
+_in_vain: Counter[int] = Counter()
+"""How many of a function's long calls took too little to be weighed under the profiler's eyes, by the function's id."""
 _tasks: dict[int, Task] = {}
 """The task that is prepared, by the function's id: several functions may share a process, the suite's own."""
+
+
+def _threads() -> int:
+    """The threads of this process; 0 where the system does not tell."""
+    tasks = Path("/proc/self/task")
+    return len(list(tasks.iterdir())) if tasks.exists() else 0
 
 
 class _Process:
     alone = False
     """Whether it is an implementation's own: nobody interrupts it then, but the implementation itself."""
+    own_threads = _threads()
+    """Those of the suite and of the libraries that it has imported by now: NumPy's OpenBLAS ends its own before a copy
+    is made, and starts others where they are needed."""
 
 
 def settle(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
@@ -154,6 +167,10 @@ def memory(function: Function, device: str, arguments: Arguments) -> dict[str, A
     with suppress(OSError):  # no /proc: not Linux
         memory_of.calibrated()
     _warmed(function, device, arguments)
+    if arguments["expected"] > LONG and _in_vain[id(function)] < IN_VAIN:
+        if answer := _by_a_copy(partial(_profiled, function, device, arguments)):
+            return answer
+        _in_vain[id(function)] += 1
     return _by_a_copy(weigh)
 
 
@@ -161,60 +178,70 @@ def _warmed(function: Function, device: str, arguments: Arguments) -> None:
     """Make a small call here, once, so that no copy has to load or to compile what every call needs.
 
     Unless it starts threads, as a copy that tries it first finds out. Never backward: autograd, once used, is of no use
-    to a copy.
+    to a copy. And not of a model: each has its own, which would have to be made before.
     """
     key = id(function), arguments["contract"], arguments["dtype"]
     if key in _warm:
         return
     _warm.add(key)
+    if _named(arguments)[0].is_model:
+        return
 
     def threads_started() -> int:
         before = _threads()
         with _answered({}, arguments["threads"]):
-            _small(None, function, device, {**arguments, "direction": "forward"})()
+            _small(function, device, {**arguments, "direction": "forward"})()
         return _threads() - before
 
     if _by_a_copy(lambda: {"started": threads_started()})["started"] <= 0:
         threads_started()
 
 
+def _profiled(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """The same, of one call for both; nothing where the profiler takes too much beside the call itself."""
+    answer: dict[str, Any] = {}
+    with _answered(answer, arguments["threads"]):
+        task, small = _to_weigh(function, device, arguments)
+        looks: list[kernels_of.Look] = []
+        found = memory_of.of_large_call(
+            lambda: looks.append(kernels_of.look(task.once, device)), lambda: kernels_of.look(small, device)
+        )
+        if found is not None:
+            answer["memory"] = found | {"output": float(task.output_bytes)}
+            answer["kernel"] = kernels_of.named(looks, device)
+    return answer
+
+
 def _weighed(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     with _answered(answer, arguments["threads"]):
-        task = Task(function, *_asked(arguments), device, "hot")
-        found = memory_of.of_call(task.once, device, _small(task, function, device, arguments))
+        task, small = _to_weigh(function, device, arguments)
+        found = memory_of.of_call(task.once, device, small)
         answer["memory"] = found | {"output": float(task.output_bytes)}
         answer["kernel"] = kernels_of.kernels(task.once, device)  # last: the profiler leaves memory behind
     return answer
 
 
-def _small(task: Task | None, function: Function, device: str, arguments: Arguments) -> Callable[[], None]:
-    """A small call in the same direction, which loads and compiles what every call needs.
-
-    Of a model it is one on a single item: another model, however small, would have to be made first. One that refuses
-    so small a call may do what is asked of it.
-    """
-    if task is None or not task.is_model:
-        first = contract(arguments["contract"]).workloads()[0]
-        task = Task(function, first, arguments["dtype"], arguments["direction"], device, "hot")
-    call = task.on_one_item if task.is_model else task.once
+def _to_weigh(function: Function, device: str, arguments: Arguments) -> tuple[Task, Callable[[], None]]:
+    """The task and a small call, or none: what refuses so small a one may do what is asked of it."""
+    task = Task(function, *_asked(arguments), device, "hot")
+    call = task.on_one_item if task.is_model else _small(function, device, arguments)
 
     def tried() -> None:
         with suppress(Exception):
             call()
 
-    return tried
+    return task, tried
+
+
+def _small(function: Function, device: str, arguments: Arguments) -> Callable[[], None]:
+    """A small call in the same direction, which loads and compiles what every call needs."""
+    return Task(function, _named(arguments)[0], arguments["dtype"], arguments["direction"], device, "hot").once
 
 
 def _is_alone() -> bool:
     """Whether this process has no threads but the suite's own, so that a copy of it lacks nothing."""
-    return _Process.alone and 0 < _threads() <= OWN_THREADS
-
-
-def _threads() -> int:
-    """The threads of this process; 0 where the system does not tell."""
-    tasks = Path("/proc/self/task")
-    return len(list(tasks.iterdir())) if tasks.exists() else 0
+    return _Process.alone and 0 < _threads() <= _Process.own_threads
 
 
 def _by_a_copy(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -279,8 +306,13 @@ def failure(error: BaseException) -> dict[str, str]:
 
 
 def _asked(arguments: Arguments) -> tuple[Workload, str, str]:
-    named = {workload.name: workload for workload in contract(arguments["contract"]).workloads()}
-    return named[arguments["workload"]], arguments["dtype"], arguments["direction"]
+    (workload,) = (each for each in _named(arguments) if each.name == arguments["workload"])
+    return workload, arguments["dtype"], arguments["direction"]
+
+
+def _named(arguments: Arguments) -> Sequence[Workload]:
+    """The workloads of the contract that is asked about, a small one first."""
+    return contract(arguments["contract"]).workloads()
 
 
 @contextmanager
@@ -307,5 +339,5 @@ def _answered(answer: dict[str, Any], threads: int) -> Iterator[None]:
 
 
 def _set_threads(threads: int) -> None:
-    if threads:
+    if threads and torch.get_num_threads() != threads:  # to set what is so would start some
         torch.set_num_threads(threads)

@@ -52,7 +52,7 @@ class Task:
     ) -> None:
         call = workload.call(dtype, direction)
         turned = frozenset(workload.turned(call, 0))
-        self._workload, self._direction, self.is_model = workload, direction, call.config is not None
+        self._workload, self._direction, self.is_model = workload, direction, workload.is_model
         self.making: dict[str, float] = {}
         if call.config is not None:
             function = self._made(function, call.config, {n: w.to(device) for n, w in call.weights.items()})

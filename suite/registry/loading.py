@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +27,9 @@ from suite.registry.quiet import diverted, undisturbed
 INSTALLED = ("site-packages", "dist-packages")
 """Folders of these names hold packages that have nothing to do with each other."""
 
+NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+"""onnxruntime 1.29 and later start a thread as they are imported, which tells their makers of every session."""
+
 _neighbours: dict[str, Path] = {}  # modules that files imported from their own folder, by name
 
 
@@ -38,6 +42,7 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     """
     if declaration.broken:
         return Broken(declaration, declaration.broken)
+    os.environ.setdefault(NO_TELEMETRY, "1")
     missing = absent(declaration)
     if missing is not None:
         return missing

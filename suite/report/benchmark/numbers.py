@@ -28,7 +28,7 @@ def long_table(of: Table) -> list[str]:
         "rounds": lambda row: str(len(row.of.seconds)),
         "first call": lambda row: _duration(row.of.first_call),
         "made in": lambda row: _duration(row.of.making.get("factory")),
-        "of which export": lambda row: _duration(row.of.making.get("export")),
+        "export": lambda row: _duration(row.of.making.get("export")),
         "session start": lambda row: _duration(row.of.making.get("session")),
         "its file": lambda row: _size(row.of.making.get("file")),
         "tokens/s": lambda row: _per_second(row.rate("tokens")),
