@@ -25,7 +25,11 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "attnsuite", "graphs")
+"""Where graphs are kept, a file for each."""
 SECONDS = "seconds of its export"
+"""Under this name each file says it."""
+EXPORTERS = ("torch", "onnx", "onnxscript")
+"""What a graph depends on, beside the modules here."""
 
 
 class Graph(NamedTuple):
@@ -64,7 +68,7 @@ def kept(export: Callable[..., Graph]) -> Callable[..., Graph]:
     @cache
     @wraps(export)
     def found(*given: Any) -> Graph:
-        name = hashlib.sha256(repr((export.__module__, given, *map(version, _EXPORTERS))).encode())
+        name = hashlib.sha256(repr((export.__module__, given, *map(version, EXPORTERS))).encode())
         for source in sorted(Path(inspect.getfile(export)).parent.parent.rglob("*.py")):
             name.update(source.read_bytes())
         file = FOLDER.expanduser() / f"{name.hexdigest()[:32]}.onnx"
@@ -85,9 +89,6 @@ def kept(export: Callable[..., Graph]) -> Callable[..., Graph]:
         return made
 
     return found
-
-
-_EXPORTERS = ("torch", "onnx", "onnxscript")
 
 
 def session(of: Graph, weights: Mapping[str, Tensor]) -> tuple[onnxruntime.InferenceSession, dict[str, float]]:
