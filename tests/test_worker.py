@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
 import torch
 from torch import Tensor
@@ -108,11 +109,11 @@ def call(mode: str = "value", value: Tensor | None = None, **more: Any) -> Call:
     return Call({"query": query, "key": query + 1, "value": query + 2 if value is None else value}, options, **more)
 
 
-@pytest.fixture(scope="module")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+@pytest.fixture(scope="module", params=[False, True], ids=["forked", "fresh"])
+def worker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     file = tmp_path_factory.mktemp("worker") / "kernel.py"
     file.write_text(SUBMISSION)
-    with Worker(str(file), time_limit=LIMIT, environment={"ATTNSUITE_TEST": "12"}) as worker:
+    with Worker(str(file), time_limit=LIMIT, environment={"ATTNSUITE_TEST": "12"}, fresh=request.param) as worker:
         yield worker
 
 
@@ -322,9 +323,11 @@ def test_a_suspended_worker_goes_on(worker: Worker) -> None:
 
 
 def test_workers_leave_neither_processes_nor_descriptors(write: Write) -> None:
-    before = descriptors()
     pids = []
     file = write("kernel.py", SUBMISSION)
+    with Worker(str(file), time_limit=LIMIT) as worker:  # what workers are forked from stays
+        worker.ready()
+    before = descriptors()
     with Worker(str(file), time_limit=LIMIT) as worker:
         for mode in ("exit", "value"):
             worker.ready()
@@ -344,12 +347,12 @@ def test_a_worker_leaves_when_its_parent_is_killed(write: Write, tmp_path: Path)
     program = write(
         "parent.py",
         f"""
-        import os
+        import psutil
         from suite.worker import Worker
         from tests.test_worker import call
         worker = Worker({str(file)!r})
         worker.ready()
-        print(worker.pid, flush=True)
+        print(worker.pid, psutil.Process(worker.pid).ppid(), flush=True)
         worker.ask([call("loop")])
         """,
     )
@@ -358,10 +361,11 @@ def test_a_worker_leaves_when_its_parent_is_killed(write: Write, tmp_path: Path)
         [sys.executable, program], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(root)}
     ) as parent:
         assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert parent.pid not in pids
         time.sleep(0.2)
         parent.send_signal(signal.SIGKILL)
-    assert gone(pid)
+    assert all(map(gone, pids)), "neither it nor what it was forked from"
 
 
 def test_workers_start_from_many_threads(write: Write) -> None:
@@ -374,6 +378,83 @@ def test_workers_start_from_many_threads(write: Write) -> None:
     with ThreadPoolExecutor(3) as pool:
         answers = list(pool.map(work, range(3)))
     assert [answered(answer)[0].output for answer in answers] == [0, 1, 2]
+
+
+# Forking
+
+TELLER = """
+import os, sys, numpy
+def attention(query, key, value, *, of):
+    says = {"random": numpy.random.rand, "at": os.getcwd, "cores": lambda: sorted(os.sched_getaffinity(0))}
+    raise RuntimeError(f"{says[of]() if of in says else os.environ.get(of)}")
+"""
+
+
+def told(worker: Worker, of: str) -> str:
+    return answered(worker.ask([Call({name: torch.ones(1) for name in ("query", "key", "value")}, {"of": of})]))[
+        0
+    ].raised
+
+
+def parent_of(worker: Worker) -> int:
+    assert isinstance(worker.ready(), Ready)
+    return psutil.Process(worker.pid).ppid()
+
+
+def test_workers_are_forked_from_one_process_for_each_environment(write: Write) -> None:
+    file = str(write("kernel.py", TELLER))
+    with Worker(file) as one, Worker(file) as alike, Worker(file, environment={"OMP_NUM_THREADS": "3"}) as other:
+        assert parent_of(one) == parent_of(alike) != os.getpid()
+        assert parent_of(other) not in (parent_of(one), os.getpid())
+        assert told(other, "OMP_NUM_THREADS") == "RuntimeError: 3"
+
+
+def test_a_fresh_worker_is_an_interpreter_of_its_own(write: Write) -> None:
+    with Worker(str(write("kernel.py", TELLER)), fresh=True) as worker:
+        assert parent_of(worker) == os.getpid()
+
+
+def test_workers_are_fresh_where_the_system_cannot_wait_for_another_s_child(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    with Worker(str(write("kernel.py", TELLER))) as worker:
+        assert parent_of(worker) == os.getpid()
+
+
+def test_a_forked_worker_is_as_one_that_was_started_by_itself(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(write("kernel.py", TELLER))
+    core = min(os.sched_getaffinity(0))
+    with Worker(file) as one, Worker(file, cores=[core]) as other:
+        assert told(one, "random") != told(other, "random")
+        assert told(one, "cores") == f"RuntimeError: {sorted(os.sched_getaffinity(0))}"
+        assert told(other, "cores") == f"RuntimeError: {[core]}"
+        server = parent_of(one)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "another")
+    with Worker(file) as later:
+        assert parent_of(later) == server
+        assert told(later, "at") == f"RuntimeError: {tmp_path}"
+        assert told(later, "PYTEST_CURRENT_TEST") == "RuntimeError: another"
+    monkeypatch.setenv("ATTNSUITE_TEST", "new")
+    with Worker(file) as elsewhere:
+        assert parent_of(elsewhere) != server
+        assert told(elsewhere, "ATTNSUITE_TEST") == "RuntimeError: new"
+
+
+def test_what_workers_are_forked_from_may_die(write: Write) -> None:
+    file = str(write("kernel.py", SUBMISSION))
+    with Worker(file, time_limit=LIMIT) as worker:
+        server = parent_of(worker)
+        os.kill(server, signal.SIGKILL)
+        assert answered(worker.ask([call()])), "those that live go on"
+        died = worker.ask([call("exit")])
+        assert died == Died("nobody is left who knows how")
+        assert answered(worker.ask([call()])), "and others start"
+    with Worker(file, time_limit=LIMIT) as worker:
+        assert parent_of(worker) not in (server, os.getpid())
 
 
 # Starting

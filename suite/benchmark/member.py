@@ -50,7 +50,7 @@ class Member:
     def start(self) -> None:
         """Begin to import, in the background."""
         if self.function is None:
-            self._timed = self._timed or self._worker(TIMED)
+            self._timed = self._timed or self._worker(TIMED, fresh=True)
             self._timed.start()
 
     def ready(self) -> Answer:
@@ -102,7 +102,7 @@ class Member:
                 worker.close()
         self._timed = self._weighed = None
 
-    def _worker(self, environment: Mapping[str, str]) -> Worker:
+    def _worker(self, environment: Mapping[str, str], fresh: bool = False) -> Worker:
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(self.threads))
         return Worker(
             self.declaration,
@@ -112,6 +112,7 @@ class Member:
             environment={**environment, **(threads if self.threads else {})},
             cores=self._cores(self.place),
             measures=True,
+            fresh=fresh,
         )
 
     def _cores(self, place: int) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -33,11 +34,13 @@ SOAK = 2.0
 """Seconds of calls over which energy is measured."""
 LONG, IN_VAIN = 0.3, 2
 """A call of so many seconds is profiled and weighed at once, where it takes enough for that; after so many that did
-not, no more is tried."""
+not, no more is tried. None of a model: it runs so much that the profiler takes too much."""
 
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
 
+WORKER_THREADS = 2
+"""Those of a worker: one answers, one watches whether the suite is still there."""
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation",
                  "resource_exhausted", "unable to allocate")  # fmt: skip
 """How libraries say it."""
@@ -64,9 +67,9 @@ def _threads() -> int:
 class _Process:
     alone = False
     """Whether it is an implementation's own: nobody interrupts it then, but the implementation itself."""
-    own_threads = _threads()
-    """Those of the suite and of the libraries that it has imported by now: NumPy's OpenBLAS ends its own before a copy
-    is made, and starts others where they are needed."""
+    library_threads = _threads() - threading.active_count()
+    """Those of the libraries that are imported by now: NumPy's OpenBLAS ends its own before a copy is made, and starts
+    others where they are needed."""
 
 
 def settle(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
@@ -167,7 +170,8 @@ def memory(function: Function, device: str, arguments: Arguments) -> dict[str, A
     with suppress(OSError):  # no /proc: not Linux
         memory_of.calibrated()
     _warmed(function, device, arguments)
-    if arguments["expected"] > LONG and _in_vain[id(function)] < IN_VAIN:
+    long = arguments["expected"] > LONG and not _named(arguments)[0].is_model
+    if long and _in_vain[id(function)] < IN_VAIN:
         if answer := _by_a_copy(partial(_profiled, function, device, arguments)):
             return answer
         _in_vain[id(function)] += 1
@@ -241,7 +245,7 @@ def _small(function: Function, device: str, arguments: Arguments) -> Callable[[]
 
 def _is_alone() -> bool:
     """Whether this process has no threads but the suite's own, so that a copy of it lacks nothing."""
-    return _Process.alone and 0 < _threads() <= _Process.own_threads
+    return _Process.alone and 0 < _threads() <= _Process.library_threads + WORKER_THREADS
 
 
 def _by_a_copy(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -63,7 +63,9 @@ class Worker:
     `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole question, crossing
     included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
     could not be started is not tried again. Use it as a context manager, from one thread at a time. The process is
-    bound to these `cores`, where the system allows; `measures` says that time and memory will be asked for.
+    bound to these `cores`, where the system allows; `measures` says that time and memory will be asked for. It is an
+    interpreter of its own where it is to be `fresh` and on a GPU, whose drivers need not survive a fork; else it may be
+    forked from one that has imported PyTorch.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Worker:
         environment: Mapping[str, str] | None = None,
         cores: Collection[int] = (),
         measures: bool = False,
+        fresh: bool = False,
     ) -> None:
         self.declaration = _one(target) if isinstance(target, str) else target
         self.device = device
@@ -83,6 +86,7 @@ class Worker:
         self.start_limit = start_limit
         self._environment = dict(environment or {})
         self._cores, self._measures = frozenset(cores), measures
+        self._fresh = fresh or device != "cpu"
         self._process: Process | None = None
         self._state: Ready | Failure | None = None
         self._deadline = 0.0
@@ -112,7 +116,7 @@ class Worker:
         if self._state is not None:
             return
         self._deadline = time.monotonic() + self.start_limit
-        self._process = Process(self._environment, self._cores)
+        self._process = Process(self._environment, self._cores, fresh=self._fresh)
         self._questions = 0
         path = [str(Path(entry or ".").resolve()) for entry in sys.path]
         declared = as_data(self.declaration) | {"plug": self.declaration.plug and as_data(self.declaration.plug)}

@@ -29,7 +29,7 @@ VERBS = {"ask": "suite.worker.asking:serve", **{verb: f"suite.measure.serving:{v
 
 def main(descriptor: int, life: int) -> None:
     """Serve the channel on this file descriptor. `life` is a pipe that the parent holds open."""
-    _die_with_the_parent(life)
+    die_with_the_parent(life)
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -99,7 +99,7 @@ def _send(channel: socket.socket, message: Any) -> None:
         channel.sendall(part)
 
 
-def _die_with_the_parent(life: int) -> None:
+def die_with_the_parent(life: int) -> None:
     """Have the system kill our group, all that we started, when the parent is gone (Linux).
 
     Suspended, we could not notice by ourselves. Of what the system can send, only a signal for a pipe reaches a group.

@@ -10,45 +10,83 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from suite.worker.forkserver import MARK, Forked, server_of
 from suite.worker.wire import pack, unpack
 
 PRINTED_LIMIT = 8_000
 """How many bytes of what the process printed are kept: the last ones."""
 PIECE = 1 << 20
-MARK = "ATTNSUITE_WORKER"
-"""The environment variable by which whatever a worker started is known."""
+
+
+class Fresh:
+    """A worker that is an interpreter started by itself, from outside: as `Forked` is one that a server has forked."""
+
+    def __init__(
+        self, inherited: Sequence[int], mark: str, cores: Collection[int], environment: Mapping[str, str]
+    ) -> None:
+        channel, output, life = inherited
+        with _bound(cores):
+            self._popen = subprocess.Popen(
+                [sys.executable, "-P", "-m", "suite.worker", str(channel), str(life)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[channel, life],
+                env={**environment, MARK: mark},
+                start_new_session=True,
+            )
+        self.pid = self._popen.pid
+
+    @property
+    def reaped(self) -> bool:
+        return self._popen.returncode is not None
+
+    def exited(self) -> bool:
+        """Whether the process has ended, leaving it unreaped: its number stays its own until `reap`."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    def reap(self, limit: float) -> int | None:
+        """The status that it ended with, negative for a signal; None where it has not ended in these seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(timeout=limit)
+        return self._popen.returncode
+
+
+def _forked(
+    inherited: Sequence[int], mark: str, cores: Collection[int], environment: Mapping[str, str]
+) -> Forked | None:
+    server = server_of(environment)
+    return None if server is None else server.fork(inherited, mark, cores)
 
 
 class Process:
-    """A fresh interpreter that runs `suite.worker`, in a session of its own and marked, so that all it starts dies
-    with it, on these `cores` where any are given.
+    """A process that runs `suite.worker`, in a session of its own and marked, so that all it starts dies with it, on
+    these `cores` where any are given. A `fresh` one is an interpreter of its own; others are forked from one that has
+    imported what they share, where the system can.
 
     `send` and `receive` raise EOFError where the process is gone and TimeoutError at the deadline, which is a time of
     `time.monotonic`.
     """
 
-    def __init__(self, environment: Mapping[str, str], cores: Collection[int] = ()) -> None:
+    def __init__(self, environment: Mapping[str, str], cores: Collection[int] = (), *, fresh: bool = False) -> None:
         mark = uuid4().hex
         channel, theirs = socket.socketpair()
         output, their_output = os.pipe()
         life, held = os.pipe()  # nothing is ever written to it: that nobody holds it any more kills the process's group
         try:
-            with _bound(cores):
-                self._popen = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "suite.worker", str(theirs.fileno()), str(life)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=their_output,
-                    stderr=their_output,
-                    pass_fds=[theirs.fileno(), life],
-                    env=_environment(environment) | {MARK: mark},
-                    start_new_session=True,
-                )
+            inherited = [theirs.fileno(), their_output, life]
+            everything = _environment(environment)
+            forked = None if fresh else _forked(inherited, mark, cores, everything)
+            self._started = forked or Fresh(inherited, mark, cores, everything)
         except BaseException:
             channel.close()
             os.close(output)
@@ -66,11 +104,11 @@ class Process:
         self._poll = select.poll()
         self._poll.register(output, select.POLLIN)
         # Also where nobody calls `end`: nothing that the suite starts may outlive it.
-        self._finish = weakref.finalize(self, _finish, self._popen, mark, channel, output, held)
+        self._finish = weakref.finalize(self, _finish, self._started, mark, channel, output, held)
 
     @property
     def pid(self) -> int:
-        return self._popen.pid
+        return self._started.pid
 
     @property
     def printed(self) -> str:
@@ -135,17 +173,19 @@ class Process:
         if not self._finish.alive:
             return "ended"
         waits_until = time.monotonic() + grace
-        while not self._exited() and time.monotonic() < waits_until:
+        while not self._started.exited() and time.monotonic() < waits_until:
             self._keep_printed()
             time.sleep(0.01)
-        exited = self._exited()
+        exited = self._started.exited()
         self._signal(signal.SIGKILL)
         self._keep_printed()
         self._finish()
         if not exited:
             return "closed its channel"
-        status = self._popen.returncode
-        if status is None or status >= 0:
+        status = self._started.reap(0.0)
+        if status is None:  # whoever forked it has ended before
+            return "nobody is left who knows how"
+        if status >= 0:
             return f"exit status {status}"
         try:
             return signal.Signals(-status).name
@@ -167,7 +207,7 @@ class Process:
                 raise TimeoutError
             if exited:  # yet the channel is open: a child of its own holds it
                 raise EOFError
-            exited = self._exited()
+            exited = self._started.exited()
 
     def _keep_printed(self) -> None:
         for _ in range(64):  # not for ever: it may print faster than we read
@@ -182,16 +222,9 @@ class Process:
             self._printed += text
             del self._printed[:-PRINTED_LIMIT]
 
-    def _exited(self) -> bool:
-        """Whether the process has ended, leaving it unreaped: its number stays its own until the group is killed."""
-        try:
-            return os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:
-            return True
-
     def _signal(self, number: int) -> None:
         if self._finish.alive:
-            _signal_group(self._popen, number)
+            _signal_group(self._started, number)
 
 
 @contextmanager
@@ -208,22 +241,21 @@ def _bound(cores: Collection[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
-    if popen.returncode is None:
+def _signal_group(started: Fresh | Forked, number: int) -> None:
+    if not started.reaped:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(popen.pid, number)
+            os.killpg(started.pid, number)
 
 
-def _finish(popen: subprocess.Popen[bytes], mark: str, channel: socket.socket, output: int, held: int) -> None:
-    _signal_group(popen, signal.SIGKILL)
+def _finish(started: Fresh | Forked, mark: str, channel: socket.socket, output: int, held: int) -> None:
+    _signal_group(started, signal.SIGKILL)
     for process in _marked(mark):
         with suppress(OSError):
             os.kill(process, signal.SIGKILL)
     channel.close()
     os.close(output)
     os.close(held)
-    with suppress(subprocess.TimeoutExpired):  # a driver may hold it for ever
-        popen.wait(timeout=10)
+    started.reap(10.0)  # no longer: a driver may hold it for ever
 
 
 def _marked(mark: str) -> Iterator[int]:
