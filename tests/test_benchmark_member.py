@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
 import torch
 
 from suite import registry
+from suite.benchmark import Benchmark, Request
 from suite.benchmark.member import Member, checked, lost
+from suite.contracts import contract
 from suite.measure.memory import METERS
 from suite.registry import Broken, Declaration, Missing
-from suite.worker import Died, Hung
+from suite.worker import Died, Hung, Ready, Worker
 
 # What a process answers
 
@@ -293,6 +296,29 @@ def attention(query, key, value):
         print(query.data_ptr() % 4096, scores.data_ptr() % 4096, file=said)
     return scores.softmax(-1) @ value
 """
+
+
+@LINUX
+def test_what_is_timed_is_an_interpreter_of_its_own_and_what_is_weighed_is_forked_from_what_was_expected() -> None:
+    def begun() -> set[int]:
+        return {child.pid for child in psutil.Process().children()}
+
+    (declaration,) = registry.find(["attention/matmul"])
+    bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick", threads=(2,)))
+    bench.expect()
+    expected = begun()
+    with Worker(declaration) as asked:
+        assert isinstance(asked.ready(), Ready)
+        assert psutil.Process(asked.pid).ppid() in expected
+    member = Member(declaration, "cpu", 2, 2**33, 60.0)
+    member.start()
+    try:
+        assert member.ready() == {}
+        assert begun() - expected == {member._timed and member._timed.pid}
+        weighing(member, "documents/one-sentence")
+        assert psutil.Process(member._weighed and member._weighed.pid).ppid() in expected
+    finally:
+        member.close()
 
 
 def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(tmp_path: Path) -> None:

@@ -419,7 +419,30 @@ def test_charts_are_written_and_shown_on_the_page(quick, tmp_path):
     assert [path.name for path in charts.paths] == names
     assert charts.note == ""
     assert "![Time over sequence length](time.svg)" in text
-    assert re.match(r"<svg><!-- attnsuite [0-9a-f]{16} -->", (tmp_path / "time.svg").read_text())
+    assert re.match(r"<svg><!-- attnsuite [0-9a-f]{16} [0-9a-f]{16} -->", (tmp_path / "time.svg").read_text())
+
+
+def test_a_chart_is_drawn_again_only_where_it_would_come_out_otherwise(quick, tmp_path, monkeypatch):
+    of, drawn = recorded(*everything()), []
+    write_charts(tmp_path, of)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    draw = charts_of._drawn
+    monkeypatch.setattr(charts_of, "_drawn", lambda picture: drawn.append(picture.title) or draw(picture))
+
+    write_charts(tmp_path, of)
+    assert drawn == []
+
+    touched = tmp_path / "time.svg"
+    touched.write_bytes(touched.read_bytes().replace(b"<svg", b"<svg ", 1))
+    write_charts(tmp_path, of)
+    assert drawn == ["Time over sequence length"]
+
+    with monkeypatch.context() as other:
+        other.setattr("altair.__version__", "another")
+        write_charts(tmp_path, of)
+    assert len(drawn) == 1 + len(before)
+    write_charts(tmp_path, of)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_second_device_has_charts_of_its_own(quick, tmp_path):

@@ -18,7 +18,7 @@ import torch
 from suite import registry
 from suite.benchmark import rounds
 from suite.benchmark.gate import Gate
-from suite.benchmark.member import Answer, Member, member
+from suite.benchmark.member import Answer, Member, expect_members, member
 from suite.benchmark.request import Request, Table, cores, memory_limit
 from suite.benchmark.rounds import Course
 from suite.contracts import contract as contract_named
@@ -83,6 +83,11 @@ class Benchmark:
     def tables(self) -> list[Table]:
         """What will be measured, in order. UsageError where that is nothing."""
         return self.request.tables(self.contract)
+
+    def expect(self) -> None:
+        """Begin in the background with what will have to be imported, for `run` to find it done."""
+        if self.request.kind == "cpu":
+            expect_members(self.tables()[0].threads)
 
     def run(self, done: Collection[tuple[str, ...]] = ()) -> Iterator[tuple[Table | None, list[Measurement]]]:
         """Yield the rows of each table, and first those about all workloads. Tables that are `done` are left out.

@@ -15,7 +15,7 @@ from suite.measure import MOST_CALLS, serving
 from suite.measure.memory import ENVIRONMENT, METERS
 from suite.records import MEASURED_STATUSES
 from suite.registry import Broken, Declaration, Loaded, Missing
-from suite.worker import Died, Hung, Ready, Worker
+from suite.worker import Died, Hung, Ready, Worker, expect
 
 START_LIMIT = 120.0
 """Seconds for an import: twelve processes may import at once."""
@@ -103,13 +103,12 @@ class Member:
         self._timed = self._weighed = None
 
     def _worker(self, environment: Mapping[str, str], fresh: bool = False) -> Worker:
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(self.threads))
         return Worker(
             self.declaration,
             self.device,
             self.time_limit,
             START_LIMIT,
-            environment={**environment, **(threads if self.threads else {})},
+            environment={**environment, **_with_threads(self.threads)},
             cores=self._cores(self.place),
             measures=True,
             fresh=fresh,
@@ -161,6 +160,18 @@ def member(
     of = implementation.declaration
     here = None if of.module or of.file else implementation.function
     return Member(of, device, threads, memory_limit, time_limit, here, place)
+
+
+def expect_members(threads: int) -> None:
+    """Begin to import what will be forked: those that are held against the contract, and those that are weighed."""
+    expect({})
+    expect({**ENVIRONMENT, **_with_threads(threads)})
+
+
+def _with_threads(threads: int) -> dict[str, str]:
+    """What tells libraries how many threads to start; nothing where that is not said."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return dict.fromkeys(names, str(threads)) if threads else {}
 
 
 def checked(verb: str, answer: Answer) -> Answer:

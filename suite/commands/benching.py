@@ -65,6 +65,7 @@ def bench(
     declarations = with_baseline(timed, leave_out)
     request = options.request()
     benchmarks = benchmarks_of(declarations, request)
+    benchmarks[0].expect()
     for benchmark in benchmarks:
         benchmark.earlier = known_outcomes(results, declarations, request.device)
     sources = {declaration.full_name: registry.source_hash(declaration) for declaration in declarations}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -134,12 +135,19 @@ def _made(kind: Callable[..., Record], row: Mapping[str, Any]) -> Record:
 
 def _answer(kind: Callable[..., Record], row: Row) -> tuple[str, Record]:
     """The run's id, and the rest of the row as a record whose fields are of the right types."""
-    row = dict(row)
+    row, readers = dict(row), _readers(kind)
     run = _text("run", row.pop("run", None))
-    for field in fields(kind):  # type: ignore[arg-type]  # a dataclass, which no type says
-        if field.name in row:
-            row[field.name] = _OF_TYPE[field.type](field.name, row[field.name])
-    return run, _made(kind, row)
+    return run, _made(kind, {name: readers.get(name, _as_it_is)(name, value) for name, value in row.items()})
+
+
+@lru_cache
+def _readers(kind: Any) -> dict[str, Callable[[str, Any], Any]]:
+    """How each field of a record is read, by its name."""
+    return {field.name: _OF_TYPE[field.type] for field in fields(kind)}
+
+
+def _as_it_is(name: str, value: Any) -> Any:
+    return value
 
 
 def _short(value: Any, digits: int) -> Any:

@@ -16,10 +16,10 @@ from suite.records import UsageError
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.registry.declaration import checked
 from suite.worker.asking import ask, fingerprint, is_names, placed, replies_from
-from suite.worker.process import Process
+from suite.worker.process import Process, expect
 from suite.worker.wire import Garbage, as_data, storage_of
 
-__all__ = ["Died", "Hung", "Ready", "Worker", "ask", "fingerprint", "placed", "storage_of"]
+__all__ = ["Died", "Hung", "Ready", "Worker", "ask", "expect", "fingerprint", "placed", "storage_of"]
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,11 @@ class Fresh:
         return self._popen.returncode
 
 
+def expect(environment: Mapping[str, str]) -> None:
+    """Begin to import what workers with this environment share: the first of them will not have to wait."""
+    server_of(_environment(environment))
+
+
 def _forked(
     inherited: Sequence[int], mark: str, cores: Collection[int], environment: Mapping[str, str]
 ) -> Forked | None:

@@ -20,8 +20,8 @@ from suite.results.files import one_line
 
 NEEDED = {"altair": "altair", "vl_convert": "vl-convert-python"}
 """The modules that draw, and what installs each."""
-STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16}) -->")
-"""The mark of a chart that was written here: what it shows, hashed."""
+STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
+"""The mark of a chart that was written here: what it shows, hashed, and how it came to be drawn so."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
     for name, picture in due.items():
         stamp = _stamp(picture)
         if not absent:
-            replace_file(folder / name, _stamped(_drawn(picture), stamp))
+            if not _is_drawn(folder / name, stamp):
+                replace_file(folder / name, _stamped(_drawn(picture), stamp))
         elif _stamp_of(folder / name) != stamp:
             missing += 1
             continue
@@ -110,18 +111,36 @@ def _stamp(picture: Picture) -> str:
 
 def _stamped(svg: str, stamp: str) -> str:
     opening, ending, rest = svg.partition(">")
-    return f"{opening}{ending}<!-- attnsuite {stamp} -->{rest}\n"
+    return f"{opening}{ending}<!-- attnsuite {stamp} {_way(svg)} -->{rest}\n"
+
+
+def _is_drawn(path: Path, stamp: str) -> bool:
+    """Whether the file is what drawing it would give: of the same picture, by the same code, and not touched since."""
+    text = _text_of(path)
+    found = STAMP.search(text)
+    return bool(found and found.groups() == (stamp, _way(STAMP.sub("", text, count=1).removesuffix("\n"))))
+
+
+def _way(svg: str) -> str:
+    """A hash of the chart itself, of the code that draws and of the libraries that it draws with."""
+    here = [(Path(__file__).parent / f"{module}.py").read_bytes() for module in ("drawing", "placing")]
+    libraries = [f"{module} {import_module(module).__version__}".encode() for module in NEEDED]
+    return hashlib.sha256(b"\0".join([*here, *libraries, svg.encode()])).hexdigest()[:16]
 
 
 def _stamp_of(path: Path) -> str:
     """The stamp of a chart; empty where there is none, or where the file is not from here."""
+    found = STAMP.search(_text_of(path))
+    return found.group(1) if found else ""
+
+
+def _text_of(path: Path) -> str:
     try:
-        found = STAMP.search(path.read_text(encoding="utf-8", errors="replace"))
+        return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
-    return found.group(1) if found else ""
 
 
 def _remove_others(folder: Path, kept: set[str]) -> int:
