@@ -41,6 +41,9 @@ class Member:
     """Which one of several it is: the next one's processes start on the next core."""
     _timed: Worker | None = field(default=None, repr=False)
     _weighed: Worker | None = field(default=None, repr=False)
+    _warmed: set[tuple[str, str]] = field(default_factory=set, repr=False)
+    """Of what contract and dtype the process that is weighed has made a small call."""
+    _starts_threads: bool = False
     _settled: dict[str, int] = field(default_factory=dict, repr=False)
 
     @property
@@ -75,12 +78,34 @@ class Member:
         """Ask a second process for the memory of one call. One that had to make the call itself is not asked again."""
         if self.function is not None:
             return {"memory": {}, "kernel": ""}
-        self._weighed = self._weighed or self._worker(ENVIRONMENT)
-        answer = self._asked(self._weighed, "memory", arguments, None)
+        answer = self._warm(arguments)
+        if not answer:
+            self._weighed = self._weighed or self._worker(ENVIRONMENT)
+            answer = self._asked(self._weighed, "memory", arguments, None)
         if "status" in answer or answer.get("spent"):
-            self._weighed.close()
-            self._weighed = None
+            self._close_weighed()
         return answer
+
+    def _warm(self, arguments: Mapping[str, Any]) -> Answer:
+        """Have the second process make a small call, once, unless it starts threads by that; nothing, or a status."""
+        if self._weighed is None:
+            self._weighed, self._warmed = self._worker(ENVIRONMENT), set()
+        key = arguments["contract"], arguments["dtype"]
+        if self._starts_threads or key in self._warmed:
+            return {}
+        self._warmed.add(key)
+        answer = self._asked(self._weighed, "warm", arguments, None)
+        if "status" in answer:
+            return answer
+        if not answer["alone"]:
+            self._starts_threads = True
+            self._close_weighed()
+        return {}
+
+    def _close_weighed(self) -> None:
+        if self._weighed is not None:
+            self._weighed.close()
+        self._weighed = None
 
     def restart(self) -> None:
         """End the process that is timed, and all that it has started; the next request starts another."""
@@ -97,10 +122,9 @@ class Member:
         return 0.0
 
     def close(self) -> None:
-        for worker in (self._timed, self._weighed):
-            if worker is not None:
-                worker.close()
-        self._timed = self._weighed = None
+        self.restart()
+        self._timed = None
+        self._close_weighed()
 
     def _worker(self, environment: Mapping[str, str], fresh: bool = False) -> Worker:
         return Worker(
@@ -232,6 +256,7 @@ _ANSWERS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "rows": {"rows": _are_tensors},
     "load": {"loaded": _is_count},
     "proof": {"found": _are_tensors},
+    "warm": {"alone": lambda value: isinstance(value, bool)},
     "memory": {"memory": _is_memory, "kernel": lambda value: isinstance(value, str)},
     "energy": {"telemetry": lambda value: isinstance(value, dict)},
     "ceilings": {"ceilings": _are_numbers},

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -39,8 +38,6 @@ not, no more is tried. None of a model: it runs so much that the profiler takes 
 Function = Callable[..., Any]
 Arguments = Mapping[str, Any]
 
-WORKER_THREADS = 2
-"""Those of a worker: one answers, one watches whether the suite is still there."""
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation",
                  "resource_exhausted", "unable to allocate")  # fmt: skip
 """How libraries say it."""
@@ -50,8 +47,6 @@ class Dishonest(Exception):
     """Its times would say nothing of what it computes; the message says why."""
 
 
-_warm: set[tuple[int, str, str]] = set()
-"""By the function's id, contract and dtype: what this process has called once on little, or found out not to."""
 _in_vain: Counter[int] = Counter()
 """How many of a function's long calls took too little to be weighed under the profiler's eyes, by the function's id."""
 _tasks: dict[int, Task] = {}
@@ -67,9 +62,14 @@ def _threads() -> int:
 class _Process:
     alone = False
     """Whether it is an implementation's own: nobody interrupts it then, but the implementation itself."""
-    library_threads = _threads() - threading.active_count()
-    """Those of the libraries that are imported by now: NumPy's OpenBLAS ends its own before a copy is made, and starts
-    others where they are needed."""
+    own_threads = 0
+    """Those that it has before the implementation is imported: the suite's and NumPy's, whose OpenBLAS ends its own
+    before a copy is made, and starts others where they are needed."""
+
+
+def begin() -> None:
+    """Count the threads that this process has; before an implementation is imported."""
+    _Process.own_threads = _threads()
 
 
 def settle(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
@@ -155,6 +155,21 @@ def release(function: Function, device: str, arguments: Arguments) -> dict[str, 
     return {}
 
 
+def warm(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
+    """Make a small call, so that no copy has to load or to compile what every call needs; whether copies still lack
+    nothing, for it may have started threads.
+
+    Never backward: autograd, once used, is of no use to a copy. And not of a model: each has its own, which would have
+    to be made before.
+    """
+    if torch.device(device).type != "cpu" or not _is_alone() or _named(arguments)[0].is_model:
+        return {"alone": True}
+    _calibrated()
+    with _answered({}, arguments["threads"]):
+        _small(function, device, {**arguments, "direction": "forward"})()
+    return {"alone": _is_alone()}
+
+
 def memory(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
     """Bytes by meter of one call, and the kernels that it ran.
 
@@ -167,9 +182,7 @@ def memory(function: Function, device: str, arguments: Arguments) -> dict[str, A
     if not _is_alone():
         answer = weigh()
         return answer if "status" in answer else {**answer, "spent": True}
-    with suppress(OSError):  # no /proc: not Linux
-        memory_of.calibrated()
-    _warmed(function, device, arguments)
+    _calibrated()
     long = arguments["expected"] > LONG and not _named(arguments)[0].is_model
     if long and _in_vain[id(function)] < IN_VAIN:
         if answer := _by_a_copy(partial(_profiled, function, device, arguments)):
@@ -178,27 +191,9 @@ def memory(function: Function, device: str, arguments: Arguments) -> dict[str, A
     return _by_a_copy(weigh)
 
 
-def _warmed(function: Function, device: str, arguments: Arguments) -> None:
-    """Make a small call here, once, so that no copy has to load or to compile what every call needs.
-
-    Unless it starts threads, as a copy that tries it first finds out. Never backward: autograd, once used, is of no use
-    to a copy. And not of a model: each has its own, which would have to be made before.
-    """
-    key = id(function), arguments["contract"], arguments["dtype"]
-    if key in _warm:
-        return
-    _warm.add(key)
-    if _named(arguments)[0].is_model:
-        return
-
-    def threads_started() -> int:
-        before = _threads()
-        with _answered({}, arguments["threads"]):
-            _small(function, device, {**arguments, "direction": "forward"})()
-        return _threads() - before
-
-    if _by_a_copy(lambda: {"started": threads_started()})["started"] <= 0:
-        threads_started()
+def _calibrated() -> None:
+    with suppress(OSError):  # no /proc: not Linux
+        memory_of.calibrated()
 
 
 def _profiled(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:
@@ -245,7 +240,7 @@ def _small(function: Function, device: str, arguments: Arguments) -> Callable[[]
 
 def _is_alone() -> bool:
     """Whether this process has no threads but the suite's own, so that a copy of it lacks nothing."""
-    return _Process.alone and 0 < _threads() <= _Process.library_threads + WORKER_THREADS
+    return _Process.alone and 0 < _threads() <= _Process.own_threads
 
 
 def _by_a_copy(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:

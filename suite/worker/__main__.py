@@ -22,7 +22,7 @@ from suite.registry.loading import in_one_line
 from suite.worker.wire import pack, unpack
 
 _PROVING = ("load", "prove", "proof")
-_MEASURING = ("settle", "prepare", "sample", "rows", *_PROVING, "release", "memory", "energy", "ceilings")
+_MEASURING = ("settle", "prepare", "sample", "rows", *_PROVING, "release", "warm", "memory", "energy", "ceilings")
 VERBS = {"ask": "suite.worker.asking:serve", **{verb: f"suite.measure.serving:{verb}" for verb in _MEASURING}}
 """What can be asked, and the function that answers: (function, device, arguments) → data and tensors."""
 
@@ -44,7 +44,7 @@ def serve(channel: socket.socket) -> None:
     """Import the implementation that the first message names, and answer the others."""
     hello = _receive(channel)
     if hello["measures"]:  # the stopwatch is bound before a submission can replace the clock
-        import_module("suite.measure.serving")
+        import_module("suite.measure.serving").begin()
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
     declared, plug = hello["declaration"], hello["declaration"]["plug"]
     declaration = Declaration(**declared | {"plug": Declaration(**plug) if plug else None})
