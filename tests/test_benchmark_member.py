@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from suite.benchmark.member import Member, checked, lost
 from suite.contracts import contract
 from suite.measure.memory import METERS
 from suite.registry import Broken, Declaration, Missing
-from suite.worker import Died, Hung, Ready, Worker
+from suite.worker import Died, Hung, Ready, Worker, forkserver
 
 # What a process answers
 
@@ -319,6 +320,17 @@ def test_what_is_timed_is_an_interpreter_of_its_own_and_what_is_weighed_is_forke
         assert psutil.Process(member._weighed and member._weighed.pid).ppid() in expected
     finally:
         member.close()
+
+
+def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    (declaration,) = registry.find(["attention/matmul"])
+    bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick"))
+    monkeypatch.setenv("ATTNSUITE_TEST", "imports")
+    bench.expect()
+    with ExitStack() as stack:
+        bench._members(1, stack)
+        begun = list(forkserver._servers.values())[-2:]
+        assert [server._control.gettimeout() for server in begun] == [forkserver.ANSWER_LIMIT] * 2, "both have answered"
 
 
 def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -25,7 +26,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from suite.contracts.base import Call, Reply
 from suite.records import UsageError
 from suite.registry import Broken, Missing, find
-from suite.worker import Died, Hung, Ready, Worker, ask
+from suite.worker import Died, Hung, Ready, Worker, ask, await_servers, expect, forkserver
 from suite.worker.wire import DTYPES, Garbage, pack, unpack
 
 Write = Callable[[str, str], Path]
@@ -414,12 +415,85 @@ def test_a_fresh_worker_is_an_interpreter_of_its_own(write: Write) -> None:
         assert parent_of(worker) == os.getpid()
 
 
+@pytest.mark.parametrize("how", ["unknown", "refused", "refused for others"])
 def test_workers_are_fresh_where_the_system_cannot_wait_for_another_s_child(
-    write: Write, monkeypatch: pytest.MonkeyPatch
+    write: Write, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.delattr(os, "pidfd_open")
+    wait = os.pidfd_open
+
+    def refuse(pid: int, flags: int = 0) -> int:
+        if how == "refused for others" and pid == os.getpid():
+            return wait(pid, flags)
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    if how == "unknown":
+        monkeypatch.delattr(os, "pidfd_open")
+    else:
+        monkeypatch.setattr(os, "pidfd_open", refuse)
     with Worker(str(write("kernel.py", TELLER))) as worker:
         assert parent_of(worker) == os.getpid()
+
+
+def test_a_fork_that_fails_is_no_end_of_others(write: Write) -> None:
+    file = str(write("kernel.py", TELLER))
+    with Worker(file) as worker:
+        server = parent_of(worker)
+        with pytest.raises(OSError, match="Invalid argument"), Worker(file, cores=[4096]) as nowhere:
+            nowhere.ready()
+        with Worker(file) as another:
+            assert parent_of(another) == server
+
+
+def test_a_server_that_stalls_is_left_and_nobody_is_said_to_hang(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forkserver, "ANSWER_LIMIT", 0.3)
+    stalls = {"ATTNSUITE_TEST": "stalls"}
+    file = str(write("kernel.py", SUBMISSION))
+    with Worker(file, time_limit=LIMIT, environment=stalls) as worker:
+        server = parent_of(worker)
+        os.kill(server, signal.SIGSTOP)
+        with Worker(file, time_limit=LIMIT, start_limit=LIMIT, environment=stalls) as another:
+            assert parent_of(another) == os.getpid()
+            assert answered(another.ask([call()]))
+        assert gone(server)
+        assert answered(worker.ask([call()]))
+
+
+def test_a_number_that_may_be_another_s_is_not_killed(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+    with Worker(str(write("kernel.py", SUBMISSION)), time_limit=LIMIT) as worker:
+        server, pid = parent_of(worker), worker.pid
+        assert pid is not None
+        for each in (server, pid):
+            os.kill(each, signal.SIGKILL)
+            assert gone(each)
+        monkeypatch.setattr(os, "killpg", lambda pid, number: killed.append(pid))
+    assert killed == []
+
+
+def test_a_parent_that_ignores_its_children_learns_how_a_worker_ended(write: Write) -> None:
+    file = write("kernel.py", SUBMISSION)
+    program = f"""
+        import signal
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        from suite.worker import Worker
+        from tests.test_worker import call
+        with Worker({str(file)!r}) as worker:
+            print(worker.ask([call("exit")]).how)
+        """
+    root = Path(__file__).parent.parent
+    ended = subprocess.run(
+        [sys.executable, write("parent.py", program)], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )  # fmt: skip
+    assert ended.stdout == "exit status 3\n", ended.stderr
+
+
+def test_servers_that_were_expected_can_be_awaited() -> None:
+    expect({"ATTNSUITE_TEST": "awaited"})
+    server = list(forkserver._servers.values())[-1]
+    assert server._control.gettimeout() == forkserver.START_LIMIT
+    await_servers()
+    assert server._control.gettimeout() == forkserver.ANSWER_LIMIT, "it has answered"
 
 
 def test_a_forked_worker_is_as_one_that_was_started_by_itself(

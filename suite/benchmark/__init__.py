@@ -27,6 +27,7 @@ from suite.machine import nvidia
 from suite.measure.memory import device_uuid
 from suite.records import EVERY_CASE, TOO_SLOW, Measurement, Outcome, UsageError, baseline
 from suite.registry import Declaration, Loaded
+from suite.worker import await_servers
 
 __all__ = ["Benchmark", "Request", "Table", "bench"]
 
@@ -151,6 +152,7 @@ class Benchmark:
                     unready.append(self._about_all(each.name, **answer))
                 else:
                     ready.append(each)
+            await_servers()  # nothing is imported while others are timed
         return ready, unready
 
     def _table(self, table: Table, members: Sequence[Member], gate: Gate) -> list[Measurement]:

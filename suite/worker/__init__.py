@@ -16,10 +16,11 @@ from suite.records import UsageError
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.registry.declaration import checked
 from suite.worker.asking import ask, fingerprint, is_names, placed, replies_from
+from suite.worker.forkserver import await_servers
 from suite.worker.process import Process, expect
 from suite.worker.wire import Garbage, as_data, storage_of
 
-__all__ = ["Died", "Hung", "Ready", "Worker", "ask", "expect", "fingerprint", "placed", "storage_of"]
+__all__ = ["Died", "Hung", "Ready", "Worker", "ask", "await_servers", "expect", "fingerprint", "placed", "storage_of"]
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,8 @@ class Worker:
             self._state = absent(self.declaration)
         if self._state is not None:
             return
-        self._deadline = time.monotonic() + self.start_limit
         self._process = Process(self._environment, self._cores, fresh=self._fresh)
+        self._deadline = time.monotonic() + self.start_limit
         self._questions = 0
         path = [str(Path(entry or ".").resolve()) for entry in sys.path]
         declared = as_data(self.declaration) | {"plug": self.declaration.plug and as_data(self.declaration.plug)}

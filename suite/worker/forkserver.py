@@ -11,12 +11,14 @@ import gc
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import traceback
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -26,13 +28,12 @@ MARK = "ATTNSUITE_WORKER"
 """The environment variable by which whatever a worker started is known."""
 SHARED = ("suite.worker.__main__", "suite.measure.serving")
 """What every worker imports before its implementation."""
-START_LIMIT = 60.0
-"""Seconds for an answer of a server, the first of which waits for its imports."""
-REAP_LIMIT = 5.0
-"""Seconds to wait for others that ask."""
+START_LIMIT, ANSWER_LIMIT = 60.0, 10.0
+"""Seconds for the first answer of a server, which waits for its imports, and for each later one."""
 MOST = 4
 """So many servers are kept, the latest that were asked."""
-MESSAGE = 1 << 20
+MESSAGE = 1 << 16
+_MAIN = "import sys; from suite.worker.forkserver import main; main(*map(int, sys.argv[1:]))"
 PASSING = "PYTEST_CURRENT_TEST"
 """A variable that pytest changes all the time and that no library reads as it starts."""
 
@@ -44,24 +45,29 @@ class Forked:
         self.pid = pid
         self._server = server
         self._ends = os.pidfd_open(pid)
+        self._close = weakref.finalize(self, os.close, self._ends)
         self._status: int | None = None
-        self._reaped = False
-
-    def exited(self) -> bool:
-        """Whether the process has ended, leaving it unreaped: its number stays its own until `reap`."""
-        return self._reaped or bool(select.select([self._ends], [], [], 0)[0])
 
     @property
     def reaped(self) -> bool:
-        return self._reaped
+        """Whether its number may be another's by now: it was reaped here, or by the system as its server had ended."""
+        return not self._close.alive or (not self._server.alive and self._has_ended(0.0))
+
+    def exited(self) -> bool:
+        """Whether the process has ended."""
+        return not self._close.alive or self._has_ended(0.0)
 
     def reap(self, limit: float) -> int | None:
         """The status that it ended with, negative for a signal; None where that cannot be learned in these seconds."""
-        if not self._reaped and select.select([self._ends], [], [], limit)[0]:
-            self._reaped = True
-            os.close(self._ends)
+        if self._close.alive and self._has_ended(limit):
+            self._close()
             self._status = self._server.reap(self.pid)
         return self._status
+
+    def _has_ended(self, limit: float) -> bool:
+        poll = select.poll()
+        poll.register(self._ends, select.POLLIN)
+        return bool(poll.poll(limit * 1000))
 
 
 class ForkServer:
@@ -73,7 +79,7 @@ class ForkServer:
         with theirs:
             try:
                 popen = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "suite.worker.forkserver", str(theirs.fileno()), str(life)],
+                    [sys.executable, "-P", "-c", _MAIN, str(theirs.fileno()), str(life)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -88,48 +94,55 @@ class ForkServer:
             finally:
                 os.close(life)
         control.settimeout(START_LIMIT)
-        self._control, self._asking = control, threading.Lock()
+        self._control, self._popen = control, popen
+        self._asking, self._asker = threading.Lock(), 0
         self.end = weakref.finalize(self, _end, popen, control, held)
+
+    @property
+    def alive(self) -> bool:
+        return self.end.alive and self._popen.poll() is None
+
+    def ready(self) -> None:
+        """Wait until it has imported what it shares."""
+        self._ask({"ready": True})
 
     def fork(self, descriptors: Collection[int], mark: str, cores: Collection[int]) -> Forked | None:
         """A worker with a channel, an output and a life; None where the server has failed."""
         asked: dict[str, Any] = {"mark": mark, "cores": sorted(cores or os.sched_getaffinity(0))}
-        asked |= {"at": _here(), PASSING: os.environ.get(PASSING)}
-        with self._asking:
-            answer = self._asked(asked, descriptors)
-        return None if answer is None else Forked(self, answer)
+        answer = self._ask({**asked, "at": _here(), PASSING: os.environ.get(PASSING)}, descriptors)
+        if answer is not None:
+            with suppress(OSError):  # both have ended meanwhile
+                return Forked(self, answer)
+        return None
 
     def reap(self, pid: int) -> int | None:
         """The status of a worker that has ended; None where that cannot be learned."""
-        if not self._asking.acquire(
-            timeout=REAP_LIMIT
-        ):  # one that was forgotten, collected in the middle of a question
+        if self._asker == threading.get_ident():  # it was forgotten, and is collected in the middle of a question
             return None
-        try:
-            return self._asked({"reap": pid})
-        finally:
-            self._asking.release()
+        return self._ask({"reap": pid})
 
-    def _asked(self, message: Mapping[str, Any], descriptors: Collection[int] = ()) -> int | None:
-        if not self.end.alive:
-            return None
-        try:
-            socket.send_fds(self._control, [json.dumps(message).encode()], list(descriptors))
-            answer = json.loads(self._control.recv(MESSAGE) or b"null")
-        except (OSError, ValueError):
-            answer = None
-        except BaseException:  # Ctrl-C: what comes later would answer another question
-            self.end()
-            raise
-        if not isinstance(answer, int):
-            self.end()
-            return None
+    def _ask(self, message: Mapping[str, Any], descriptors: Collection[int] = ()) -> int | None:
+        with self._asking:
+            if not self.end.alive:
+                return None
+            self._asker, said = threading.get_ident(), b""
+            try:
+                socket.send_fds(self._control, [json.dumps(message).encode()], list(descriptors))
+                said = self._control.recv(MESSAGE)
+                self._control.settimeout(ANSWER_LIMIT)  # its imports are over
+            except OSError:
+                pass
+            finally:
+                self._asker = 0
+                if not said:  # after Ctrl-C as well: what comes later would answer another question
+                    self.end()
+        answer: int | None = json.loads(said or b"null")
         return answer
 
 
 def server_of(environment: Mapping[str, str]) -> ForkServer | None:
     """The server of workers with this environment, which may still be starting; None where the system has none."""
-    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
+    if not _can_wait():
         return None
     key = os.getpid(), frozenset((name, value) for name, value in environment.items() if name != PASSING)
     with _starting:
@@ -146,9 +159,27 @@ _servers: dict[tuple[int, frozenset[tuple[str, str]]], ForkServer] = {}
 _starting = threading.Lock()
 
 
+def await_servers() -> None:
+    """Wait until all servers that were started have imported what they share."""
+    with _starting:
+        found = list(_servers.values())
+    for each in found:
+        each.ready()
+
+
+def _can_wait() -> bool:
+    """Whether this system lets us wait for what is not our child: it may not know how, or forbid it."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return sys.platform == "linux"
+
+
 def _end(popen: subprocess.Popen[bytes], control: socket.socket, held: int) -> None:
     control.close()
-    os.close(held)  # which kills it
+    os.close(held)
+    popen.kill()  # it may still be importing
     with suppress(subprocess.TimeoutExpired):
         popen.wait(timeout=10)
 
@@ -162,10 +193,10 @@ def _here() -> str:
 
 def main(descriptor: int, life: int) -> None:
     """Serve the parent on this file descriptor until it is gone. `life` is a pipe that the parent holds open."""
-    worker = import_module(SHARED[0])
-    worker.die_with_the_parent(life)
+    import_module(SHARED[0]).die_with_the_parent(life)
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored nobody can be waited for
     for module in SHARED:
         import_module(module)
     gc.collect()
@@ -175,21 +206,33 @@ def main(descriptor: int, life: int) -> None:
         if not said:
             return
         message = json.loads(said)
-        if "reap" in message:
-            control.send(json.dumps(os.waitstatus_to_exitcode(os.waitpid(message["reap"], 0)[1])).encode())
-            continue
-        if os.fork() == 0:
-            try:
+        if "mark" in message:
+            if os.fork() == 0:
                 os.close(life)
-                channel, output, held = descriptors
+                _work(control, message, descriptors)
+            for each in descriptors:
+                os.close(each)
+        else:
+            answer = os.waitstatus_to_exitcode(os.waitpid(message["reap"], 0)[1]) if "reap" in message else 0
+            control.send(json.dumps(answer).encode())
+
+
+def _work(control: socket.socket, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+    """Say who we are, and be a worker to the end."""
+    try:
+        with control:
+            answer = None
+            try:
+                channel, output, life = descriptors
                 _settle_in(output, message)
-                with control:
-                    control.send(json.dumps(os.getpid()).encode())
-                worker.main(channel, held)
+                answer = os.getpid()
             finally:
-                os._exit(1)
-        for each in descriptors:
-            os.close(each)
+                control.send(json.dumps(answer).encode())
+        import_module(SHARED[0]).main(channel, life)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
 
 
 def _settle_in(output: int, message: Mapping[str, Any]) -> None:
@@ -206,7 +249,8 @@ def _settle_in(output: int, message: Mapping[str, Any]) -> None:
         os.environ[PASSING] = message[PASSING]
     with suppress(OSError):  # it is gone, or not ours to enter
         os.chdir(message["at"])
-    os.sched_setaffinity(0, message["cores"])
+    if os.sched_getaffinity(0) != set(message["cores"]):
+        os.sched_setaffinity(0, message["cores"])
     import_module("numpy").random.seed()
 
 
@@ -216,7 +260,3 @@ def _mark(mark: str) -> None:
     getenv.restype = ctypes.c_void_p
     ctypes.memmove(getenv(MARK.encode()), mark.encode(), len(mark))
     os.environ[MARK] = mark
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

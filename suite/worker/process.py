@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -66,13 +66,6 @@ def expect(environment: Mapping[str, str]) -> None:
     server_of(_environment(environment))
 
 
-def _forked(
-    inherited: Sequence[int], mark: str, cores: Collection[int], environment: Mapping[str, str]
-) -> Forked | None:
-    server = server_of(environment)
-    return None if server is None else server.fork(inherited, mark, cores)
-
-
 class Process:
     """A process that runs `suite.worker`, in a session of its own and marked, so that all it starts dies with it, on
     these `cores` where any are given. A `fresh` one is an interpreter of its own; others are forked from one that has
@@ -83,24 +76,12 @@ class Process:
     """
 
     def __init__(self, environment: Mapping[str, str], cores: Collection[int] = (), *, fresh: bool = False) -> None:
-        mark = uuid4().hex
-        channel, theirs = socket.socketpair()
-        output, their_output = os.pipe()
-        life, held = os.pipe()  # nothing is ever written to it: that nobody holds it any more kills the process's group
-        try:
-            inherited = [theirs.fileno(), their_output, life]
-            everything = _environment(environment)
-            forked = None if fresh else _forked(inherited, mark, cores, everything)
-            self._started = forked or Fresh(inherited, mark, cores, everything)
-        except BaseException:
-            channel.close()
-            os.close(output)
-            os.close(held)
-            raise
-        finally:
-            theirs.close()
-            os.close(their_output)
-            os.close(life)
+        mark, everything = uuid4().hex, _environment(environment)
+        server = None if fresh else server_of(everything)
+        begun = server and _begun(lambda inherited: server.fork(inherited, mark, cores))
+        begun = begun or _begun(lambda inherited: Fresh(inherited, mark, cores, everything))
+        assert begun is not None
+        self._started, channel, output, held = begun
         channel.setblocking(False)
         os.set_blocking(output, False)
         self._channel = channel
@@ -230,6 +211,28 @@ class Process:
     def _signal(self, number: int) -> None:
         if self._finish.alive:
             _signal_group(self._started, number)
+
+
+Begun = tuple["Fresh | Forked", socket.socket, int, int]
+
+
+def _begun(start: Callable[[Sequence[int]], Fresh | Forked | None]) -> Begun | None:
+    """What `start` made of a channel, an output and a life, and our ends of them; None where it made nothing."""
+    channel, theirs = socket.socketpair()
+    output, their_output = os.pipe()
+    life, held = os.pipe()  # nothing is ever written to it: that nobody holds it any more kills the process's group
+    started = None
+    try:
+        started = start([theirs.fileno(), their_output, life])
+    finally:
+        theirs.close()
+        os.close(their_output)
+        os.close(life)
+        if started is None:
+            channel.close()
+            os.close(output)
+            os.close(held)
+    return (started, channel, output, held) if started else None
 
 
 @contextmanager
