@@ -42,8 +42,7 @@ class Member:
     _timed: Worker | None = field(default=None, repr=False)
     _weighed: Worker | None = field(default=None, repr=False)
     _warmed: set[tuple[str, str]] = field(default_factory=set, repr=False)
-    """Of what contract and dtype the process that is weighed has made a small call."""
-    _starts_threads: bool = False
+    """The contracts and dtypes of which it has made a small call, or started threads by one."""
     _settled: dict[str, int] = field(default_factory=dict, repr=False)
 
     @property
@@ -91,14 +90,13 @@ class Member:
         if self._weighed is None:
             self._weighed, self._warmed = self._worker(ENVIRONMENT), set()
         key = arguments["contract"], arguments["dtype"]
-        if self._starts_threads or key in self._warmed:
+        if key in self._warmed:
             return {}
         self._warmed.add(key)
         answer = self._asked(self._weighed, "warm", arguments, None)
         if "status" in answer:
             return answer
         if not answer["alone"]:
-            self._starts_threads = True
             self._close_weighed()
         return {}
 

@@ -251,7 +251,8 @@ def _settle_in(output: int, message: Mapping[str, Any]) -> None:
         os.chdir(message["at"])
     if os.sched_getaffinity(0) != set(message["cores"]):
         os.sched_setaffinity(0, message["cores"])
-    import_module("numpy").random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
 
 
 def _mark(mark: str) -> None:
