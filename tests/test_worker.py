@@ -215,10 +215,11 @@ def test_what_leaves_the_session_dies_with_it_too(tmp_path: Path) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process ends within some seconds; a zombie that its new parent has not reaped counts."""
+    """Whether the process ends within some seconds, with all of its threads; a zombie that nobody has reaped counts."""
     for _ in range(200):
         try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            state, *numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if state == "Z" and int(numbers[16]) <= 1:
                 return True
         except OSError:
             return True
