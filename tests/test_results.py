@@ -1,5 +1,6 @@
 """Rows survive: crashes, full disks, garbage, two writers."""
 
+import gc
 import json
 import math
 import os
@@ -82,6 +83,27 @@ def test_what_is_written_is_read_back(tmp_path):
     assert recorded.outcomes == written
     assert recorded.run == replace(RUN, finished=recorded.run.finished)
     assert recorded.run.finished
+
+
+@pytest.mark.parametrize("was", [True, False])
+def test_nobody_looks_for_garbage_while_results_are_read(tmp_path, was):
+    record(tmp_path, RUN, *(outcome(f"case/{number}") for number in range(4 * gc.get_threshold()[0])))
+    looks = []
+    gc.collect()
+    gc.callbacks.append(lambda phase, _: looks.append(phase))
+    try:
+        (gc.enable if was else gc.disable)()
+        rows = Results(tmp_path).read(MACHINE.name).rows
+        assert looks.count("start") <= was, "but once, when it is over"
+        assert gc.isenabled() is was
+        conformance(tmp_path).write_text("[]\n")
+        with pytest.raises(UsageError):
+            Results(tmp_path).read(MACHINE.name)
+        assert gc.isenabled() is was
+    finally:
+        gc.callbacks.pop()
+        gc.enable()
+    assert len(rows) == 4 * gc.get_threshold()[0]
 
 
 def test_rows_are_lean_and_name_their_run(tmp_path):

@@ -10,8 +10,10 @@ from suite.report import write_benchmark, write_charts, write_conformance, write
 from suite.report.conformance import facts
 from suite.report.pytest_benchmark import write_benchmark_json
 from suite.results import Recorded, read_outcomes
+from suite.uncollected import uncollected
 
 
+@uncollected()
 def report(results: Path, only: str = "") -> None:
     """Write the tables and charts of every machine in `results`, or of one, and the index.
 

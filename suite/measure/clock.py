@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter  # bound before any submission is imported, which may replace what it finds
 from typing import Any, Protocol
 
 import torch
+
+from suite.uncollected import uncollected
 
 LARGEST_FLUSH = 2**27
 """Bytes written at most to flush a CPU's cache: a server's last level may be larger, but it is not one core's alone."""
@@ -48,7 +48,7 @@ class CpuClock:
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
         self.made = 0.0
-        with _no_collection():
+        with uncollected():
             if before is None and self._other is None:
                 started = perf_counter()
                 for _ in range(calls - 1):
@@ -92,7 +92,7 @@ class CudaClock:
         """Seconds per call, what the last one returned, and the seconds that the device was busy afterwards."""
         together = before is None and self._other is None
         events, result, self.made = [], None, 0.0
-        with torch.cuda.device(self._device), _no_collection():
+        with torch.cuda.device(self._device), uncollected():
             torch.cuda.synchronize()
             for _ in range(1 if together else calls):
                 began = perf_counter()
@@ -126,15 +126,3 @@ def flush_bytes() -> int:
         text = file.read_text().strip()
         sizes.append(int(text.rstrip("KMG")) * {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1], 1))
     return min(LARGEST_FLUSH, 2 * max(sizes, default=2**25))
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Garbage is collected between samples and not in one of them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

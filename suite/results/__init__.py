@@ -16,6 +16,7 @@ from suite.results.recorded import newest
 from suite.results.rows import RUNS
 from suite.results.writer import RunWriter as RunWriter
 from suite.statistics import Interval, interval
+from suite.uncollected import uncollected
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
@@ -33,6 +34,7 @@ class Results:
         """The names of the machines that have results here."""
         return sorted(file.parent.name for file in self.path.glob(f"*/{RUNS}"))
 
+    @uncollected()
     def read(self, machine: str) -> Recorded:
         """What is recorded of one machine. Raises UsageError for files that this version cannot read."""
         folder = self.path / machine
@@ -42,6 +44,7 @@ class Results:
             runs, outcomes, measurements = rows.read(folder)
         return Recorded(machine, runs, newest(runs, outcomes), newest(runs, measurements))
 
+    @uncollected()
     def open_run(self, run: Run) -> RunWriter:
         """Resume the newest unfinished run that is like `run`, or start `run`.
 
