@@ -268,7 +268,7 @@ class Benchmark:
             return self._memory[call]
 
         at_once = len(cores()) if table.threads else 1  # a GPU's meter sees all that it holds
-        longest_first = sorted(courses, key=lambda course: -course.prepared["expected"])  # so that they end together
+        longest_first = sorted(courses, key=lambda course: -course.prepared["first_call"])  # so that they end together
         with self._spending("memory"), ThreadPoolExecutor(at_once) as pool:
             answers = [(course, pool.submit(weigh, course)) for course in longest_first]
             found = {course.member.name: answer.result() for course, answer in answers}
