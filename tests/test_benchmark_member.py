@@ -300,7 +300,7 @@ def attention(query, key, value):
 
 
 @LINUX
-def test_what_is_timed_is_an_interpreter_of_its_own_and_what_is_weighed_is_forked_from_what_was_expected() -> None:
+def test_what_is_timed_and_what_is_weighed_are_forked_from_what_was_expected() -> None:
     def begun() -> set[int]:
         return {child.pid for child in psutil.Process().children()}
 
@@ -315,9 +315,11 @@ def test_what_is_timed_is_an_interpreter_of_its_own_and_what_is_weighed_is_forke
     member.start()
     try:
         assert member.ready() == {}
-        assert begun() - expected == {member._timed and member._timed.pid}
         weighing(member, "documents/one-sentence")
-        assert psutil.Process(member._weighed and member._weighed.pid).ppid() in expected
+        parents = [psutil.Process(each and each.pid).ppid() for each in (member._timed, member._weighed)]
+        assert set(parents) < expected
+        assert parents[0] != parents[1], "they differ in how the C library allocates"
+        assert begun() == expected
     finally:
         member.close()
 
@@ -329,8 +331,8 @@ def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytes
     bench.expect()
     with ExitStack() as stack:
         bench._members(1, stack)
-        begun = list(forkserver._servers.values())[-2:]
-        assert [server._control.gettimeout() for server in begun] == [forkserver.ANSWER_LIMIT] * 2, "both have answered"
+        begun = list(forkserver._servers.values())[-3:]
+        assert [server._control.gettimeout() for server in begun] == [forkserver.ANSWER_LIMIT] * 3, "all have answered"
 
 
 def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from suite.benchmark import Benchmark, Request, rounds
 from suite.benchmark.member import Member
 from suite.contracts import contract
 from suite.records import EVERY_CASE, Measurement, Outcome
-from suite.worker import forkserver
+from suite.worker import forget_servers
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"
@@ -246,7 +246,7 @@ class Zoo:
 
 def descriptors() -> set[str]:
     """Those that stay open when what is kept for later benchmarks has been dropped."""
-    forkserver._servers.clear()
+    forget_servers()
     gc.collect()
     return set(os.listdir("/proc/self/fd"))  # noqa: PTH208  names, not paths
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -26,7 +27,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from suite.contracts.base import Call, Reply
 from suite.records import UsageError
 from suite.registry import Broken, Missing, find
-from suite.worker import Died, Hung, Ready, Worker, ask, await_servers, expect, forkserver
+from suite.worker import Died, Hung, Ready, Worker, ask, await_servers, expect, forget_servers, forkserver, process
+from suite.worker.forkserver import server_of
 from suite.worker.wire import DTYPES, Garbage, pack, unpack
 
 Write = Callable[[str, str], Path]
@@ -114,8 +116,12 @@ def call(mode: str = "value", value: Tensor | None = None, **more: Any) -> Call:
 def worker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     file = tmp_path_factory.mktemp("worker") / "kernel.py"
     file.write_text(SUBMISSION)
-    with Worker(str(file), time_limit=LIMIT, environment={"ATTNSUITE_TEST": "12"}, fresh=request.param) as worker:
-        yield worker
+    environment = {"ATTNSUITE_TEST": "12", "ATTNSUITE_TEST_FRESH": str(request.param)}
+    with pytest.MonkeyPatch.context() as patch:
+        fresh_alone = {True: lambda of: None if of.get("ATTNSUITE_TEST_FRESH") == "True" else server_of(of)}
+        patch.setattr(process, "server_of", fresh_alone.get(request.param, server_of))
+        with Worker(str(file), time_limit=LIMIT, environment=environment) as worker:
+            yield worker
 
 
 def answered(answer: object) -> tuple[Reply, ...]:
@@ -411,8 +417,21 @@ def test_workers_are_forked_from_one_process_for_each_environment(write: Write) 
         assert told(other, "OMP_NUM_THREADS") == "RuntimeError: 3"
 
 
-def test_a_fresh_worker_is_an_interpreter_of_its_own(write: Write) -> None:
-    with Worker(str(write("kernel.py", TELLER)), fresh=True) as worker:
+def test_servers_that_are_forgotten_serve_those_they_have_and_no_others(write: Write) -> None:
+    file = str(write("kernel.py", TELLER))
+    with Worker(file) as earlier:
+        server = parent_of(earlier)
+        forget_servers()
+        with Worker(file) as later:
+            assert parent_of(later) not in (server, os.getpid())
+            assert told(earlier, "OMP_NUM_THREADS").startswith("RuntimeError: ")
+    del earlier
+    gc.collect()
+    assert gone(server)
+
+
+def test_a_worker_for_a_gpu_is_an_interpreter_of_its_own(write: Write) -> None:
+    with Worker(str(write("kernel.py", TELLER)), "cuda") as worker:
         assert parent_of(worker) == os.getpid()
 
 

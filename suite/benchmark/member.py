@@ -52,7 +52,7 @@ class Member:
     def start(self) -> None:
         """Begin to import, in the background."""
         if self.function is None:
-            self._timed = self._timed or self._worker(TIMED, fresh=True)
+            self._timed = self._timed or self._worker(TIMED)
             self._timed.start()
 
     def ready(self) -> Answer:
@@ -124,7 +124,7 @@ class Member:
         self._timed = None
         self._close_weighed()
 
-    def _worker(self, environment: Mapping[str, str], fresh: bool = False) -> Worker:
+    def _worker(self, environment: Mapping[str, str]) -> Worker:
         return Worker(
             self.declaration,
             self.device,
@@ -133,7 +133,6 @@ class Member:
             environment={**environment, **_with_threads(self.threads)},
             cores=self._cores(self.place),
             measures=True,
-            fresh=fresh,
         )
 
     def _cores(self, place: int) -> list[int]:
@@ -185,9 +184,9 @@ def member(
 
 
 def expect_members(threads: int) -> None:
-    """Begin to import what will be forked: those that are held against the contract, and those that are weighed."""
-    expect({})
-    expect({**ENVIRONMENT, **_with_threads(threads)})
+    """Begin to import what is held against the contract, what is timed and what is weighed will be forked from."""
+    for environment in ({}, TIMED, ENVIRONMENT):
+        expect({**environment, **(_with_threads(threads) if environment else {})})
 
 
 def _with_threads(threads: int) -> dict[str, str]:

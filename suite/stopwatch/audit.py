@@ -23,7 +23,7 @@ class Plan:
 
     38 tables of 8 identical implementations make 304 comparisons on one thread, and 38 of each slowdown: if all are
     found, the true share lies above 90 %. On all cores there are half as many. With the baseline and three slowed ones
-    a table has 12 members, as many as implementations ship here, each in a fresh process.
+    a table has 12 members, as many as implementations ship here, each in a process of its own.
     """
 
     tables: Mapping[int, int] = field(default_factory=lambda: {len(cores()): 19} | {1: 38})

@@ -16,6 +16,7 @@ from suite.records import BASELINE
 from suite.registry import Declaration
 from suite.statistics import compare
 from suite.stopwatch.records import SLOWDOWNS, Trial
+from suite.worker import forget_servers
 
 CONTRACT = "attention"
 WARMING = "documents/one-sentence"
@@ -39,6 +40,7 @@ class Table:
 
     def measure(self, budget: float, random: Random) -> None:
         """Start all processes, prepare them in random order, time them round by round, and end them."""
+        forget_servers()  # as if this were the only table of a benchmark
         with ExitStack() as stack:
             members = list(self._started(stack))
             courses = [course for each in random.sample(members, len(members)) if (course := self._course(each))]

@@ -16,11 +16,14 @@ from suite.records import UsageError
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.registry.declaration import checked
 from suite.worker.asking import ask, fingerprint, is_names, placed, replies_from
-from suite.worker.forkserver import await_servers
+from suite.worker.forkserver import await_servers, forget_servers
 from suite.worker.process import Process, expect
 from suite.worker.wire import Garbage, as_data, storage_of
 
-__all__ = ["Died", "Hung", "Ready", "Worker", "ask", "await_servers", "expect", "fingerprint", "placed", "storage_of"]
+__all__ = [
+    "Died", "Hung", "Ready", "Worker", "ask", "await_servers", "expect", "fingerprint", "forget_servers", "placed",
+    "storage_of",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,8 @@ class Worker:
     included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
     could not be started is not tried again. Use it as a context manager, from one thread at a time. The process is
     bound to these `cores`, where the system allows; `measures` says that time and memory will be asked for. It is an
-    interpreter of its own where it is to be `fresh` and on a GPU, whose drivers need not survive a fork; else it may be
-    forked from one that has imported PyTorch.
+    interpreter of its own on a GPU, whose drivers need not survive a fork; else it may be forked from one that has
+    imported PyTorch.
     """
 
     def __init__(
@@ -79,7 +82,6 @@ class Worker:
         environment: Mapping[str, str] | None = None,
         cores: Collection[int] = (),
         measures: bool = False,
-        fresh: bool = False,
     ) -> None:
         self.declaration = _one(target) if isinstance(target, str) else target
         self.device = device
@@ -87,7 +89,6 @@ class Worker:
         self.start_limit = start_limit
         self._environment = dict(environment or {})
         self._cores, self._measures = frozenset(cores), measures
-        self._fresh = fresh or device != "cpu"
         self._process: Process | None = None
         self._state: Ready | Failure | None = None
         self._deadline = 0.0
@@ -116,7 +117,7 @@ class Worker:
             self._state = absent(self.declaration)
         if self._state is not None:
             return
-        self._process = Process(self._environment, self._cores, fresh=self._fresh)
+        self._process = Process(self._environment, self._cores, fresh=self.device != "cpu")
         self._deadline = time.monotonic() + self.start_limit
         self._questions = 0
         path = [str(Path(entry or ".").resolve()) for entry in sys.path]

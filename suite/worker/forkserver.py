@@ -167,6 +167,12 @@ def await_servers() -> None:
         each.ready()
 
 
+def forget_servers() -> None:
+    """Fork what comes from servers of its own: from one to the next it differs where a process has its memory."""
+    with _starting:
+        _servers.clear()  # each ends with the last of its workers
+
+
 def _can_wait() -> bool:
     """Whether this system lets us wait for what is not our child: it may not know how, or forbid it."""
     try:
