@@ -876,22 +876,6 @@ def test_after_a_run_the_pages_of_its_machine_are_written_and_the_index_of_all(t
     assert f"## {MACHINE.name}\n" in index
 
 
-def test_where_nothing_was_asked_the_page_of_conformance_stays_as_it_is(tmp_path, capsys):
-    written(tmp_path, measured(), outcomes=[outcome()])
-    reporting.report(tmp_path)
-    page = tmp_path / MACHINE.name / "conformance.md"
-    page.write_text("as it is")
-    capsys.readouterr()
-
-    reporting.report(tmp_path, MACHINE.name, asked=False)
-
-    assert page.read_text() == "as it is"
-    said = capsys.readouterr().out
-    assert "benchmark.md" in said
-    assert "conformance" not in said
-    assert f"({MACHINE.name}/conformance.md)" in (tmp_path / "README.md").read_text()
-
-
 def test_report_of_times_alone_makes_no_page_of_conformance(tmp_path):
     written(tmp_path, measured())
 

@@ -219,7 +219,7 @@ def members(monkeypatch):
     return seen
 
 
-def test_a_tiny_audit_runs_in_fresh_processes(members):
+def test_a_tiny_audit_runs_in_processes_of_its_own(members):
     said = []
     state, threads = random_module.getstate(), torch.get_num_threads()
 

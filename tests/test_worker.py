@@ -112,14 +112,16 @@ def call(mode: str = "value", value: Tensor | None = None, **more: Any) -> Call:
     return Call({"query": query, "key": query + 1, "value": query + 2 if value is None else value}, options, **more)
 
 
+FRESH = "ATTNSUITE_TEST_FRESH"
+
+
 @pytest.fixture(scope="module", params=[False, True], ids=["forked", "fresh"])
 def worker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     file = tmp_path_factory.mktemp("worker") / "kernel.py"
     file.write_text(SUBMISSION)
-    environment = {"ATTNSUITE_TEST": "12", "ATTNSUITE_TEST_FRESH": str(request.param)}
+    environment = {"ATTNSUITE_TEST": "12", FRESH: str(request.param)}
     with pytest.MonkeyPatch.context() as patch:
-        fresh_alone = {True: lambda of: None if of.get("ATTNSUITE_TEST_FRESH") == "True" else server_of(of)}
-        patch.setattr(process, "server_of", fresh_alone.get(request.param, server_of))
+        patch.setattr(process, "server_of", lambda of, cores: None if of.get(FRESH) == "True" else server_of(of, cores))
         with Worker(str(file), time_limit=LIMIT, environment=environment) as worker:
             yield worker
 
@@ -391,9 +393,10 @@ def test_workers_start_from_many_threads(write: Write) -> None:
 # Forking
 
 TELLER = """
-import os, sys, numpy
+import gc, os, random, sys, numpy, torch
 def attention(query, key, value, *, of):
-    says = {"random": numpy.random.rand, "at": os.getcwd, "cores": lambda: sorted(os.sched_getaffinity(0))}
+    says = {"random": random.random, "NumPy's": numpy.random.rand, "PyTorch's": torch.initial_seed, "at": os.getcwd,
+            "cores": lambda: sorted(os.sched_getaffinity(0)), "frozen": gc.get_freeze_count}
     raise RuntimeError(f"{says[of]() if of in says else os.environ.get(of)}")
 """
 
@@ -415,6 +418,28 @@ def test_workers_are_forked_from_one_process_for_each_environment(write: Write) 
         assert parent_of(one) == parent_of(alike) != os.getpid()
         assert parent_of(other) not in (parent_of(one), os.getpid())
         assert told(other, "OMP_NUM_THREADS") == "RuntimeError: 3"
+
+
+def test_a_worker_on_some_cores_is_forked_from_what_counted_as_many(write: Write) -> None:
+    file = str(write("kernel.py", TELLER))
+    core = min(os.sched_getaffinity(0))
+    with Worker(file, cores=[core]) as bound, Worker(file) as free:
+        assert psutil.Process(parent_of(bound)).cpu_affinity() == [core]
+        assert psutil.Process(parent_of(free)).cpu_affinity() == sorted(os.sched_getaffinity(0))
+
+
+def test_what_is_measured_pays_for_collecting_all_that_was_imported(write: Write) -> None:
+    with Worker(str(write("kernel.py", TELLER)), measures=True) as worker:
+        assert told(worker, "frozen") == "RuntimeError: 0"
+
+
+def test_nobody_is_started_otherwise_because_a_server_was_killed(write: Write) -> None:
+    file = str(write("kernel.py", TELLER))
+    with Worker(file) as worker:
+        server = parent_of(worker)
+        os.kill(server, signal.SIGKILL)
+        with Worker(file) as another:
+            assert parent_of(another) not in (server, os.getpid())
 
 
 def test_servers_that_are_forgotten_serve_those_they_have_and_no_others(write: Write) -> None:
@@ -472,7 +497,7 @@ def test_a_server_that_stalls_is_left_and_nobody_is_said_to_hang(write: Write, m
         server = parent_of(worker)
         os.kill(server, signal.SIGSTOP)
         with Worker(file, time_limit=LIMIT, start_limit=LIMIT, environment=stalls) as another:
-            assert parent_of(another) == os.getpid()
+            assert parent_of(another) not in (server, os.getpid())
             assert answered(another.ask([call()]))
         assert gone(server)
         assert answered(worker.ask([call()]))
@@ -522,7 +547,8 @@ def test_a_forked_worker_is_as_one_that_was_started_by_itself(
     file = str(write("kernel.py", TELLER))
     core = min(os.sched_getaffinity(0))
     with Worker(file) as one, Worker(file, cores=[core]) as other:
-        assert told(one, "random") != told(other, "random")
+        for randomness in ("random", "NumPy's", "PyTorch's"):
+            assert told(one, randomness) != told(other, randomness)
         assert told(one, "cores") == f"RuntimeError: {sorted(os.sched_getaffinity(0))}"
         assert told(other, "cores") == f"RuntimeError: {[core]}"
         server = parent_of(one)

@@ -131,15 +131,9 @@ class Member:
             self.time_limit,
             START_LIMIT,
             environment={**environment, **_with_threads(self.threads)},
-            cores=self._cores(self.place),
+            cores=_cores(self.threads, self.place),
             measures=True,
         )
-
-    def _cores(self, place: int) -> list[int]:
-        """As many neighbouring cores as it has threads, from the last ones on; none where that is not said."""
-        every = cores()
-        first = (place + 1) * self.threads
-        return [every[(each - first) % len(every)] for each in range(self.threads)]
 
     def _here(self, function: Callable[..., Any], verb: str, arguments: Mapping[str, Any]) -> Answer:
         """Ask this very process, which has as many threads meanwhile as another would."""
@@ -159,7 +153,7 @@ class Member:
             if self._settled.get(settled) != worker.pid:  # a fresh process, or one that followed a death
                 self._settled[settled] = worker.pid or 0
                 if worker is self._timed:  # imports are shared out, what is timed shares one place
-                    worker.move(self._cores(0))
+                    worker.move(_cores(self.threads, 0))
                 given = worker.request("settle", self._with({}))
                 if not isinstance(given, dict):
                     return lost(given)
@@ -185,8 +179,16 @@ def member(
 
 def expect_members(threads: int) -> None:
     """Begin to import what is held against the contract, what is timed and what is weighed will be forked from."""
-    for environment in ({}, TIMED, ENVIRONMENT):
-        expect({**environment, **(_with_threads(threads) if environment else {})})
+    expect({})
+    for place, environment in enumerate((TIMED, ENVIRONMENT)):
+        expect({**environment, **_with_threads(threads)}, _cores(threads, place))
+
+
+def _cores(threads: int, place: int) -> list[int]:
+    """As many neighbouring cores as there are threads, from the last ones on; none where that is not said."""
+    every = cores()
+    first = (place + 1) * threads
+    return [every[(each - first) % len(every)] for each in range(threads)]
 
 
 def _with_threads(threads: int) -> dict[str, str]:

@@ -74,7 +74,7 @@ def bench(
         say_how_it_starts(writer)
         found = measured(benchmarks, writer, sys.stderr if json_file == "-" else sys.stdout, rows)
         writer.finish(workloads=workloads_of(benchmarks), notes=spent(benchmarks, request))
-    report(results, new.machine.name, asked=False)
+    report(results, new.machine.name)
     return status(found)
 
 

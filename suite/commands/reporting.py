@@ -14,10 +14,8 @@ from suite.uncollected import uncollected
 
 
 @uncollected()
-def report(results: Path, only: str = "", *, asked: bool = True) -> None:
+def report(results: Path, only: str = "") -> None:
     """Write the tables and charts of every machine in `results`, or of one, and the index.
-
-    Where nothing was `asked` since the last report, what is said of conformance stays as it is.
 
     Raises UsageError where there are no results.
     """
@@ -25,14 +23,14 @@ def report(results: Path, only: str = "", *, asked: bool = True) -> None:
     if not machines:
         raise UsageError(f"{results} holds no results; `attnsuite run` makes them")
     for name, recorded in machines.items():
-        for path in _write(results / name, recorded, asked) if name == (only or name) else ():
+        for path in _write(results / name, recorded) if name == (only or name) else ():
             print(path)
     print(write_index(results, machines))
 
 
-def _write(folder: Path, recorded: Recorded, asked: bool) -> list[Path]:
+def _write(folder: Path, recorded: Recorded) -> list[Path]:
     written = []
-    if asked and (recorded.checked_run or not recorded.measured_run):
+    if recorded.checked_run or not recorded.measured_run:
         written += _conformance(folder, recorded, recorded.checked_run or recorded.run)
     charts = write_charts(folder, recorded)
     if charts.note:

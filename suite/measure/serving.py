@@ -6,6 +6,7 @@ NotImplementedError) is an answer `{"status": …, "detail": …}`; where nothin
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -68,8 +69,13 @@ class _Process:
 
 
 def begin() -> None:
-    """Count the threads that this process has; before an implementation is imported."""
+    """Count the threads that this process has; before an implementation is imported.
+
+    What was imported before a fork is garbage collection's again: what collects in a call pays for it.
+    """
     _Process.own_threads = _threads()
+    gc.unfreeze()
+    gc.collect()
 
 
 def settle(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:

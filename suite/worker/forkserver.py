@@ -1,7 +1,7 @@
 """A process that has imported all that workers share, and forks into them: an import of PyTorch takes most of a start.
 
-What is read when a process starts (the thread counts and limits of libraries, of the allocator) is the same in all that
-one server forks; so there is a server for each environment.
+What is read when a process starts (the thread counts and limits of libraries, of the allocator, the number of cores) is
+the same in all that one server forks; so there is a server for each environment and number of cores.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ SHARED = ("suite.worker.__main__", "suite.measure.serving")
 """What every worker imports before its implementation."""
 START_LIMIT, ANSWER_LIMIT = 60.0, 10.0
 """Seconds for the first answer of a server, which waits for its imports, and for each later one."""
-MOST = 4
+MOST = 6
 """So many servers are kept, the latest that were asked."""
 MESSAGE = 1 << 16
 _MAIN = "import sys; from suite.worker.forkserver import main; main(*map(int, sys.argv[1:]))"
@@ -73,20 +73,21 @@ class Forked:
 class ForkServer:
     """The parent's end of one server, which ends with it. It may be asked from several threads."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], cores: Collection[int] = ()) -> None:
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         life, held = os.pipe()
         with theirs:
             try:
-                popen = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _MAIN, str(theirs.fileno()), str(life)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno(), life],
-                    env={**environment, MARK: "0" * 32},  # as long as those that will be written over it
-                    start_new_session=True,
-                )
+                with bound(cores):
+                    popen = subprocess.Popen(
+                        [sys.executable, "-P", "-c", _MAIN, str(theirs.fileno()), str(life)],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        pass_fds=[theirs.fileno(), life],
+                        env={**environment, MARK: "0" * 32},  # as long as those that will be written over it
+                        start_new_session=True,
+                    )
             except BaseException:
                 control.close()
                 os.close(held)
@@ -140,22 +141,26 @@ class ForkServer:
         return answer
 
 
-def server_of(environment: Mapping[str, str]) -> ForkServer | None:
-    """The server of workers with this environment, which may still be starting; None where the system has none."""
+def server_of(environment: Mapping[str, str], cores: Collection[int] = ()) -> ForkServer | None:
+    """The server of workers with this environment and as many cores, or not bound to any, which may still be starting.
+
+    None where the system has none.
+    """
     if not _can_wait():
         return None
-    key = os.getpid(), frozenset((name, value) for name, value in environment.items() if name != PASSING)
+    variables = frozenset((name, value) for name, value in environment.items() if name != PASSING)
+    key = os.getpid(), len(cores), variables
     with _starting:
         found = _servers.pop(key, None)
-        if found is None or not found.end.alive:
-            found = ForkServer(environment)
+        if found is None or not found.alive:
+            found = ForkServer(environment, cores)
         _servers[key] = found
         for oldest in list(_servers)[:-MOST]:
             del _servers[oldest]  # it ends with the last of its workers
     return found
 
 
-_servers: dict[tuple[int, frozenset[tuple[str, str]]], ForkServer] = {}
+_servers: dict[tuple[int, int, frozenset[tuple[str, str]]], ForkServer] = {}
 _starting = threading.Lock()
 
 
@@ -171,6 +176,20 @@ def forget_servers() -> None:
     """Fork what comes from servers of its own: from one to the next it differs where a process has its memory."""
     with _starting:
         _servers.clear()  # each ends with the last of its workers
+
+
+@contextmanager
+def bound(cores: Collection[int]) -> Iterator[None]:
+    """Bind this thread to the cores meanwhile: what it starts inherits that, before its first library counts cores."""
+    if not cores or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _can_wait() -> bool:
@@ -257,8 +276,9 @@ def _settle_in(output: int, message: Mapping[str, Any]) -> None:
         os.chdir(message["at"])
     if os.sched_getaffinity(0) != set(message["cores"]):
         os.sched_setaffinity(0, message["cores"])
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
+    for module in ("torch", "numpy.random"):  # Python's own does so by itself
+        if module in sys.modules:
+            sys.modules[module].seed()
 
 
 def _mark(mark: str) -> None:

@@ -11,12 +11,13 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from suite.worker.forkserver import MARK, Forked, server_of
+from suite.worker.forkserver import MARK, Forked, bound, server_of
 from suite.worker.wire import pack, unpack
 
 PRINTED_LIMIT = 8_000
@@ -31,7 +32,7 @@ class Fresh:
         self, inherited: Sequence[int], mark: str, cores: Collection[int], environment: Mapping[str, str]
     ) -> None:
         channel, output, life = inherited
-        with _bound(cores):
+        with bound(cores):
             self._popen = subprocess.Popen(
                 [sys.executable, "-P", "-m", "suite.worker", str(channel), str(life)],
                 stdin=subprocess.DEVNULL,
@@ -61,9 +62,9 @@ class Fresh:
         return self._popen.returncode
 
 
-def expect(environment: Mapping[str, str]) -> None:
-    """Begin to import what workers with this environment share: the first of them will not have to wait."""
-    server_of(_environment(environment))
+def expect(environment: Mapping[str, str], cores: Collection[int] = ()) -> None:
+    """Begin to import what workers with this environment and so many cores share: the first of them need not wait."""
+    server_of(_environment(environment), cores)
 
 
 class Process:
@@ -77,8 +78,7 @@ class Process:
 
     def __init__(self, environment: Mapping[str, str], cores: Collection[int] = (), *, fresh: bool = False) -> None:
         mark, everything = uuid4().hex, _environment(environment)
-        server = None if fresh else server_of(everything)
-        begun = server and _begun(lambda inherited: server.fork(inherited, mark, cores))
+        begun = None if fresh else _forked(mark, cores, everything)
         begun = begun or _begun(lambda inherited: Fresh(inherited, mark, cores, everything))
         assert begun is not None
         self._started, channel, output, held = begun
@@ -216,6 +216,18 @@ class Process:
 Begun = tuple["Fresh | Forked", socket.socket, int, int]
 
 
+def _forked(mark: str, cores: Collection[int], environment: Mapping[str, str]) -> Begun | None:
+    """One that a server has forked, and where that one has ended, another; None where none can."""
+    for _ in range(2):
+        server = server_of(environment, cores)
+        if server is None:
+            return None
+        begun = _begun(partial(server.fork, mark=mark, cores=cores))
+        if begun or server.alive:
+            return begun
+    return None
+
+
 def _begun(start: Callable[[Sequence[int]], Fresh | Forked | None]) -> Begun | None:
     """What `start` made of a channel, an output and a life, and our ends of them; None where it made nothing."""
     channel, theirs = socket.socketpair()
@@ -233,20 +245,6 @@ def _begun(start: Callable[[Sequence[int]], Fresh | Forked | None]) -> Begun | N
             os.close(output)
             os.close(held)
     return (started, channel, output, held) if started else None
-
-
-@contextmanager
-def _bound(cores: Collection[int]) -> Iterator[None]:
-    """Bind this thread to the cores meanwhile: what it starts inherits that, before its first library counts cores."""
-    if not cores or not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def _signal_group(started: Fresh | Forked, number: int) -> None:
