@@ -150,6 +150,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 torch.ones(64, 64) @ torch.ones(64, 64)
 """
 )
+IGNORING = HOARDER + "signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
 LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell its memory")
 MIB = 2**20
 
@@ -159,7 +160,7 @@ def weighing(member: Member, workload: str, expected: float = 0.01) -> dict[str,
     return member.weigh({**task, "expected": expected})
 
 
-@pytest.fixture(params=[HOARDER, THREADED], ids=["alone", "with threads"])
+@pytest.fixture(params=[HOARDER, THREADED, IGNORING], ids=["alone", "with threads", "ignoring its children"])
 def hoarder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Member]:
     file = tmp_path / "hoarder.py"
     file.write_text(request.param)

@@ -533,6 +533,17 @@ def test_a_parent_that_ignores_its_children_learns_how_a_worker_ended(write: Wri
     assert ended.stdout == "exit status 3\n", ended.stderr
 
 
+def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = forkserver.ForkServer({**os.environ, "ATTNSUITE_TEST": "interrupted"})
+
+    def interrupted(timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server._popen, "wait", interrupted)
+    server.end()
+    assert gone(server._popen.pid)
+
+
 def test_servers_that_were_expected_can_be_awaited() -> None:
     expect({"ATTNSUITE_TEST": "awaited"})
     server = list(forkserver._servers.values())[-1]

@@ -10,6 +10,7 @@ import gc
 import json
 import os
 import resource
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -252,26 +253,41 @@ def _is_alone() -> bool:
 def _by_a_copy(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What a copy of this process answers. If the copy dies, so does this process."""
     reading, writing = os.pipe()
-    copy = os.fork()
-    if copy == 0:
-        status = 1
-        try:
-            os.close(reading)
-            with os.fdopen(writing, "w") as pipe:
-                json.dump(answer(), pipe)
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        said = pipe.read()
-    ended = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+    with _children_can_be_awaited():
+        copy = os.fork()
+        if copy == 0:
+            status = 1
+            try:
+                os.close(reading)
+                with os.fdopen(writing, "w") as pipe:
+                    json.dump(answer(), pipe)
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            said = pipe.read()
+        ended = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
     if ended < 0:
         os.kill(os.getpid(), -ended)
     if ended or not said:
         os._exit(ended)
     found: dict[str, Any] = json.loads(said)
     return found
+
+
+@contextmanager
+def _children_can_be_awaited() -> Iterator[None]:
+    """Where the implementation ignores what becomes of its children the system forgets it, but not meanwhile."""
+    before = signal.getsignal(signal.SIGCHLD)
+    if before is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def energy(function: Function, device: str, arguments: Arguments) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def _end(popen: subprocess.Popen[bytes], control: socket.socket, held: int) -> N
     control.close()
     os.close(held)
     popen.kill()  # it may still be importing
-    with suppress(subprocess.TimeoutExpired):
+    with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C, while the first ends everything
         popen.wait(timeout=10)
 
 
