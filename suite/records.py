@@ -101,7 +101,7 @@ class Measurement:
 
     - `output`, what the call returns
     - `resident`, the peak of the process over one settled call
-    - `retained`, what the process has kept since before the first call
+    - `retained`, what the process has kept since before the first call, without pages of files
     - `constant` and `calibration`, what the resident meter says of a call that allocates nothing, and of each byte of
       known allocations
     - `allocator`, the peak of PyTorch's CUDA allocator; `driver`, what NVML says that the process came to hold

@@ -671,7 +671,7 @@ def test_a_call_that_is_a_sample_by_itself_need_not_be_tried_for_remembering(now
 # Memory
 
 PROGRAM = """
-import json, sys
+import json, mmap, sys, tempfile
 import torch
 from suite.measure import memory
 
@@ -694,6 +694,14 @@ def keeps(size):
         torch.empty(8 * MiB, dtype=torch.uint8).fill_(1)
     return call
 
+file = tempfile.TemporaryFile(dir=".")
+file.truncate(32 * MiB)
+def maps():
+    if not any(isinstance(each, mmap.mmap) for each in kept):
+        kept.append(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+        kept[-1][:]
+    scratch(8 * MiB)()
+
 def counted(kept, size=64):
     made = []
     def call():
@@ -714,6 +722,7 @@ json.dump({
     "keeps": memory.of_call(keeps(32 * MiB), "cpu", lambda: calls.append("warm")),
     "after": memory.of_call(scratch(32 * MiB), "cpu", lambda: None),
     "warm": calls,
+    "maps a file": memory.of_call(maps, "cpu", lambda: None),
     "leaves nothing": counted(0),
     "leaves a block": counted(64),
     "leaves what may be nothing": counted(0.375, 8),
@@ -775,6 +784,15 @@ def test_what_a_function_keeps_is_told_from_what_a_call_takes(weighed: dict[str,
     assert abs(weighed["after"]["resident"] - 32 * MiB) < SLACK
     assert weighed["warm"] == ["warm"]
     assert (found["allocator"], found["driver"]) == (None, None), "those are a GPU's"
+
+
+@LINUX
+def test_pages_of_files_are_not_retained(weighed: dict[str, Any]) -> None:
+    """As a library's code is mapped where it first runs: how much at once is the system's choice."""
+    found = weighed["maps a file"]
+
+    assert found["retained"] < SLACK
+    assert abs(found["resident"] - 8 * MiB) < SLACK
 
 
 @LINUX

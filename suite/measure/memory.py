@@ -65,6 +65,8 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
 
     `warm` is a small call of the same kind, which loads what every call needs; it is made first. What stays after the
     call is `retained`, what another takes is its peak; where next to nothing stays, the first one's peak is as good.
+    Pages of files, as of libraries' code, are not the call's: how many the system maps at once depends on how the file
+    lies in its cache, and a copy of a process maps them anew.
     """
     warm()
     _freeze()
@@ -72,8 +74,8 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
     if torch.device(device).type == "cuda":
         return found | _of_cuda(call, device)
     try:
-        peak, retained = _of_first(call)
-        if retained > max(NEXT_TO_NOTHING * (peak + retained), UNSURE):
+        peak, stays, retained = _of_first(call)
+        if stays > max(NEXT_TO_NOTHING * (peak + stays), UNSURE):
             peak = resident_peak(call)
         return found | _resident_as(peak, retained)
     except OSError:  # no /proc: not Linux
@@ -88,21 +90,21 @@ def of_large_call(call: Callable[[], Any], warm: Callable[[], Any]) -> dict[str,
     warm()
     _freeze()
     try:
-        peak, retained = _of_first(call)
+        peak, stays, retained = _of_first(call)
     except OSError:  # no /proc: not Linux
         return None
-    if max(retained, UNSURE) > NEXT_TO_NOTHING * peak:
+    if max(stays, UNSURE) > NEXT_TO_NOTHING * peak:
         return None
     return {**dict.fromkeys(METERS - {"output"}), **_resident_as(peak, retained)}
 
 
-def _of_first(call: Callable[[], Any]) -> tuple[int, int]:
-    """Bytes that a first call takes for its own time, and those that stay."""
+def _of_first(call: Callable[[], Any]) -> tuple[int, int, int]:
+    """Bytes that a first call takes for its own time, those that stay, and of these those that are of no file."""
     calibrated()
-    before = resident()
+    before, files_before = resident(), _resident("RssFile")
     first = resident_peak(call)
-    retained = max(0, resident() - before)
-    return max(0, first - retained), retained
+    stays, files = max(0, resident() - before), _resident("RssFile") - files_before
+    return max(0, first - stays), stays, max(0, stays - files)
 
 
 def _resident_as(peak: int, retained: int) -> dict[str, float | None]:
