@@ -109,6 +109,26 @@ def texts(svg):
 # What is shown
 
 
+def test_a_line_is_of_one_run():
+    """Of two runs with different paces a line would show a bend that no implementation has."""
+    rows = everything()
+    of = recorded(*rows)
+    ladder = [row for row in rows if row.workload.startswith("ladder/") and row.implementation == "attention/matmul"]
+    assert len(ladder) > 2
+    later = replace(RUN, id="later")
+    measured = tuple((later.id if row == ladder[0] else run, row) for run, row in of.measured)
+    mixed = replace(of, runs={**of.runs, later.id: later}, measured=measured)
+    named = shapes(mixed)
+
+    shown_now = pictures(views(tables(mixed.measured), named)[0], named, mixed)["time"]
+
+    (line,) = [mark for mark in shown_now.panels[0].marks if mark.name == "matmul"]
+    assert len(line.points) == len(ladder) - 1
+    (whole,) = [mark for mark in shown_now.panels[0].marks if mark.name == "chunked"]
+    assert len(whole.points) == len(ladder)
+    assert "a line is of one run" in shown_now.note
+
+
 def test_a_ladder_is_shown_in_panels_by_direction_and_threads():
     rows = [*everything(), *everything(threads=2), *everything(direction="forward_backward")]
     single = measured(workload="ladder/8k", direction="backward")

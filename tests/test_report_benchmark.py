@@ -470,6 +470,19 @@ def test_powers_are_fitted_apart_for_each_setting():
     assert found[2].long_time is None
 
 
+def test_rows_of_two_runs_are_no_growth():
+    rows = ladder("matmul", lambda s: s**2, lambda s: s, lengths=(8, 16, 32))
+    later = ladder("matmul", lambda s: 9 * s**2, lambda s: 9 * s, lengths=(1, 2))
+    most = [("20261122", each) for each in rows] + [("20261123", each) for each in later]
+    named = shapes(recorded(*rows, *later))
+
+    (found,) = growths(tables(most), named)
+    assert (found.lengths, round(found.time, 6)) == ((8192, 16384, 32768), 2)
+
+    (found,) = growths(tables([each for each in most if each[1].workload != "ladder/32k"]), named)
+    assert found.lengths == (1024, 2048), "of two that have as many, the newest"
+
+
 def test_memory_that_the_meter_cannot_tell_from_nothing_has_no_power(tmp_path):
     text = page(tmp_path, *ladder("matmul", lambda s: s, lambda s: 0))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.records import Machine
@@ -27,7 +27,8 @@ CSV_HEADER = (
 
 @dataclass(frozen=True)
 class Growth:
-    """The powers of the length by which one implementation's time and memory grow; None where they cannot be fitted.
+    """The powers of the length by which one implementation's time and memory grow in one run; None where they cannot be
+    fitted.
 
     `long` is fitted to the lengths from 8,192 on. Memory is net of what the meter says of a
     call that allocates nothing.
@@ -43,15 +44,22 @@ class Growth:
 
 
 def growths(tables: Sequence[Table], named: Shapes) -> list[Growth]:
-    """Those of every implementation that was measured at two lengths of the ladder."""
-    rungs: dict[tuple[Setting, str], dict[int, Row]] = defaultdict(dict)
+    """Those of every implementation that was measured at two lengths of the ladder in one run."""
+    rungs: dict[tuple[Setting, str], dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
     for of in tables:
         shape = named[of.subject]
         if shape.group == LADDER and shape.length:
             for row in of.measured:
-                rungs[of.setting, row.name][shape.length] = row
-    found = (_growth(setting, name, dict(sorted(rows.items()))) for (setting, name), rows in rungs.items())
+                rungs[of.setting, row.name][row.run][shape.length] = row
+    found = (_growth(setting, name, dict(sorted(of_one_run(runs).items()))) for (setting, name), runs in rungs.items())
     return sorted((of for of in found if len(of.lengths) > 1), key=lambda of: (of.setting.order, of.name))
+
+
+def of_one_run(runs: Mapping[str, dict[int, Row]]) -> dict[int, Row]:
+    """The rows by length of the run that has most of them, of several the newest: each run has a machine's pace of its
+    own, which is no growth.
+    """
+    return max(runs.items(), key=lambda of: (len(of[1]), of[0]))[1]
 
 
 def growth_lines(found: Sequence[Growth], machine: Machine) -> list[str]:
@@ -64,8 +72,8 @@ def growth_lines(found: Sequence[Growth], machine: Machine) -> list[str]:
         lines += section(title, table(header, rows), "###")
     says = (
         "The power of the length s by which a call's time and memory grow: 2 is quadratic, 1 is linear, 0 is the same "
-        "for every length. Fitted by least squares on logarithms; memory is without what its meter says of a call that "
-        "allocates nothing."
+        "for every length. Fitted by least squares on logarithms to the rows of one run, the one that has most; memory "
+        "is without what its meter says of a call that allocates nothing."
     )
     return section("Growth with the length", [says, "", *lines]) if lines else []
 

@@ -116,8 +116,7 @@ def _how(measurements: Sequence[Measurement]) -> list[str]:
         f"{margin}. *same*: the interval lies within {margin}. *unclear*: neither. *another run*: not timed in the "
         "same rounds, so not compared. The lowest median is bold where all are of one run.",
         "Peak memory is that of one call without its inputs, its output included: by PyTorch's allocator on CUDA, else "
-        "by the resident size of the process, together with what it retained from the calls before but for pages of "
-        f"files, such as libraries' code.{meter} "
+        f"by the resident size of the process, together with what it retained from the calls before.{meter} "
         "*none seen*: the meter says no more than that.",
         "FLOPs are those of the pairs attended, of whole models those of all matrix products. The roofline is what the "
         "machine reached in the same run, in a matrix product and in a copy; a share above 100 % is possible where "

@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.records import MODELS, Machine, baseline
 from suite.report.benchmark import origin, wording
-from suite.report.benchmark.growth import LADDER, growths, power
+from suite.report.benchmark.growth import LADDER, growths, of_one_run, power
 from suite.report.benchmark.speed import Row, Setting, Table, names
 from suite.report.benchmark.units import percent, rate_unit
 from suite.report.benchmark.views import Shapes, View, by_setting
@@ -101,7 +101,7 @@ def _grown(view: View, named: Shapes, recorded: Recorded, what: str, value: Call
 def _how_to_read(panels: Sequence[Panel]) -> str:
     ends = {mark.points[-1][0] for panel in panels for mark in panel.marks}
     dotted = "; dotted: not measured at greater lengths" if len(ends) > 1 else ""
-    return f"s^2: with the square of the length{dotted}"
+    return f"s^2: with the square of the length; a line is of one run{dotted}"
 
 
 def _with_power(name: str, fitted: float | None) -> str:
@@ -131,15 +131,17 @@ def _series(
     value: Callable[[Row], float | None],
     label: Callable[[str], str],
 ) -> tuple[Mark, ...]:
-    points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    measured: dict[str, dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
     for table in tables:
-        length = named[table.subject].length
-        for row in table.measured:
-            found = value(row)
-            if length and found is not None:
-                points[row.name].append((length, found))
-    styles = _styles(view)
-    return tuple(Mark(_short(name), styles[name], tuple(sorted(at)), label(name)) for name, at in points.items())
+        if length := named[table.subject].length:
+            for row in table.measured:
+                measured[row.name][row.run][length] = row
+    styles, marks = _styles(view), []
+    for name, runs in measured.items():
+        points = [(length, found) for length, row in of_one_run(runs).items() if (found := value(row)) is not None]
+        if points:
+            marks.append(Mark(_short(name), styles[name], tuple(sorted(points)), label(name)))
+    return tuple(marks)
 
 
 def _worth_it(panels: Sequence[Panel]) -> tuple[Panel, ...]:
