@@ -62,7 +62,10 @@ Cache = Annotated[
     str | None, typer.Option("--cache", metavar="C", help="hot (default on CPU) or cold (default on CUDA)")
 ]
 Budget = Annotated[
-    float | None, typer.Option("--budget", metavar="SECONDS", help="of timed calls for each in each table")
+    float | None,
+    typer.Option(
+        "--budget", metavar="SECONDS", help="of timed calls for each in each table, once a verdict is possible"
+    ),
 ]
 BenchJson = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="write a JSON row per measurement; - is standard output")

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,11 @@ def test_what_fails_a_case_that_needs_nothing_more_is_refused(refusal: Refusal) 
 
     assert said == "it fails plain/small (float32) and 1 more: wrong: it is wrong"
     assert known == ""
+
+
+def test_a_status_that_the_detail_says_is_said_once(refusal: Refusal) -> None:
+    hung = replace(failed("attention/x", "plain/small"), status="hung", detail="hung: no answer within 20 s")
+    assert refusal(hung)[0] == "it fails plain/small (float32): hung: no answer within 20 s"
 
 
 def test_what_fails_only_for_causal_is_refused_only_there(refusal: Refusal) -> None:

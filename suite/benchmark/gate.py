@@ -65,7 +65,8 @@ class Gate:
             return "", ""
         worst = next((outcome for outcome in failed if outcome.fails), failed[0])
         others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        return f"it fails {worst.case} ({worst.dtype}){others}: {worst.status}: {worst.detail}", worst.known
+        why = f"{worst.status}: {worst.detail.removeprefix(f'{worst.status}: ')}"  # what hangs or dies says so itself
+        return f"it fails {worst.case} ({worst.dtype}){others}: {why}", worst.known
 
     def _of(self, dtype: str) -> dict[Key, tuple[Case, frozenset[str]]]:
         """Every question of the contract in a dtype with what it needs."""
