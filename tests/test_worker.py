@@ -534,14 +534,15 @@ def test_a_parent_that_ignores_its_children_learns_how_a_worker_ended(write: Wri
 
 
 def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = forkserver.ForkServer({**os.environ, "ATTNSUITE_TEST": "interrupted"})
+    server = forkserver.ForkServer(os.environ)
 
     def interrupted(timeout: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(server._popen, "wait", interrupted)
-    server.end()
-    assert gone(server._popen.pid)
+    with monkeypatch.context() as patch:
+        patch.setattr(server._popen, "wait", interrupted)
+        server.end()
+    assert server._popen.wait(10) == -signal.SIGKILL
 
 
 def test_servers_that_were_expected_can_be_awaited() -> None:
