@@ -64,7 +64,7 @@ Cache = Annotated[
 Budget = Annotated[
     float | None,
     typer.Option(
-        "--budget", metavar="SECONDS", help="of timed calls for each in each table, once a verdict is possible"
+        "--budget", metavar="SECONDS", help="of timed calls for each in each table, or the rounds that a verdict needs"
     ),
 ]
 BenchJson = Annotated[

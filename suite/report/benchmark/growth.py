@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from suite.records import Machine
 from suite.report.benchmark import wording
 from suite.report.benchmark.speed import Row, Setting, Table
 from suite.report.benchmark.units import NOTHING
-from suite.report.benchmark.views import Shapes
+from suite.report.benchmark.views import Shapes, by_setting
 from suite.report.text import Row as CsvRow
 from suite.report.text import code, escaped, section, table
 from suite.statistics import exponent
@@ -45,21 +45,22 @@ class Growth:
 
 def growths(tables: Sequence[Table], named: Shapes) -> list[Growth]:
     """Those of every implementation that was measured at two lengths of the ladder in one run."""
-    rungs: dict[tuple[Setting, str], dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
-    for of in tables:
-        shape = named[of.subject]
-        if shape.group == LADDER and shape.length:
-            for row in of.measured:
-                rungs[of.setting, row.name][row.run][shape.length] = row
-    found = (_growth(setting, name, dict(sorted(of_one_run(runs).items()))) for (setting, name), runs in rungs.items())
+    ladder = by_setting((of for of in tables if named[of.subject].group == LADDER), named)
+    found = [_growth(of, name, rows) for of, rungs in ladder.items() for name, rows in by_length(rungs, named).items()]
     return sorted((of for of in found if len(of.lengths) > 1), key=lambda of: (of.setting.order, of.name))
 
 
-def of_one_run(runs: Mapping[str, dict[int, Row]]) -> dict[int, Row]:
-    """The rows by length of the run that has most of them, of several the newest: each run has a machine's pace of its
-    own, which is no growth.
+def by_length(tables: Sequence[Table], named: Shapes) -> dict[str, dict[int, Row]]:
+    """What was measured of each implementation in tables of one setting, the shortest first, in one run alone: the one
+    with most lengths, of several the newest. A machine's pace changes from run to run, and that is no growth.
     """
-    return max(runs.items(), key=lambda of: (len(of[1]), of[0]))[1]
+    found: dict[str, dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
+    for of in tables:
+        if length := named[of.subject].length:
+            for row in of.measured:
+                found[row.name][row.run][length] = row
+    most = {name: max(runs.items(), key=lambda of: (len(of[1]), of[0]))[1] for name, runs in found.items()}
+    return {name: dict(sorted(rows.items())) for name, rows in most.items()}
 
 
 def growth_lines(found: Sequence[Growth], machine: Machine) -> list[str]:

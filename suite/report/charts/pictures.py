@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.records import MODELS, Machine, baseline
 from suite.report.benchmark import origin, wording
-from suite.report.benchmark.growth import LADDER, growths, of_one_run, power
+from suite.report.benchmark.growth import LADDER, by_length, growths, power
 from suite.report.benchmark.speed import Row, Setting, Table, names
 from suite.report.benchmark.units import percent, rate_unit
 from suite.report.benchmark.views import Shapes, View, by_setting
@@ -131,16 +131,11 @@ def _series(
     value: Callable[[Row], float | None],
     label: Callable[[str], str],
 ) -> tuple[Mark, ...]:
-    measured: dict[str, dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
-    for table in tables:
-        if length := named[table.subject].length:
-            for row in table.measured:
-                measured[row.name][row.run][length] = row
     styles, marks = _styles(view), []
-    for name, runs in measured.items():
-        points = [(length, found) for length, row in of_one_run(runs).items() if (found := value(row)) is not None]
+    for name, rows in by_length(tables, named).items():
+        points = tuple((length, found) for length, row in rows.items() if (found := value(row)) is not None)
         if points:
-            marks.append(Mark(_short(name), styles[name], tuple(sorted(points)), label(name)))
+            marks.append(Mark(_short(name), styles[name], points, label(name)))
     return tuple(marks)
 
 
