@@ -20,6 +20,23 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def seconds(text: str) -> float:
+    """A number of seconds. Raises UsageError for what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"a number of seconds is due, not {text!r}") from None
+
+
+def count(text: str) -> int:
+    """A whole number. Raises UsageError for what is none."""
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"a whole number is due, not {text!r}") from None
+
+
 Targets = Annotated[
     list[str] | None,
     typer.Argument(
@@ -43,7 +60,8 @@ Json = Annotated[
 ]
 Isolate = Annotated[bool, typer.Option("--isolate", help="answer in a process of its own, shipped implementations too")]
 TimeLimit = Annotated[
-    float, typer.Option("--time-limit", metavar="SECONDS", help="for an answer from a process of its own")
+    float,
+    typer.Option("--time-limit", metavar="SECONDS", parser=seconds, help="for an answer from a process of its own"),
 ]
 Except = Annotated[
     list[str] | None, typer.Option("--except", metavar="TARGET", help="leave these out; may be repeated")
@@ -56,15 +74,24 @@ Profile = Annotated[
     str | None, typer.Option("--profile", metavar="P", help="quick (the default), standard, or full (for GPUs)")
 ]
 Threads = Annotated[
-    list[int] | None, typer.Option("--threads", metavar="N", help="threads and cores on a CPU; may be repeated")
+    list[int] | None,
+    typer.Option("--threads", metavar="N", parser=count, help="threads and cores on a CPU; may be repeated"),
 ]
 Cache = Annotated[
-    str | None, typer.Option("--cache", metavar="C", help="hot (default on CPU) or cold (default on CUDA)")
+    str | None,
+    typer.Option(
+        "--cache",
+        metavar="C",
+        help="hot (default on CPU) or cold (default on CUDA): flushed before each call, which takes its time",
+    ),
 ]
 Budget = Annotated[
     float | None,
     typer.Option(
-        "--budget", metavar="SECONDS", help="of timed calls for each in each table, or the rounds that a verdict needs"
+        "--budget",
+        metavar="SECONDS",
+        parser=seconds,
+        help="of timed calls for each in each table, or the rounds that a verdict needs",
     ),
 ]
 BenchJson = Annotated[
@@ -133,7 +160,9 @@ def bench(
 @app.command()
 def audit(
     results: Folder = Path("results"),
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="processes; one per core by default")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", parser=count, help="processes; one per core by default")
+    ] = None,
     benchmark: Annotated[
         bool,
         typer.Option("--benchmark", help="of the stopwatch: false claims, slowdowns found, other stopwatches"),

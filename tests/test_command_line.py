@@ -310,6 +310,8 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("bench attention/loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
         ("bench attention/loops --cache warm", "attnsuite: the cache is hot or cold, not 'warm'"),
         ("bench attention/loops --budget 0", "attnsuite: the budget is a number of seconds above 0, not 0"),
+        ("bench attention/loops --budget soon", "attnsuite: a number of seconds is due, not 'soon'"),
+        ("bench attention/loops --threads 1 --threads all", "attnsuite: a whole number is due, not 'all'"),
         ("bench attention/loops --threads 9999", "attnsuite: 9999 threads were asked for; this machine has 1 to "),
         ("bench attention/loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
         ("bench attention/loops --results empty.py", "cannot be written: Not a directory"),
