@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from suite.benchmark import bench as bench
-    from suite.checking import check as check
+    from suite.conformance.session import check as check
     from suite.records import Measurement as Measurement
     from suite.records import Outcome as Outcome
     from suite.records import UsageError as UsageError
     from suite.registry import implementation as implementation
-    from suite.results import load as load_results
+    from suite.store import load as load_results
 
 __all__ = ["Measurement", "Outcome", "UsageError", "bench", "check", "implementation", "load_results"]
 
@@ -20,9 +20,9 @@ _HOMES = {
     "Outcome": ("suite.records", "Outcome"),
     "UsageError": ("suite.records", "UsageError"),
     "bench": ("suite.benchmark", "bench"),
-    "check": ("suite.checking", "check"),
+    "check": ("suite.conformance.session", "check"),
     "implementation": ("suite.registry", "implementation"),
-    "load_results": ("suite.results", "load"),
+    "load_results": ("suite.store", "load"),
 }
 
 

@@ -14,11 +14,11 @@ import pytest
 from suite.records import Outcome, UsageError
 
 if TYPE_CHECKING:
+    from suite.asking import Case
     from suite.benchmark.fixture import Plan
-    from suite.checking import Session
-    from suite.contracts.base import Case
+    from suite.conformance.runner import Check
+    from suite.conformance.session import Session
     from suite.registry import Declaration
-    from suite.runner import Check
 
 _processes = ExitStack()
 """The processes that answer bad input; they end with the test run."""
@@ -48,7 +48,7 @@ def conformance(
     UsageError for an unknown contract, case, dtype or device.
     """
     from suite import registry
-    from suite.checking import Session, requested
+    from suite.conformance.session import Session, requested
     from suite.contracts import contract as contract_named
 
     contract_named(contract)
@@ -255,7 +255,7 @@ def _plan(config: pytest.Config) -> Plan:
 
 
 def _session(config: pytest.Config) -> Session:
-    from suite.checking import Session, requested
+    from suite.conformance.session import Session, requested
 
     cases, dtypes, device = (config.getoption(f"--attention-{option}") for option in ("case", "dtype", "device"))
     return Session(requested(cases, dtypes, device), several=len(config.getoption("--attention")) > 1)
@@ -263,7 +263,7 @@ def _session(config: pytest.Config) -> Session:
 
 def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
     """The outcome of one question, and the findings that it shows not to hold any more."""
-    from suite.checking import alone
+    from suite.conformance.session import alone
 
     with alone(check.subject.device):
         outcome = check.outcome(case, dtype)

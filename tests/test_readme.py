@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from suite.documents.coverage import summary
+from suite.conformance.coverage import summary
 
 HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
@@ -63,4 +63,4 @@ def test_the_readme_quotes_the_stopwatch_s_audits() -> None:
 
 
 def test_the_readme_counts_the_documents_examples() -> None:
-    assert f"\n{summary()}\n\n" in README, "python -m suite.documents.coverage prints what is due"
+    assert f"\n{summary()}\n\n" in README, "python -m suite.conformance.coverage prints what is due"

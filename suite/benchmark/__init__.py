@@ -16,13 +16,13 @@ from typing import Any
 import torch
 
 from suite import registry
+from suite.asking import Contract
 from suite.benchmark import rounds
 from suite.benchmark.gate import Gate
 from suite.benchmark.member import Answer, Member, expect_members, member
 from suite.benchmark.request import Request, Table, cores, memory_limit
 from suite.benchmark.rounds import Course
 from suite.contracts import contract as contract_named
-from suite.contracts.base import Contract
 from suite.machine import nvidia
 from suite.measure.memory import device_uuid
 from suite.records import EVERY_CASE, TOO_SLOW, Measurement, Outcome, UsageError, baseline

@@ -18,13 +18,13 @@ import torch
 from suite import registry
 from suite.benchmark.gate import Gate
 from suite.benchmark.request import Request, Table
-from suite.checking import alone
+from suite.conformance.session import alone
 from suite.contracts import contract as contract_named
 from suite.measure.serving import failure
 from suite.measure.task import Task
 from suite.records import DIRECTIONS, DTYPES, TOO_SLOW, Measurement, UsageError
 from suite.registry import Broken, Declaration, Loaded, Missing, undisturbed
-from suite.results.rows import lean
+from suite.store.rows import lean
 
 AXES = ("implementation", "workload", "dtype", "direction")
 """The parameters of a test, for `--benchmark-group-by=param:workload`."""

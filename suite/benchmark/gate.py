@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import filterfalse
 
+from suite.asking import Case, Contract
 from suite.benchmark.request import cores
-from suite.checking import Request, Session, alone
-from suite.contracts.base import Case, Contract
+from suite.conformance.runner import PATIENCE
+from suite.conformance.session import Request, Session, alone
 from suite.records import EVERY_CASE, FAILURES, Outcome
 from suite.registry import Declaration, Loaded
-from suite.runner import PATIENCE
 
 WITHOUT_CASES = frozenset({"large"})
 """Features that are about size alone: cases are small, and what needs just this is asked of few."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from suite.checking import check_device, matches
-from suite.contracts.base import ALL, Contract, Workload
+from suite.asking import ALL, Contract, Workload
+from suite.conformance.session import check_device, matches
 from suite.records import CACHES, DIRECTIONS, PROFILES, UsageError
 from suite.registry import Declaration
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from suite import machine
 from suite.commands.checking import single_threaded
 from suite.records import UsageError
-from suite.results.files import one_line
+from suite.store.files import one_line
 
 if TYPE_CHECKING:
     from suite.stopwatch.audit import Plan
@@ -21,7 +21,7 @@ def audit(results: Path, jobs: int | None) -> int:
     with one_line(results, "written"):  # before the minutes that an audit takes
         results.mkdir(parents=True, exist_ok=True)
     single_threaded()
-    from suite.audit import audit as run
+    from suite.conformance.audit import audit as run
     from suite.report.audit import audit_lines, write_audit
 
     found = run(progress=_progress, jobs=jobs)

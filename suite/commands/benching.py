@@ -17,8 +17,8 @@ from suite.commands.reporting import report
 from suite.records import Measurement, Outcome, UsageError, baseline
 from suite.registry import Declaration
 from suite.report.terminal import benchmark_lines
-from suite.results import Results, RunWriter
 from suite.statistics import interval
+from suite.store import Results, RunWriter
 
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request

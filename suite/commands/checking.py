@@ -20,7 +20,7 @@ from suite.registry import Declaration
 from suite.report import summary_lines
 
 if TYPE_CHECKING:
-    from suite.checking import Request, Session
+    from suite.conformance.session import Request, Session
 
 KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
 """The keys of a row written with --json."""
@@ -40,7 +40,7 @@ def check(
     """Check the targets and return the exit status. UsageError when the only target named is missing."""
     declarations = chosen(targets, leave_out, contract)
     single_threaded()
-    from suite.checking import Request, Session
+    from suite.conformance.session import Request, Session
 
     request = Request(tuple(cases), tuple(dtypes), device, isolate, time_limit)
     session = Session(request, several=len(declarations) > 1)

@@ -9,7 +9,7 @@ from suite.records import Run, UsageError
 from suite.report import write_benchmark, write_charts, write_conformance, write_index
 from suite.report.conformance import facts
 from suite.report.pytest_benchmark import write_benchmark_json
-from suite.results import Recorded, read_outcomes
+from suite.store import Recorded, read_outcomes
 from suite.uncollected import uncollected
 
 

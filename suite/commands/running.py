@@ -17,7 +17,7 @@ from suite.commands.reporting import report
 from suite.records import Outcome, UsageError
 from suite.registry import Declaration
 from suite.report import summary_lines
-from suite.results import Results, RunWriter
+from suite.store import Results, RunWriter
 
 
 def run(
@@ -34,7 +34,7 @@ def run(
     """
     declarations = chosen(targets, leave_out, contract)
     single_threaded()
-    from suite.checking import Request
+    from suite.conformance.session import Request
 
     request = Request(device=device, isolate=isolate)
     quick = benching.Options(profile="quick", device=device).request()
@@ -75,7 +75,7 @@ def by_implementation(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 def _checked(
     declarations: Sequence[Declaration], request: Any, writer: RunWriter, again: Mapping[str, Sequence[str]]
 ) -> list[Outcome]:
-    from suite.checking import Session
+    from suite.conformance.session import Session
 
     earlier = by_implementation(writer.recorded)
     session = Session(request, several=len(declarations) > 1)
@@ -98,7 +98,7 @@ def _checked(
 
 def facts(declarations: Sequence[Declaration], device: str) -> dict[str, Any]:
     """What tables say beside outcomes: kept with the run, so that a report needs neither torch nor implementations."""
-    from suite import findings
+    from suite.conformance import findings
     from suite.contracts import contract, names
 
     contracts: dict[str, Mapping[str, Any]] = {}

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from suite.contracts.base import Contract
 from suite.records import UsageError
+
+if TYPE_CHECKING:
+    from suite.asking import Contract
+
+
+@cache
+def _packages() -> dict[str, str]:
+    """The package of each contract by its name: the folders below this one that hold a contract.py."""
+    home = Path(__file__).parent
+    folders = sorted((file.parent for file in home.rglob("contract.py")), key=lambda folder: folder.name)
+    return {folder.name: ".".join((__name__, *folder.relative_to(home).parts)) for folder in folders}
 
 
 def names() -> list[str]:
-    """The contracts that exist: the folders beside this file."""
-    return sorted(folder.parent.name for folder in Path(__file__).parent.glob("*/contract.py"))
+    """The contracts that exist, in alphabetical order."""
+    return list(_packages())
 
 
 def contract(name: str) -> Contract:
     """The contract of that name. UsageError says which exist."""
-    if name not in names():
+    if name not in _packages():
         raise UsageError(f"unknown contract {name!r}; there are: {', '.join(names())}")
-    found: Contract = import_module(f"suite.contracts.{name}.contract").CONTRACT
+    found: Contract = import_module(f"{_packages()[name]}.contract").CONTRACT
     return found

@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
+from suite.asking import Workload
 from suite.contracts import contract
-from suite.contracts.base import Workload
 from suite.machine import nvidia
 from suite.measure import Escaped
 from suite.measure import ceilings as ceilings_of

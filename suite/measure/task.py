@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.contracts.base import Workload
+from suite.asking import Workload
 from suite.measure import SAMPLE, Stopwatch, calls_per_sample
 from suite.measure.clock import Before, Call
 

@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
+from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
 from suite.registry.loading import locate
@@ -21,10 +22,9 @@ DEFAULT_CONTRACT = "attention"
 
 
 def contracts(root: str | Path | None = None) -> tuple[str, ...]:
-    """The names of the contracts: the folders of suite/contracts and of the room."""
+    """The names of the contracts: those of the suite, and the folders of the room."""
     room, _ = _room(root)
-    homes = (Path(__file__).parent.parent / "contracts", room)
-    return tuple(sorted({folder.name for home in homes for folder in _folders(home)}))
+    return tuple(sorted({*contract_names(), *(folder.name for folder in _folders(room))}))
 
 
 def discover(root: str | Path | None = None) -> list[Declaration]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from suite.records import EXEMPT, Audit, Run
 from suite.report.conformance.page import provenance
 from suite.report.text import code, escaped, section, table
-from suite.results import replace_file
+from suite.store import replace_file
 
 
 def write_audit(folder: Path, audit: Audit, run: Run) -> Path:

@@ -15,7 +15,7 @@ from suite.report.conformance import facts
 from suite.report.conformance.page import headline, provenance
 from suite.report.conformance.tally import count
 from suite.report.text import code, escaped, section, table
-from suite.results import Recorded, replace_file
+from suite.store import Recorded, replace_file
 
 PAGES = ("conformance.md", "benchmark.md", "stopwatch.md")
 CHARTS = {

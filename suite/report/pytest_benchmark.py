@@ -13,9 +13,9 @@ from typing import Any
 from suite.records import Measurement, Run
 from suite.report.benchmark import wording
 from suite.report.text import plain
-from suite.results import Recorded, replace_file
-from suite.results.files import one_line
-from suite.results.rows import lean
+from suite.store import Recorded, replace_file
+from suite.store.files import one_line
+from suite.store.rows import lean
 
 FORMAT_OF = "5.3.1"
 """The version of pytest-benchmark that reads what is written here, and in whose name it is written."""

@@ -8,14 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from suite.records import Machine, Run
-from suite.report.benchmark import wording
-from suite.report.benchmark.units import duration, significant, time_unit
-from suite.report.conformance.page import provenance
-from suite.report.text import code, escaped, section, table, write_csv
-from suite.results import replace_file
-from suite.results.files import one_line
-from suite.statistics import LEVEL, MARGIN, VERDICTS
-from suite.stopwatch.records import (
+from suite.records.stopwatch import (
     DISAGREEMENT,
     FALSE_CLAIMS,
     FOUND,
@@ -25,6 +18,13 @@ from suite.stopwatch.records import (
     Trial,
     percent,
 )
+from suite.report.benchmark import wording
+from suite.report.benchmark.units import duration, significant, time_unit
+from suite.report.conformance.page import provenance
+from suite.report.text import code, escaped, section, table, write_csv
+from suite.statistics import LEVEL, MARGIN, VERDICTS
+from suite.store import replace_file
+from suite.store.files import one_line
 
 
 def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from suite.results import replace_file
+from suite.store import replace_file
 
 Row = Sequence[object]
 

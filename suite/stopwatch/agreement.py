@@ -14,9 +14,9 @@ import torch
 from torch.utils.benchmark import Timer
 
 from implementations.attention import matmul, torch_sdpa
-from suite.contracts.base import Workload
+from suite.asking import Workload
 from suite.measure import Stopwatch, calls_per_sample
-from suite.stopwatch.records import Agreement
+from suite.records.stopwatch import Agreement
 
 TORCH, TRITON = "torch.utils.benchmark", "triton.testing.do_bench"
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

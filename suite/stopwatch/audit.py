@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
 
+from suite.asking import Workload
 from suite.benchmark.request import BUDGETS, cores
 from suite.contracts import contract
-from suite.contracts.base import Workload
+from suite.records.stopwatch import Agreement, StopwatchAudit, Trial, percent
 from suite.stopwatch.agreement import TRITON, no_triton, with_torch, with_triton
-from suite.stopwatch.records import Agreement, StopwatchAudit, Trial, percent
 from suite.stopwatch.tables import CONTRACT, Table
 
 Progress = Callable[[str], None]

@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from random import Random
 
+from suite.asking import Workload
 from suite.benchmark import rounds
 from suite.benchmark.member import Member
 from suite.benchmark.request import cores, memory_limit
 from suite.benchmark.rounds import Course
-from suite.contracts.base import Workload
 from suite.records import BASELINE
+from suite.records.stopwatch import SLOWDOWNS, Trial
 from suite.registry import Declaration
 from suite.statistics import compare
-from suite.stopwatch.records import SLOWDOWNS, Trial
 from suite.worker import forget_servers
 
 CONTRACT = "attention"

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from suite.contracts.base import Call, Reply
+from suite.asking import Call, Reply
 from suite.records import UsageError
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.registry.declaration import checked

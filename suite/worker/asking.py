@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.contracts.base import NO_MODEL, Call, Reply
+from suite.asking import NO_MODEL, Call, Reply
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.probe import probe

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.contracts.base import Call
+from suite.asking import Call
 
 
 def probe(call: Call) -> Callable[..., Tensor]:

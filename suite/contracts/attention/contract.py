@@ -34,7 +34,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.contracts.base import EVERYWHERE, Call, Case, Contract, Conventions, rooms
+from suite.asking import EVERYWHERE, Call, Case, Contract, Conventions, rooms
 
 if TYPE_CHECKING:
     from torch import Tensor

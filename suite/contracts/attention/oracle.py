@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.precision import QUADRUPLE, Bounded, Precision, widened
+from suite.judging.precision import QUADRUPLE, Bounded, Precision, widened
 
 Array = np.ndarray[Any, Any]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from suite import compare
-from suite.contracts import base
+from suite import asking
+from suite.asking import ALL, Call
 from suite.contracts.attention import oracle
 from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
-from suite.contracts.base import ALL, Call, Verdict
-from suite.contracts.judging import closest, unlike
-from suite.contracts.precision import PRECISIONS, Bounded, widest
+from suite.judging import compare
+from suite.judging.precision import PRECISIONS, Bounded, widest
+from suite.judging.verdicts import Verdict, closest, unlike
 from suite.records import DIRECTIONS
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ EVERY = {"quick": FORWARD, "standard": FORWARD, "full": FORWARD}
 
 
 @dataclass(frozen=True)
-class Workload(base.Workload):
+class Workload(asking.Workload):
     """One attention to time. Axes: query b h l e, key b g s e, value b g s e."""
 
     name: str

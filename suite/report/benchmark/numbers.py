@@ -11,7 +11,7 @@ from suite.report.benchmark.units import NOTHING, Unit, energy, percent, rate_un
 from suite.report.benchmark.views import Shapes
 from suite.report.text import Row as CsvRow
 from suite.report.text import code, escaped, table
-from suite.results import Recorded
+from suite.store import Recorded
 
 LONGEST_KERNEL = 60
 """Characters of the operators that ran; the CSV has all."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from suite.records import Run
 from suite.report.benchmark.speed import Table
-from suite.results import Recorded
+from suite.store import Recorded
 
 
 def runs_of(tables: Iterable[Table], recorded: Recorded) -> list[Run]:

@@ -19,10 +19,10 @@ from suite.report.benchmark.views import Shapes, by_group, by_setting, shapes, v
 from suite.report.charts.files import Charts, chart_lines
 from suite.report.conformance.page import provenance
 from suite.report.text import Row, code, escaped, plain, section, table, write_csv
-from suite.results import Recorded, replace_file
-from suite.results.files import one_line
-from suite.results.recorded import ages
 from suite.statistics import LEVEL, MARGIN
+from suite.store import Recorded, replace_file
+from suite.store.files import one_line
+from suite.store.recorded import ages
 
 LONGEST_PAGE = 500_000
 """Bytes; GitHub shows a longer page as it is written."""

@@ -11,7 +11,7 @@ from suite.report.benchmark.speed import ANOTHER_RUN, Row, Table, names
 from suite.report.benchmark.units import NOTHING, time_unit
 from suite.report.benchmark.views import Shapes, View
 from suite.report.text import code, escaped, table
-from suite.results import Recorded
+from suite.store import Recorded
 
 WIDEST = 7
 """So many workloads stand beside each other, because a page is so wide."""

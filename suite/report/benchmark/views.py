@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from suite.records import EVERY_CASE, MODELS, Run
 from suite.report.benchmark.speed import Setting, Subject, Table, is_baseline, natural
 from suite.report.benchmark.wording import ATTENTION
-from suite.results import Recorded
+from suite.store import Recorded
 
 ANY = ""
 """Where a run does not tell of which contract a workload is."""

@@ -15,8 +15,8 @@ from suite.report.benchmark.speed import tables
 from suite.report.benchmark.views import View, shapes, views
 from suite.report.charts.pictures import Picture, pictures
 from suite.report.text import escaped
-from suite.results import Recorded, replace_file
-from suite.results.files import one_line
+from suite.store import Recorded, replace_file
+from suite.store.files import one_line
 
 NEEDED = {"altair": "altair", "vl_convert": "vl-convert-python"}
 """The modules that draw, and what installs each."""

@@ -15,7 +15,7 @@ from suite.report.benchmark.speed import Row, Setting, Table, names
 from suite.report.benchmark.units import percent, rate_unit
 from suite.report.benchmark.views import Shapes, View, by_setting
 from suite.report.text import plain
-from suite.results import Recorded
+from suite.store import Recorded
 
 PANELS = 4
 """So many fit into one picture."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from suite.records import FAILURES, Example, Outcome, Run
 from suite.report.conformance.features import ContractFacts
-from suite.results import Recorded
+from suite.store import Recorded
 
 
 def contracts(recorded: Recorded) -> dict[str, ContractFacts]:

@@ -13,7 +13,7 @@ from suite.report.conformance import features
 from suite.report.conformance.features import ContractFacts
 from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
 from suite.report.text import Row, code, escaped, section, table, write_csv
-from suite.results import replace_file
+from suite.store import replace_file
 
 MOST_NAMED = 12
 """So many implementations are named beside an earlier run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.contracts import base
+from suite import asking
 from suite.contracts.attention.cases import decisions, gradients, sizes
 from suite.contracts.attention.cases.bad_input import bad_input
 from suite.contracts.attention.cases.behaviour import behaviour
@@ -13,7 +13,7 @@ from suite.contracts.attention.cases.metamorphic import metamorphic
 from suite.contracts.attention.cases.numerics import numerics
 
 
-def cases() -> list[base.Case]:
+def cases() -> list[asking.Case]:
     """All cases, the plainest first."""
     return [
         *decisions.plain(),

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from suite.contracts import base
+from suite import asking
+from suite.asking import Call
+from suite.asking.question import MustRaise, generator
 from suite.contracts.attention.cases.layouts import padded
-from suite.contracts.base import Call
-from suite.contracts.question import MustRaise, generator
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -36,7 +36,7 @@ class BadInput(MustRaise):
         return (Call(tensors, self.options),)
 
 
-def bad_input() -> list[base.Case]:
+def bad_input() -> list[asking.Case]:
     """Bad input raises before any work."""
     return [
         BadInput("bad_input/widths_differ", "a query of width 8 and keys of width 12", {"key": (2, 4, 7, 12)}),

@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from suite.contracts import base
+from suite import asking
+from suite.asking import Call, Conventions, Reply
+from suite.asking.layouts import INPUTS, as_one_tensor
 from suite.contracts.attention.cases.case import Case, Judged, hold, judged, same_answer
 from suite.contracts.attention.cases.masks import Mask
-from suite.contracts.base import Call, Conventions, Reply, Verdict
-from suite.contracts.layouts import INPUTS, as_one_tensor
+from suite.judging.verdicts import Verdict
 from suite.records import DTYPES
 
 Sequence = Callable[[Callable[[Case], Call]], tuple[Call, ...]]
 
 
 @dataclass(frozen=True)
-class Calls(base.Case):
+class Calls(asking.Case):
     """Several calls in a row, each held against the oracle; those in `equal` answer the same bits.
 
     `sequence` makes the calls, given a function that draws the call of a case in the dtype under test.
@@ -56,7 +57,7 @@ class Calls(base.Case):
         return all(map(same_answer, calls, replies, theirs, truth))
 
 
-def behaviour() -> list[base.Case]:
+def behaviour() -> list[asking.Case]:
     """Functions have no memory, no favourite thread and no side effects."""
     small = Case("behaviour/small", "", queries=6, keys=9)
     other = Case("behaviour/other", "", queries=3, keys=12, width=16)

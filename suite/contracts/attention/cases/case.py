@@ -11,18 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite import compare
-from suite.contracts import base
+from suite import asking
+from suite.asking import Call, Conventions, Reply
+from suite.asking.question import generator, unfit
 from suite.contracts.attention import oracle
 from suite.contracts.attention.cases.draws import DRAWS, Sizes
 from suite.contracts.attention.cases.layouts import LAYOUTS
 from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.attention.contract import empty_row_rules
 from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
-from suite.contracts.base import Call, Conventions, Reply, Verdict
-from suite.contracts.judging import closest, unlike
-from suite.contracts.precision import PRECISIONS, Bounded, widest
-from suite.contracts.question import generator, unfit
+from suite.judging import compare
+from suite.judging.precision import PRECISIONS, Bounded, widest
+from suite.judging.verdicts import Verdict, closest, unlike
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +34,7 @@ SAMPLED_ROWS = 24
 
 
 @dataclass(frozen=True)
-class Case(base.Case):
+class Case(asking.Case):
     """One attention to compute. Every field has a plain default, so a case states only what is unusual."""
 
     name: str

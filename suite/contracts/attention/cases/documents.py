@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite import compare, documents
-from suite.contracts import base
+from suite import asking
+from suite.asking import Call, Conventions, Reply
+from suite.asking.question import DERIVED, ROUNDED_INPUTS, first, generator, numbers, row, within
 from suite.contracts.attention.cases.case import Judged, hold, judged, same_answer
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
-from suite.contracts.base import Call, Conventions, Reply, Verdict
-from suite.contracts.question import DERIVED, ROUNDED_INPUTS, first, generator, numbers, row, within
+from suite.judging import compare
+from suite.judging.verdicts import Verdict
 from suite.records import Example
+from suite.sources import documents
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +33,7 @@ EXPRESSIBLE = (
 
 
 @dataclass(frozen=True)
-class Printed(base.Case):
+class Printed(asking.Case):
     """One quantity of one example: its output, or its weights read through identity values."""
 
     name: str
@@ -95,7 +97,7 @@ class Printed(base.Case):
 
 
 @dataclass(frozen=True)
-class Shaped(base.Case):
+class Shaped(asking.Case):
     """An example whose numbers are unseeded draws: its shape, its zeros and the hull of its values remain."""
 
     name: str
@@ -129,7 +131,7 @@ class Shaped(base.Case):
         return same_answer(calls[0], replies[0], theirs[0], truth)
 
 
-def printed_examples() -> list[base.Case]:
+def printed_examples() -> list[asking.Case]:
     """Every example of this contract that the signature can express, and weights read through identity values."""
     return [*_printed(), *_shaped()]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.question import Generator
+from suite.asking.question import Generator
 
 Array = np.ndarray[Any, Any]
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from suite import compare
-from suite.contracts import base
+from suite import asking
+from suite.asking import Call, Conventions, Reply
 from suite.contracts.attention.cases.case import Case, hold, judged, malformed
 from suite.contracts.attention.cases.masks import Mask
-from suite.contracts.base import Call, Conventions, Reply, Verdict
+from suite.judging import compare
+from suite.judging.verdicts import Verdict
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +31,7 @@ Judge = Callable[[tuple[Call, ...], list[Array], float], str | None]
 
 
 @dataclass(frozen=True)
-class Kept(base.Case):
+class Kept(asking.Case):
     """Read the dropped weights off an output over identity values, then hold output and gradients against that very mask.
 
     Values are the identity, so the output is the weights after dropout: zero where dropped. A second call with the same
@@ -62,7 +63,7 @@ class Kept(base.Case):
 
 
 @dataclass(frozen=True)
-class Statistic(base.Case):
+class Statistic(asking.Case):
     """Many draws at once, judged by `judge` from the kept pattern of each call (b h l s booleans)."""
 
     name: str
@@ -167,7 +168,7 @@ def _dispersion(counts: Array, draws: int, p: float, what: str) -> str | None:
     return f"counts per {what} vary {statistic / mean:.2f} times as much as independent draws do"
 
 
-def dropout() -> list[base.Case]:
+def dropout() -> list[asking.Case]:
     """p = 0 and p = 1 exactly, masks read back exactly, and the statistics of many draws."""
     of = Case("dropout/base", "", queries=8, keys=8, width=8, draw="identity_values", dropout_p=0.4)
     tiled = replace(of, batch=1, heads=1, queries=24, keys=140, width=140)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from suite.asking.layouts import INPUTS
 from suite.contracts.attention.cases.case import Case
 from suite.contracts.attention.cases.masks import Mask
-from suite.contracts.layouts import INPUTS
 
 WITH_MASK = (*INPUTS, "attn_mask")
 

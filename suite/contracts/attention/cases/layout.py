@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from suite.asking.layouts import INPUTS
 from suite.contracts.attention.cases.case import Case
 from suite.contracts.attention.cases.masks import Mask
-from suite.contracts.layouts import INPUTS
 
 STRANGE = {
     "transposed_heads": "(b, s, h, e) in memory",

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from suite.asking.question import Generator
 from suite.contracts.attention.cases.draws import Array, Sizes
-from suite.contracts.question import Generator
 
 Pattern = Callable[[Generator, tuple[int, ...]], Array]
 

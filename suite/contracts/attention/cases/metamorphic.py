@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite import compare
-from suite.contracts import base
+from suite import asking
+from suite.asking import Call, Conventions, Reply
+from suite.asking.question import Generator, generator
 from suite.contracts.attention.cases.case import Case, as_asked, judged, malformed
 from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.contracts.attention.oracle import Truth
-from suite.contracts.base import Call, Conventions, Reply, Verdict
-from suite.contracts.judging import closest
-from suite.contracts.precision import Bounded
-from suite.contracts.question import Generator, generator
+from suite.judging import compare
+from suite.judging.precision import Bounded
+from suite.judging.verdicts import Verdict, closest
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -29,7 +29,7 @@ Relate = Callable[[Call, Generator], tuple[Sequence[Call], Callable[[list[Array]
 
 
 @dataclass(frozen=True)
-class Relation(base.Case):
+class Relation(asking.Case):
     """A base question, how it is changed, and what the change must do to the answer."""
 
     name: str
@@ -215,7 +215,7 @@ def causal_as_mask(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
     return (call, with_tensors(other, attn_mask=spelled)), same(everywhere, everywhere)
 
 
-def metamorphic() -> list[base.Case]:
+def metamorphic() -> list[asking.Case]:
     """Relations that need no oracle to be stated."""
     square = Case("metamorphic/square", "", queries=10, keys=10, causal=True)
     padded = Case("metamorphic/padded", "", queries=6, keys=9, mask=Mask(axes="b11s", pattern="padding"))

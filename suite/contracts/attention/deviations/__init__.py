@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suite.contracts.base import Deviation
+    from suite.asking import Deviation
 
 ROOMS = (
     "scaling",
@@ -46,7 +46,7 @@ def deviations() -> list[Deviation]:
     """All deviations, sorted by name; names are unique."""
     from importlib import import_module
 
-    from suite.contracts.staged import collected
+    from suite.asking.staged import collected
 
     modules = [import_module(f"{__name__}.{room}") for room in ROOMS]
     return collected(

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
+from suite.asking import Deviation
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.staged import Dense, Whole, correct
-from suite.contracts.base import Deviation
-from suite.contracts.staged import instead_of
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 SCALE_ERROR = {"float64": 512, "float32": 512, "float16": 48, "bfloat16": 48}

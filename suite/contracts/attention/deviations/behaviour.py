@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.sizes import with_first_keys
 from suite.contracts.attention.deviations.staged import Dense, Whole, correct
-from suite.contracts.staged import instead_of
 
 
 def _touch(tensor: Tensor | None) -> None:

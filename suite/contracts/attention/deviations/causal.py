@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.staged import Dense, lower_triangle
-from suite.contracts.staged import instead_of
 
 
 def _until(scores: Tensor, last: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import torch
 
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.sizes import with_first_keys
 from suite.contracts.attention.deviations.staged import Dense
-from suite.contracts.staged import instead_of
 
 
 @instead_of(Dense.receive, "a query and key of different widths are accepted: the wider is cut")

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.backward import Backward, Saved
 from suite.contracts.attention.deviations.staged import Dense, Whole, correct
-from suite.contracts.staged import instead_of
 
 
 @instead_of(Whole.answer, "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)")

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.backward import Backward, Saved, by_group, forward_weights
 from suite.contracts.attention.deviations.heads_and_layout import as_contiguous
 from suite.contracts.attention.deviations.staged import Whole, correct, multiplier
-from suite.contracts.staged import instead_of
 
 Gradients = list[Tensor | None]
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.staged import Dense, Whole, correct, largest_of
-from suite.contracts.staged import instead_of
 
 HALF = ("float16", "bfloat16")
 

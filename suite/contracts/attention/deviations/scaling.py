@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.staged import Dense, largest_of
-from suite.contracts.staged import instead_of
 
 
 @instead_of(Dense.factor, "the scores are not divided by √e", source="documents: doc-000 E1")

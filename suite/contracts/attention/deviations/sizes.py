@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from suite.asking import Deviation
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.staged import Dense, Whole, correct
-from suite.contracts.base import Deviation
-from suite.contracts.staged import instead_of
 
 
 def with_first_keys(asked: Asked, count: int) -> Asked:

@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.staged import Dense, largest_of
-from suite.contracts.staged import instead_of
 
 
 def _empty(scores: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from suite.contracts import staged
+from suite.asking import staged
 from suite.contracts.attention.deviations.asked import Asked, as_attention, check
 
 

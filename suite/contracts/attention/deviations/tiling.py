@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from suite.asking.staged import instead_of
 from suite.contracts.attention.deviations.asked import Asked
 from suite.contracts.attention.deviations.staged import Partial, Tile, Tiled, Whole, correct, shift, tiles
-from suite.contracts.staged import instead_of
 
 
 @instead_of(

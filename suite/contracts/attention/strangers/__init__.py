@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from suite.contracts.base import Stranger
+    from suite.asking import Stranger
 
 
 def strangers() -> list[Stranger]:

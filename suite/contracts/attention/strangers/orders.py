@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from suite.asking import Stranger
 from suite.contracts.attention.strangers.question import Question, attention
-from suite.contracts.base import Stranger
 
 LOG2_E = math.log2(math.e)
 

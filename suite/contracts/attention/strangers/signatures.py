@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from suite.asking import Stranger
 from suite.contracts.attention.deviations.asked import Asked, as_attention, check
 from suite.contracts.attention.strangers.question import Question, attention, bias_of, kept, spread
-from suite.contracts.base import Stranger
 
 
 def _core(asked: Question) -> Tensor:

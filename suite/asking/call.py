@@ -1,0 +1,75 @@
+"""A call of a function as data, and what came back from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Conventions = Mapping[str, Any]
+
+ALL = 0
+"""As a number of threads: as many as there are cores."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a function, as data: tensors with their layout, options, and what is wanted of it.
+
+    Tensors named in `positional` are passed by position in that order, all others and the options by keyword.
+    """
+
+    tensors: Mapping[str, Tensor]
+    options: Mapping[str, float | bool | str | None] = field(default_factory=dict)
+    positional: tuple[str, ...] = ("query", "key", "value")
+    gradient_of: tuple[str, ...] = ()
+    output_gradient: Tensor | None = None
+    seed: int | None = None
+    grad_mode: bool = True
+    own_thread: bool = False
+    same_storage: bool = False
+    """Write these numbers into the tensors of the call before: other contents behind the same pointers."""
+    same_tensor: tuple[str, ...] = ()
+    """These inputs, of equal numbers, are one tensor that is given under several names."""
+    config: Mapping[str, Any] | None = None
+    """Where it is given, the function is a factory, `factory(config, weights)`, and what it returns is called."""
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    model_of: int | None = None
+    """Call the model of an earlier call of the question, counted from 0; config and weights are not given again."""
+    probed: bool = False
+    """Give a probe as `attention`: it answers zeros, and raises where what it is given has not this call's dtype."""
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The parameters that a function needs to take this call."""
+        plug = {"attention"} if self.probed else frozenset[str]()
+        return frozenset(self.tensors) - frozenset(self.positional) | frozenset(self.options) | plug
+
+
+NO_MODEL = "in place of a model"
+"""How the kind of a reply ends where a factory made nothing that can be called."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back from one call. Tensors are on the CPU, snapshots taken before anything else ran."""
+
+    output: Tensor | None = None
+    kind: str = "Tensor"
+    """The type of what was returned, in words, when it is no tensor."""
+    device: str = "cpu"
+    gradients: Mapping[str, Tensor | None] = field(default_factory=dict)
+    raised: str = ""
+    """`ValueError: what it said`, or empty."""
+    declined: str = ""
+    """The reason given with NotImplementedError, or empty."""
+    changed: tuple[str, ...] = ()
+    """Inputs whose bits differ after the call."""
+    aliased: tuple[str, ...] = ()
+    """Inputs whose storage the output shares."""
+    overwritten: bool = False
+    """A later call of the same question changed this output."""
+    seconds: float = 0.0

@@ -1,0 +1,119 @@
+"""What a contract is: its words, its cases, its deviations, its strangers and its workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from suite.asking.call import Call, Conventions
+from suite.asking.case import Case
+from suite.asking.workload import Workload
+from suite.records import DTYPES, Example
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """An implementation with exactly one named mistake."""
+
+    name: str
+    says: str
+    """The mistake in words, as a diagnosis quotes it: "the scores are not divided by √e"."""
+    function: Callable[..., Any]
+    dtypes: tuple[str, ...] = ("float32",)
+    """Where the audit asks it; more than one only for a mistake that depends on the dtype."""
+    source: str = ""
+    """Where it happened: a project's issue, an erratum, a paper."""
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A correct implementation in a foreign style."""
+
+    name: str
+    says: str
+    """The style in words."""
+    function: Callable[..., Any]
+    requires: tuple[str, ...] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    conventions: Conventions = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A kind of implementation: its words, its cases and its deviations. Lists are made when asked for."""
+
+    name: str
+    features: Mapping[str, str]
+    """What a case may need, and each in words."""
+    parameter_features: Mapping[str, tuple[str, ...]]
+    """The features that a function declines by not taking a parameter."""
+    cases: Callable[[], Sequence[Case]]
+    deviations: Callable[[], Sequence[Deviation]]
+    controls: Callable[[], Mapping[str, Callable[..., Any]]]
+    """The deviations' own computations without any mistake, by name: they must pass everything."""
+    needs: Callable[[tuple[Call, ...]], frozenset[str]]
+    """The features that these calls need, read off the calls themselves."""
+    core: str = "plain"
+    """The family whose cases that need no feature nobody may decline."""
+    core_dtypes: Mapping[str, str] = field(default_factory=lambda: {"cpu": "float32", "cuda": "float32"})
+    """The dtype of the core by kind of device."""
+    core_needs: frozenset[str] = frozenset()
+    """Features that the core needs besides."""
+    conventions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where libraries honestly differ, and what may be declared there; the first is the contract's own."""
+    adapt: Callable[[Call, Conventions], Call] = lambda call, conventions: call
+    """The same question in the words of a declared convention."""
+    unanswerable: Callable[[Case, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
+    """Why a question has no defined answer under these conventions, or empty."""
+    findings: Path | None = None
+    """The file of what shipping libraries really get wrong, where there is one."""
+    strangers: Callable[[], Sequence[Stranger]] = tuple
+    """Correct implementations in foreign styles, which must never be accused."""
+    workloads: Callable[[], Sequence[Workload]] = tuple
+    """What is timed."""
+    examples: Callable[[], Sequence[Example]] = tuple
+    """The documents' examples among the cases, printed beside what the oracle computes."""
+    page: str = ""
+    """What the contract says of itself: under its first line, how it is called."""
+
+    @property
+    def signature(self) -> str:
+        """How it is called, as its module says under the first line."""
+        return " ".join(self.page.split("\n\n")[1].split())
+
+
+EVERYWHERE = {**{dtype: dtype for dtype in DTYPES}, "cpu": "the CPU", "cuda": "CUDA devices"}
+"""The features of every contract."""
+
+USUAL = {"cases": "cases.cases", "deviations": "deviations.deviations", "controls": "deviations.controls"}
+"""Where the lists of a contract usually are: in which room, and what makes them."""
+
+
+def rooms(package: str, **others: str) -> dict[str, Any]:
+    """The lists of a contract, by its field. A room is imported when its list is asked for.
+
+    `others` says what is elsewhere than usual, `cases="cases.cases"`. Examples are the cases that have one.
+    """
+
+    def asked(room: str, function: str) -> Callable[[], Any]:
+        return lambda: getattr(import_module(f"{package}.{room}"), function)()
+
+    found: dict[str, Any] = {name: asked(*path.rsplit(".", 1)) for name, path in (USUAL | others).items()}
+    cases = found["cases"]
+    page = import_module(f"{package}.contract").__doc__
+    return {"page": page, "examples": lambda: [case.example() for case in cases() if hasattr(case, "example")]} | found
+
+
+def needs_by(parameters: Mapping[str, tuple[str, ...]]) -> Callable[[tuple[Call, ...]], frozenset[str]]:
+    """What calls need where every argument needs all of its parameter's features: these, and the dtypes of numbers."""
+
+    def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+        arguments = frozenset[str]().union(*(call.arguments for call in calls))
+        tensors = [tensor for call in calls for tensor in (*call.tensors.values(), *call.weights.values())]
+        dtypes = {str(tensor.dtype)[6:] for tensor in tensors if tensor.dtype.is_floating_point}
+        return frozenset(dtypes).union(*(parameters.get(name, ()) for name in arguments))
+
+    return needs

@@ -1,0 +1,135 @@
+"""The suite against itself: every deviation must be caught, every family be necessary, no correct stranger accused."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from importlib.util import find_spec
+
+from suite import machine
+from suite.asking import Call, Case, Contract, Stranger
+from suite.conformance import findings
+from suite.conformance.runner import Check, Questions, Subject
+from suite.contracts import contract as contract_named
+from suite.judging.verdicts import Verdict
+from suite.records import FAILURES, Audit, Outcome
+from suite.registry import from_function
+from suite.worker import ask
+
+Catch = tuple[str, str, str]
+"""A deviation, the case that caught it, and the dtype."""
+
+
+def audit(name: str = "attention", progress: Callable[[str], None] = lambda _: None, jobs: int | None = None) -> Audit:
+    """Run the whole audit of a contract, its cases shared out over `jobs` processes."""
+    contract = contract_named(name)
+    cases = contract.cases()
+    jobs = jobs or os.cpu_count() or 1
+    progress(f"{len(contract.deviations())} deviations on {len(cases)} cases in {jobs} processes")
+    shards = [range(start, len(cases), jobs * 4) for start in range(jobs * 4)]
+    caught: list[Catch] = []
+    controls: list[str] = []
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for number, (found, complaints) in enumerate(pool.map(_shard, [name] * len(shards), shards), start=1):
+            caught += found
+            controls += complaints
+            progress(f"{number} of {len(shards)} parts: {len({catch[0] for catch in caught})} deviations caught so far")
+    strangers, absent, accusations = _strangers(contract, cases, progress)
+    deviations = contract.deviations()
+    families: dict[str, int] = defaultdict(int)
+    for case in cases:
+        families[case.family] += 1
+    return Audit(
+        catches={deviation.name: _by_family(deviation.name, caught) for deviation in deviations},
+        says={deviation.name: deviation.says for deviation in deviations},
+        sources={deviation.name: deviation.source for deviation in deviations},
+        families=dict(families),
+        strangers=strangers,
+        accusations=accusations,
+        controls=controls,
+        absent=absent,
+    )
+
+
+def _by_family(deviation: str, caught: Sequence[Catch]) -> dict[str, frozenset[str]]:
+    cases: dict[str, set[str]] = defaultdict(set)
+    for name, case, dtype in caught:
+        if name == deviation:
+            cases[case.split("/")[0]].add(f"{case} {dtype}")
+    return {family: frozenset(names) for family, names in sorted(cases.items())}
+
+
+def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
+    """One process's part: all deviations on some of the cases."""
+    import torch
+
+    torch.set_num_threads(1)
+    contract = contract_named(name)
+    cases, deviations, controls = contract.cases(), contract.deviations(), contract.controls()
+    caught: list[Catch] = []
+    complaints: list[str] = []
+    for case in (cases[index] for index in chosen):
+        for dtype in case.dtypes:
+            asked = [deviation for deviation in deviations if dtype in deviation.dtypes]
+            calls = case.calls(dtype)
+            truth = case.truth(calls, {})
+            for control, function in controls.items():
+                if failure := _failure(case, calls, truth, function):
+                    complaints.append(f"{control} fails {case.name} ({dtype}): {failure.detail}")
+            for deviation in asked:
+                failure = _failure(case, calls, truth, deviation.function)
+                # where bounds are loose luck decides, but a NaN is no luck
+                if failure and (case.counts(truth) or failure.error_ratio == math.inf):
+                    caught.append((deviation.name, case.name, dtype))
+    return caught, complaints
+
+
+def _failure(case: Case, calls: tuple[Call, ...], truth: object, function: Callable[..., object]) -> Verdict | None:
+    """The verdict on a function where it fails the case, else None."""
+    replies = ask(function, calls)
+    if any(reply.declined for reply in replies):
+        return None
+    verdict = case.verdict(calls, replies, truth)
+    return verdict if verdict.status in FAILURES else None
+
+
+def _strangers(
+    contract: Contract, cases: Sequence[Case], progress: Callable[[str], None]
+) -> tuple[dict[str, str], dict[str, str], list[Outcome]]:
+    """Every stranger on every case: who was there, who was missing, and what they were accused of."""
+    present: dict[str, str] = {}
+    absent: dict[str, str] = {}
+    accusations: list[Outcome] = []
+    questions = Questions(contract, keep=True)
+    asked = [(case, dtype) for case in cases for dtype in case.dtypes]
+    known = findings.load(contract.findings, machine.versions())
+    for stranger in contract.strangers():
+        if lacking := [library for library in stranger.requires if find_spec(library) is None]:
+            absent[stranger.name] = f"No module named {lacking[0]!r}"
+            continue
+        present[stranger.name] = stranger.says
+        outcomes = list(Check(_subject(stranger, contract), questions, asked, known).run())
+        accusations += [outcome for outcome in outcomes if outcome.fails]
+        count = sum(outcome.status == "passed" for outcome in outcomes)
+        progress(f"{stranger.name}: {count} passed, {sum(outcome.fails for outcome in outcomes)} accusations")
+    return present, absent, accusations
+
+
+def _subject(stranger: Stranger, contract: Contract) -> Subject:
+    loaded = from_function(stranger.function, contract.name, stranger.name)
+    parameters = loaded.declaration.parameters
+    in_process = partial(ask, stranger.function)
+    return Subject(
+        f"strangers/{stranger.name}",
+        contract,
+        ask=in_process,
+        ask_apart=in_process,  # strangers are ours and known not to fall
+        parameters=None if parameters is None else frozenset(parameters),
+        lacks=stranger.lacks,
+        conventions=stranger.conventions,
+    )

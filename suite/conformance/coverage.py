@@ -1,0 +1,55 @@
+"""Which cases ask each of the documents' examples, and how many no case asks."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from suite.contracts import contract, names
+from suite.sources import documents
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """One example: the cases that ask it, by contract, or the reason why none does."""
+
+    id: str
+    cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    heading: str = ""
+    """The reason in short, which several examples may have in common."""
+    reason: str = ""
+
+
+def coverage() -> list[Coverage]:
+    """Every example, in the order of the file."""
+    reasons = {id: (heading, reason) for heading, those in documents.left_out().items() for id, reason in those.items()}
+    asking = asked()
+    return [Coverage(id, asking.get(id, {}), *reasons.get(id, ("", ""))) for id in documents.examples()]
+
+
+@cache
+def asked() -> dict[str, dict[str, tuple[str, ...]]]:
+    """The names of the family `documents`, by the example in `documents/<example>/<quantity>`, and by contract."""
+    found: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+    for name in names():
+        for case in contract(name).cases():
+            if case.family == "documents":
+                id = "/".join(case.name.split("/")[1:3])
+                found[id][name] = (*found[id].get(name, ()), case.name)
+    return dict(found)
+
+
+def summary() -> str:
+    """How many examples are cases, and why the others are not, as the README has it."""
+    every = coverage()
+    cases = sum(bool(each.cases) for each in every)
+    others = Counter(each.heading for each in every if not each.cases)
+    rows = [f"| {heading} | {count} |" for heading, count in sorted(others.items(), key=lambda row: (-row[1], row[0]))]
+    says = f"{cases} of {len(every)} examples of the documents are cases. The others:"
+    return "\n".join([says, "", "| why not | examples |", "|---|---|", *rows])
+
+
+if __name__ == "__main__":
+    print(summary())

@@ -1,0 +1,82 @@
+"""Which mistake is it? The deviation that reproduces a wrong answer names it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from suite.asking import Call, Case, Contract, Conventions, Deviation, Reply
+from suite.worker import ask
+
+THOROUGH = 12
+"""So many wrong answers are held against every deviation; later ones only against those that matched before."""
+CLEAR = 10.0
+"""Bounds by which a deviation's own answer must be wrong: closer to the truth, agreeing with it proves little."""
+SECONDS = 30.0
+"""Time that one implementation's diagnosis may take."""
+
+
+class Diagnostician:
+    """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them.
+
+    `budget` is in seconds; when it is used up, wrong answers stay without a diagnosis.
+    """
+
+    def __init__(self, contract: Contract, conventions: Conventions, budget: float = SECONDS) -> None:
+        self.contract, self.conventions, self.budget = contract, conventions, budget
+        self.matches: Counter[str] = Counter()
+        self.examined = 0
+        self.seconds = 0.0
+        self._deviations: list[Deviation] | None = None
+
+    def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> str:
+        """`equals "unscaled": the scores are not divided by √e`, or nothing when no deviation reproduces the answer.
+
+        Nothing either where bounds are so loose that many mistakes would agree.
+        """
+        if not case.counts(truth):
+            return ""
+        if self.conventions and self._by_the_contract(case, calls, replies, truth):
+            declared = ", ".join(f"{point} is {chosen}" for point, chosen in self.conventions.items())
+            return f"answers by the contract's own rule, not by the convention declared ({declared})"
+        if self._deviations is None:
+            self._deviations = list(self.contract.deviations())
+        thorough = self.examined < THOROUGH
+        candidates = [d for d in self._deviations if thorough or d.name in self.matches]
+        found = [d for d in self._in_time(candidates) if self._reproduces(d, case, calls, replies, truth)]
+        self.examined += 1
+        self.matches.update(deviation.name for deviation in found)
+        if not found:
+            return ""
+        most = max(self.matches[deviation.name] for deviation in found)
+        likeliest = [deviation for deviation in found if self.matches[deviation.name] == most]
+        return " or ".join(f'equals "{deviation.name}": {deviation.says}' for deviation in likeliest[:2])
+
+    def _by_the_contract(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> bool:
+        """Whether a computation without any mistake gives this answer: then only the declaration is wrong."""
+        for control in self.contract.controls().values():
+            theirs = ask(control, calls)
+            if all(reply.output is not None for reply in theirs) and case.alike(calls, replies, theirs, truth):
+                return True
+        return False
+
+    def _in_time(self, candidates: Iterable[Deviation]) -> Iterator[Deviation]:
+        """The candidates, until what is done with them has used the budget up."""
+        for candidate in candidates:
+            if self.seconds >= self.budget:
+                return
+            started = time.perf_counter()
+            yield candidate
+            self.seconds += time.perf_counter() - started
+
+    def _reproduces(
+        self, deviation: Deviation, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any
+    ) -> bool:
+        theirs = ask(deviation.function, calls)
+        if any(reply.output is None for reply in theirs):
+            return False
+        verdict = case.verdict(calls, theirs, truth)
+        clear = verdict.error_ratio is None or verdict.error_ratio >= CLEAR
+        return verdict.status != "passed" and clear and case.alike(calls, replies, theirs, truth)

@@ -1,0 +1,281 @@
+"""Implementations × cases → outcomes. Answering and judging are separate steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from suite.asking import Call, Case, Contract, Conventions, Reply
+from suite.conformance import findings
+from suite.conformance.diagnosis import Diagnostician
+from suite.conformance.findings import Finding
+from suite.records import EVERY_CASE, Outcome
+
+Answer = tuple[Reply, ...] | str
+"""Replies to the calls of a question, or what became of the process: `died: SIGSEGV`, `hung: …`."""
+Ask = Callable[[Sequence[Call]], Answer]
+
+UNCHECKED = ("large",)
+"""Declared gaps that are not rechecked: `large` speaks of time, and asking would spend it."""
+PATIENCE = 4
+"""So many answers in a row may hang; the questions after them are not asked any more."""
+CORE = "declines the core, which nobody may"
+MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
+"""What Python says where a signature does not fit."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An implementation as the runner sees it: something to ask, and what it declares.
+
+    `ask` may answer in this process; `ask_apart` always answers in another one. `parameters` are the names its
+    signature takes, None when it takes everything.
+    """
+
+    name: str
+    contract: Contract
+    ask: Ask
+    ask_apart: Ask
+    parameters: frozenset[str] | None = None
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    conventions: Conventions = field(default_factory=dict)
+    device: str = "cpu"
+    plugged: bool = False
+    """Whether another implementation is plugged into it, whose gaps are its gaps."""
+
+    @cached_property
+    def understood(self) -> Conventions:
+        """The declared conventions that the contract has words for; questions are asked under these."""
+        return {point: chosen for point, chosen in self.conventions.items() if not self.misunderstood(point)}
+
+    def misunderstood(self, point: str) -> str:
+        """What is wrong with a declared convention, or empty."""
+        chosen, known = self.conventions[point], self.contract.conventions
+        if point not in known:
+            return f"{point!r} is no convention; there are: {', '.join(known)}"
+        kinds = chosen if isinstance(chosen, Mapping) else {}
+        if unknown := [kind for kind in kinds if kind not in self.contract.features]:
+            return f"{point} cannot be declared for {unknown[0]!r}, which is no feature"
+        for value in kinds.values() if kinds else (chosen,):
+            if value not in known[point]:
+                return f"{point} cannot be {value!r}; it can be: {', '.join(known[point])}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A case in one dtype under one set of conventions, with its truth, computed before anybody is asked."""
+
+    case: Case
+    dtype: str
+    calls: tuple[Call, ...]
+    needs: frozenset[str]
+    truth: Any
+
+
+class Questions:
+    """Makes questions, and keeps them when several implementations are going to be asked the same."""
+
+    def __init__(self, contract: Contract, keep: bool) -> None:
+        self.contract, self.keep = contract, keep
+        self._kept: dict[tuple[str, str, str], Question] = {}
+        self._needs: dict[tuple[str, str], frozenset[str]] = {}
+
+    def question(self, case: Case, dtype: str, conventions: Conventions) -> Question:
+        key = (case.name, dtype, repr(sorted(conventions.items())))
+        if key not in self._kept:
+            calls = case.calls(dtype)
+            needs = self._needs[case.name, dtype] = self.contract.needs(calls)
+            question = Question(case, dtype, calls, needs, case.truth(calls, conventions))
+            if not self.keep:
+                return question
+            self._kept[key] = question
+        return self._kept[key]
+
+    def needs(self, case: Case, dtype: str) -> frozenset[str]:
+        """What a question needs, without computing its truth."""
+        if (case.name, dtype) not in self._needs:
+            self._needs[case.name, dtype] = self.contract.needs(case.calls(dtype))
+        return self._needs[case.name, dtype]
+
+
+def answer(subject: Subject, question: Question) -> Answer:
+    """Ask the implementation, in a process of its own where the case demands it."""
+    calls = [subject.contract.adapt(call, subject.understood) for call in question.calls]
+    return (subject.ask_apart if question.case.in_worker else subject.ask)(calls)
+
+
+def judge(subject: Subject, question: Question, given: Answer, diagnostician: Diagnostician | None = None) -> Outcome:
+    """Hold an answer against the truth."""
+    blank = Outcome(subject.name, subject.contract.name, question.case.name, question.dtype, subject.device, "")
+    if isinstance(given, str):
+        return replace(blank, status=given.split(":")[0], detail=given)
+    seconds = sum(reply.seconds for reply in given)
+    if reason := next((reply.declined for reply in given if reply.declined), ""):
+        return replace(blank, status="declined", detail=reason, seconds=seconds)
+    device = subject.device.split(":")[0]
+    if strayed := next((reply.device for reply in given if reply.output is not None and reply.device != device), ""):
+        return replace(
+            blank, status="wrong", detail=f"the output is on {strayed}, should be on {device}", seconds=seconds
+        )
+    verdict = question.case.verdict(question.calls, given, question.truth)
+    detail = verdict.detail
+    if verdict.status == "raised" and MISCALLED.match(detail):
+        detail = f"{detail}; it is called as {subject.contract.signature}"
+    if verdict.output_wrong and diagnostician is not None:
+        diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)
+        detail = f"{diagnosis}; {detail}" if diagnosis else detail
+    return replace(blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio, seconds=seconds)
+
+
+@dataclass
+class Check:
+    """One implementation on all its questions, with the rules that need more than one outcome."""
+
+    subject: Subject
+    questions: Questions
+    asked: Sequence[tuple[Case, str]]
+    findings: Sequence[Finding] = ()
+    earlier: Sequence[Outcome] = ()
+    """What an interrupted run found out already: those questions are not asked again."""
+
+    def run(self) -> Iterator[Outcome]:
+        """Yield an outcome for every case and dtype not known earlier, then those about the whole."""
+        done = {outcome.key for outcome in self.earlier}
+        outcomes = list(self.earlier)
+        for case, dtype in self.asked:
+            if (self.subject.name, case.name, dtype, self.subject.device) in done:
+                continue
+            if [outcome.status for outcome in outcomes[-PATIENCE:]] == ["hung"] * PATIENCE:
+                outcomes.append(self._hopeless(case, dtype))
+            else:
+                outcomes.append(self.outcome(case, dtype))
+            yield outcomes[-1]
+        yield from self.misdeclared()
+        yield from self.mended(outcomes)
+
+    def outcome(self, case: Case, dtype: str) -> Outcome:
+        """Ask one question, unless the implementation declines it beforehand."""
+        question = self.questions.question(case, dtype, self.subject.understood)
+        declined = Outcome(
+            self.subject.name, self.subject.contract.name, case.name, dtype, self.subject.device, "declined"
+        )
+        if reason := self._declines(question):
+            if self._is_core(question) and self.device not in self.subject.lacks:
+                return replace(declined, status="wrong", detail=f"{CORE}: {reason}")
+            return replace(declined, detail=reason)
+        outcome = judge(self.subject, question, answer(self.subject, question), self._diagnostician)
+        if outcome.status == "declined" and self._is_core(question):
+            return replace(outcome, status="wrong", detail=f"{CORE}: {outcome.detail}")
+        return findings.mark(outcome, self.findings)
+
+    def misdeclared(self) -> Iterator[Outcome]:
+        """Declarations that the contract has no word for, and gaps that are none."""
+        contract = self.subject.contract
+        for feature in self.subject.lacks:
+            if feature not in contract.features:
+                known = ", ".join(contract.features)
+                yield self._about(f"declared/{feature}", f"{feature!r} is no feature; there are: {known}")
+            elif self.gaps[feature] is None:
+                claim = f"declares it lacks {feature}, yet passes every case that needs just that"
+                yield self._about(f"declared/{feature}", f"{claim}; remove the declaration")
+        for point in self.subject.conventions:
+            if problem := self.subject.misunderstood(point):
+                yield self._about(f"declared/{point}", problem)
+
+    def mended(self, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
+        """Findings that do not hold any more."""
+        for finding in self.findings:
+            if passing := findings.mended(finding, outcomes):
+                names = sorted({f"{outcome.case} ({outcome.dtype})" for outcome in passing})
+                more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+                complaint = f"the finding says these fail, but they pass: {', '.join(names[:3])}{more}"
+                yield self._about(f"finding/{finding.id}", f"{complaint}; remove or narrow it")
+
+    @property
+    def device(self) -> str:
+        """The device's kind: cpu or cuda."""
+        return self.subject.device.split(":")[0]
+
+    @cached_property
+    def gaps(self) -> dict[str, str | None]:
+        """Each declared gap with its reason, or None where the implementation passes all that needs just that.
+
+        A gap is rechecked only where something asked needs it, but then on all the contract's cases: what holds in a
+        few of them refutes nothing.
+        """
+        needed = {self.device}.union(*(self.questions.needs(case, dtype) for case, dtype in self.asked))
+        lacks = self.subject.lacks
+        return {gap: self._rechecked(gap) if gap in needed else self._reason(gap) for gap in lacks}
+
+    @cached_property
+    def _everything(self) -> list[tuple[Case, str]]:
+        """All that the contract asks: first what is asked here, then the rest."""
+        asked = {(case.name, dtype) for case, dtype in self.asked}
+        rest = [(case, dtype) for case in self.subject.contract.cases() for dtype in case.dtypes]
+        return [*self.asked, *((case, dtype) for case, dtype in rest if (case.name, dtype) not in asked)]
+
+    @cached_property
+    def _diagnostician(self) -> Diagnostician:
+        return Diagnostician(self.subject.contract, self.subject.understood)
+
+    def _declines(self, question: Question) -> str:
+        """Why a question is not asked, by signature, declaration or convention; empty when it is."""
+        if missing := self._untaken(question):
+            return f"takes no {' and no '.join(missing)}"
+        for feature in self._lacking(question.needs):
+            return self.gaps[feature] or self._reason(feature)
+        return self._unanswerable(question)
+
+    def _unanswerable(self, question: Question) -> str:
+        return self.subject.contract.unanswerable(question.case, question.needs, self.subject.understood)
+
+    def _untaken(self, question: Question) -> list[str]:
+        """Parameters that the question needs and the signature does not have."""
+        if self.subject.parameters is None:
+            return []
+        return sorted(frozenset[str]().union(*(call.arguments for call in question.calls)) - self.subject.parameters)
+
+    def _lacking(self, needs: frozenset[str]) -> list[str]:
+        return [feature for feature in self.subject.lacks if feature in needs | {self.device}]
+
+    def _rechecked(self, feature: str) -> str | None:
+        """Ask what needs just this gap until a case confirms it. Nothing to ask confirms it too."""
+        refuted = False
+        for case, dtype in self._everything if feature not in UNCHECKED and not self.subject.plugged else ():
+            if self._lacking(self.questions.needs(case, dtype)) != [feature]:
+                continue
+            question = self.questions.question(case, dtype, self.subject.understood)
+            if self._untaken(question) or self._unanswerable(question):
+                continue
+            outcome = judge(self.subject, question, answer(self.subject, question))
+            if outcome.status != "passed":
+                words = f"; in its own words: {outcome.detail}" if outcome.status == "declined" else ""
+                return self._reason(feature) + words
+            refuted = True
+        return None if refuted else self._reason(feature)
+
+    def _reason(self, feature: str) -> str:
+        return f"lacks {feature}: {self.subject.lacks[feature]}"
+
+    def _is_core(self, question: Question) -> bool:
+        contract = self.subject.contract
+        if self.subject.plugged or question.case.family != contract.core:
+            return False
+        return question.needs - contract.core_needs == {contract.core_dtypes[self.device]}
+
+    def _hopeless(self, case: Case, dtype: str) -> Outcome:
+        """The outcome of a question that is not asked, because those before it hung."""
+        said = f"hung: not asked, for the {PATIENCE} answers before it did not come"
+        return Outcome(
+            self.subject.name, self.subject.contract.name, case.name, dtype, self.subject.device, "hung", said
+        )
+
+    def _about(self, case: str, detail: str) -> Outcome:
+        """An outcome about the implementation as a whole."""
+        return Outcome(
+            self.subject.name, self.subject.contract.name, case, EVERY_CASE, self.subject.device, "wrong", detail
+        )

@@ -1,0 +1,267 @@
+"""From targets to outcomes: what `attnsuite check`, `suite.check` and the pytest plugin have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+import torch
+
+from suite import machine, registry
+from suite.asking import Case, Contract
+from suite.conformance import findings
+from suite.conformance.runner import Check, Questions, Subject
+from suite.contracts import contract as contract_named
+from suite.contracts import names as contract_names
+from suite.records import DTYPES, EVERY_CASE, Outcome, UsageError
+from suite.registry import Broken, Declaration, Loaded, Missing
+from suite.worker import Died, Hung, Ready, Worker, ask
+
+TIME_LIMIT = 60.0
+"""Seconds that one question may take in a process of its own."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to ask: which cases in which dtypes on which device, and whether always in processes of their own."""
+
+    cases: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    device: str = "cpu"
+    isolate: bool = False
+    time_limit: float = TIME_LIMIT
+
+    def __post_init__(self) -> None:
+        if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
+            raise UsageError(f"unknown dtype {unknown[0]!r}; there are: {', '.join(DTYPES)}")
+        check_device(self.device)
+        if not self.time_limit > 0:
+            raise UsageError(f"the time limit is a number of seconds above 0, not {self.time_limit:g}")
+
+    def asked(self, contract: Contract) -> list[tuple[Case, str]]:
+        """The questions that the patterns choose, in the order of the cases. UsageError when they choose none."""
+        cases = contract.cases()
+        for pattern in self.cases:
+            if not any(matches(case.name, pattern) for case in cases):
+                families = list(dict.fromkeys(case.family for case in cases))
+                close = get_close_matches(pattern, [*families, *(case.name for case in cases)], n=1)
+                hint = f"did you mean {close[0]}? " if close else ""
+                raise UsageError(
+                    f"no case of {contract.name} matches {pattern!r}; {hint}families are: {', '.join(families)}"
+                )
+        chosen = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
+        asked = [(case, dtype) for case in chosen for dtype in DTYPES if dtype in case.dtypes and self._wants(dtype)]
+        if not asked:
+            raise UsageError(f"the cases {', '.join(self.cases)} are not asked in {', '.join(self.dtypes)}")
+        return asked
+
+    def _wants(self, dtype: str) -> bool:
+        return not self.dtypes or dtype in self.dtypes
+
+
+def matches(name: str, pattern: str) -> bool:
+    """A pattern is a case's name, a shell glob, or the start of names up to a slash: `dropout`, `dropout/*`."""
+    return fnmatchcase(name, pattern) or name.startswith(pattern.rstrip("/") + "/")
+
+
+def check_device(device: str) -> None:
+    """UsageError when this machine has no such device."""
+    try:
+        kind, index = torch.device(device).type, torch.device(device).index or 0
+    except RuntimeError:
+        raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N") from None
+    if kind not in ("cpu", "cuda") or (kind == "cpu" and index):
+        raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N")
+    if kind == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if count == 0:
+            raise UsageError(
+                f"{device} was asked for, but torch {torch.__version__} sees no CUDA device here; cpu exists"
+            )
+        if index >= count:
+            raise UsageError(f"{device} was asked for, but there are only {count} CUDA devices, numbered from 0")
+
+
+@dataclass
+class Session:
+    """The check of several implementations, which share the questions and their truths."""
+
+    request: Request
+    several: bool = True
+    """Whether questions are kept, because more than one implementation will be asked."""
+    _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
+    _questions: dict[str, Questions] = field(default_factory=dict)
+    _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
+
+    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
+        """Check one implementation, leaving out what `earlier` outcomes say already."""
+        with ExitStack() as stack:
+            check = self.check(implementation, stack, earlier)
+            if isinstance(check, Outcome):
+                yield check
+            else:
+                stack.enter_context(alone(self.request.device))
+                yield from check.run()
+
+    def check(
+        self, implementation: Declaration | Loaded, stack: ExitStack, earlier: Sequence[Outcome] = ()
+    ) -> Check | Outcome:
+        """The check of one implementation, not yet run; its process ends with `stack`. Or why it cannot be asked."""
+        declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
+        problem = declaration.broken
+        try:
+            contract = contract_named(declaration.contract)
+        except UsageError as error:  # another package's entry point, or a folder of the room, may be called anything
+            problem = str(error)
+        if problem:
+            return unaskable(Broken(declaration, problem), self.request.device, declaration)
+        asked = self.asked(contract)
+        subject = self._subject(implementation, contract, stack, apart=any(case.in_worker for case, _ in asked))
+        if isinstance(subject, Outcome):
+            return subject
+        known = self.findings(contract) if has_findings(declaration) else []
+        return Check(subject, self.questions(contract), asked, known, earlier)
+
+    def count(self, declaration: Declaration) -> int:
+        """How many outcomes to expect of one implementation. UsageError when the patterns choose no case."""
+        known = declaration.contract in contract_names() and not declaration.broken
+        return len(self.asked(contract_named(declaration.contract))) if known else 1
+
+    def asked(self, contract: Contract) -> list[tuple[Case, str]]:
+        if contract.name not in self._asked:
+            self._asked[contract.name] = self.request.asked(contract)
+        return self._asked[contract.name]
+
+    def questions(self, contract: Contract) -> Questions:
+        return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))
+
+    def findings(self, contract: Contract) -> list[findings.Finding]:
+        if contract.name not in self._findings:
+            self._findings[contract.name] = findings.load(contract.findings, machine.versions())
+        return self._findings[contract.name]
+
+    def _subject(
+        self, implementation: Declaration | Loaded, contract: Contract, stack: ExitStack, apart: bool
+    ) -> Subject | Outcome:
+        """The implementation as something to ask, or the one outcome that says why it cannot be asked."""
+        device, declaration = self.request.device, implementation
+        function: Callable[..., Any] | None = None
+        if isinstance(implementation, Loaded):
+            declaration, function = implementation.declaration, implementation.function
+        elif not self.request.isolate and is_shipped(implementation):
+            loaded = registry.load(implementation)
+            if not isinstance(loaded, Loaded):
+                return unaskable(loaded, device, implementation)
+            declaration, function = loaded.declaration, loaded.function
+        elif missing := registry.absent(implementation):
+            return unaskable(missing, device, implementation)
+        assert isinstance(declaration, Declaration)
+        in_process = None if function is None else partial(ask, function, device=device)
+        in_worker: Callable[..., Any] | None = in_process
+        if declaration.module or declaration.file:
+            worker = stack.enter_context(Worker(declaration, device=device, time_limit=self.request.time_limit))
+            if apart or in_process is None:
+                worker.start()  # it imports while the first questions are answered here
+            if in_process is None:
+                state = worker.ready()
+                if not isinstance(state, Ready):
+                    return unaskable(state, device, declaration)
+                declaration = state.declaration
+            in_worker = worker.ask
+        return Subject(
+            declaration.full_name,
+            contract,
+            ask=told(in_process or in_worker),
+            ask_apart=told(in_worker),
+            parameters=None if declaration.parameters is None else frozenset(declaration.parameters),
+            lacks=declaration.lacks,
+            conventions=declaration.conventions,
+            device=device,
+            plugged=declaration.plug is not None,
+        )
+
+
+@contextmanager
+def alone(device: str) -> Iterator[None]:
+    """Leave the caller's random stream and thread count as they were found.
+
+    Meanwhile there is one thread on the CPU: small calls take far longer on several, above all beside other work.
+    """
+    threads, random = torch.get_num_threads(), torch.get_rng_state()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_rng_state(random)
+
+
+def is_shipped(declaration: Declaration) -> bool:
+    """Whether it comes with attnsuite, and what is plugged in too, and so may answer in this process."""
+    parts = filter(None, (declaration, declaration.plug))
+    return all(part.module.startswith("implementations.") for part in parts)
+
+
+def has_findings(declaration: Declaration) -> bool:
+    """Whether findings may excuse it: they are about what ships here, not about what happens to have the same name."""
+    return is_shipped(declaration)
+
+
+def unaskable(problem: Missing | Broken | Died | Hung, device: str, declaration: Declaration) -> Outcome:
+    """The one row of an implementation that cannot be asked."""
+    status, detail = str(problem).split(":")[0], str(problem)
+    if isinstance(problem, Missing | Broken):
+        status, detail = "missing" if isinstance(problem, Missing) else "raised", problem.reason
+    return Outcome(declaration.full_name, declaration.contract, EVERY_CASE, EVERY_CASE, device, status, detail)
+
+
+def told(ask: Callable[..., Any] | None) -> Callable[..., Any]:
+    """An asker whose failures are words: `died: SIGSEGV`, `hung: no answer within 60 s`."""
+    assert ask is not None
+
+    def answer(calls: Sequence[Any]) -> Any:
+        given = ask(calls)
+        if isinstance(given, Missing | Broken):
+            return f"raised: {given.reason}"
+        return given if isinstance(given, tuple) else str(given)
+
+    return answer
+
+
+def requested(
+    cases: str | Iterable[str],
+    dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None,
+    device: str | torch.device,
+) -> Request:
+    """A request in Python's words, where one is as good as a list of one and torch.float32 as good as "float32"."""
+    if dtypes is None or isinstance(dtypes, str | torch.dtype):
+        dtypes = () if dtypes is None else (dtypes,)
+    names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    return Request((cases,) if isinstance(cases, str) else tuple(cases), names, str(device))
+
+
+def check(
+    function: Callable[..., Any],
+    contract: str = "attention",
+    dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None = None,
+    device: str | torch.device = "cpu",
+    *,
+    cases: str | Iterable[str] = (),
+) -> list[Outcome]:
+    """Check a function against a contract and return an Outcome for each case and dtype.
+
+    The function is called in this process; bad input is asked in a process of its own where the function can be
+    imported there. `dtypes`, one or several, such as "float32" or torch.float32, default to all four, `cases` (names,
+    families or patterns) to all. Raises UsageError for an unknown contract, dtype, device or case.
+    """
+    if not callable(function):
+        raise UsageError(f"suite.check takes a function, not {type(function).__name__}")
+    request = requested(cases, dtypes, device)
+    contract_named(contract)
+    return list(Session(request, several=False).run(registry.from_function(function, contract)))

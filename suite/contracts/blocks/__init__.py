@@ -1,0 +1,1 @@
+"""Contracts of the blocks that a Transformer is made of."""

@@ -1,0 +1,48 @@
+"""The contract `add_norm`: a residual connection and the normalisation after it.
+
+    add_norm(x, y, weight, bias, *, norm="layer", eps=1e-5) -> output
+
+    sum    = x + y
+    output = (sum − mean) / √(variance + eps) · weight + bias
+
+Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
+
+    layer            mean and variance over the features of each position (Ba, Kiros and Hinton, arXiv 1607.06450)
+    batch            over all positions for each feature, as batch normalisation does in training (Ioffe and Szegedy,
+                     arXiv 1502.03167); it needs two positions or more
+    variance         biased: divided by the count
+    eps              inside the root
+    y                what the sublayer gives, after its dropout: dropping is not asked here
+    inputs           of any strides, as are weights; never modified; the output aliases none
+    output           x's dtype and device
+    bad input        raises: an unknown norm, x and y of different shapes, weight or bias of another width, batch
+                     normalisation of one position
+"""
+
+from __future__ import annotations
+
+from suite.asking import EVERYWHERE, Call, Contract, rooms
+
+POSITIONAL = ("x", "y", "weight", "bias")
+PARAMETERS = {"norm": ("batch",), "eps": ("eps",)}
+FEATURES = {
+    "batch": "batch normalisation",
+    "eps": "an explicit eps",
+    **EVERYWHERE,
+}
+
+
+def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+    """The features that these calls need, read off the calls themselves."""
+    dtypes = {str(call.tensors["x"].dtype).removeprefix("torch.") for call in calls}
+    batch = {"batch" for call in calls if call.options.get("norm") == "batch"}
+    return frozenset(dtypes | batch | {"eps" for call in calls if "eps" in call.options})
+
+
+CONTRACT = Contract(
+    name="add_norm",
+    features=FEATURES,
+    parameter_features=PARAMETERS,
+    needs=needs,
+    **rooms(__package__),
+)

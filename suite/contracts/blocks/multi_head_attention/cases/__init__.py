@@ -1,0 +1,29 @@
+"""The cases of the contract `multi_head_attention`: a module per kind of question, a family per name before the slash."""
+
+from __future__ import annotations
+
+from suite import asking
+from suite.contracts.blocks.multi_head_attention.cases import decisions
+from suite.contracts.blocks.multi_head_attention.cases.bad_input import bad_input
+from suite.contracts.blocks.multi_head_attention.cases.documents import printed_examples
+from suite.contracts.blocks.multi_head_attention.cases.dropout import dropout
+from suite.contracts.blocks.multi_head_attention.cases.plug import plug
+
+
+def cases() -> list[asking.Case]:
+    """All cases, the plainest first."""
+    return [
+        *decisions.plain(),
+        *printed_examples(),
+        *decisions.heads(),
+        *decisions.widths(),
+        *decisions.bias(),
+        *decisions.output_map(),
+        *decisions.masks(),
+        *decisions.causal(),
+        *dropout(),
+        *plug(),
+        *decisions.numerics(),
+        *decisions.layouts(),
+        *bad_input(),
+    ]

@@ -1,0 +1,75 @@
+"""The usual question, and how its numbers are drawn: always so that a mistake shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from suite.asking.question import Generator, Inputs, Question
+from suite.contracts.blocks.multi_head_attention.contract import POSITIONAL
+from suite.contracts.blocks.multi_head_attention.oracle import multi_head_attention
+from suite.records import DTYPES
+
+Array = np.ndarray[Any, Any]
+Mask = Callable[[Generator], Array]
+
+
+def drawn(
+    random: Generator,
+    *,
+    batch: int = 2,
+    queries: int = 5,
+    keys: int = 7,
+    heads: int = 2,
+    head_width: int = 4,
+    value_head_width: int = 0,
+    query_width: int = 0,
+    key_width: int = 0,
+    value_width: int = 0,
+    out_width: int = 0,
+    biases: tuple[str, ...] = (),
+    size: float = 1.0,
+    peak: float = 3.0,
+    mask: Mask | None = None,
+    **shapes: tuple[int, ...],
+) -> Inputs:
+    """Inputs whose scores differ by several units, so that a mistake shows; values with a non-zero mean.
+
+    Widths that are not given are those of all heads together, and there is an output map where its width is given. A
+    name with a shape replaces that tensor.
+    """
+    width, value_columns = heads * head_width, heads * (value_head_width or head_width)
+    sizes = {
+        "query": (batch, queries, query_width or width),
+        "key": (batch, keys, key_width or width),
+        "value": (batch, keys, value_width or width),
+        "w_query": (query_width or width, width),
+        "w_key": (key_width or width, width),
+        "w_value": (value_width or width, value_columns),
+    }
+    if out_width:
+        sizes["w_output"] = (value_columns, out_width)
+    bias_sizes = {"b_query": width, "b_key": width, "b_value": value_columns, "b_output": out_width}
+    sizes |= {name: (bias_sizes[name],) for name in biases}
+    inputs = {name: random.normal(size=shape) for name, shape in (sizes | shapes).items()}
+    inputs |= {name: array / np.sqrt(len(array)) for name, array in inputs.items() if name[:2] == "w_"}
+    inputs |= {"query": size * inputs["query"], "key": size * inputs["key"], "value": inputs["value"] + 0.5}
+    inputs["w_query"] = peak * inputs["w_query"]
+    return inputs if mask is None else inputs | {"attn_mask": mask(random)}
+
+
+def question(
+    name: str,
+    why: str,
+    dtypes: tuple[str, ...] = DTYPES,
+    *,
+    heads: int = 2,
+    options: Mapping[str, Any] | None = None,
+    **unusual: Any,
+) -> Question:
+    """A question of so many heads, and what is unusual about its inputs."""
+    draw = partial(drawn, heads=heads, **unusual)
+    return Question(name, why, multi_head_attention, draw, POSITIONAL, {"num_heads": heads, **(options or {})}, dtypes)

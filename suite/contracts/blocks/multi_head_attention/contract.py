@@ -1,0 +1,105 @@
+"""The contract `multi_head_attention`: several attentions side by side, each over its part of the mapped features.
+
+    multi_head_attention(query, key, value, w_query, w_key, w_value, *, w_output=None, b_query=None, b_key=None,
+                         b_value=None, b_output=None, num_heads, attn_mask=None, is_causal=False, dropout_p=0.0,
+                         attention=None) -> output
+
+    head_i = dropout(softmax((query w_query + b_query)_i (key w_key + b_key)_iᵀ / √p)) (value w_value + b_value)_i
+    output = [head_1 … head_h] w_output + b_output
+
+Axes: `b l q` query, `b s k` key, `b s v` value, `q d` w_query, `k d` w_key, `v c` w_value, `c o` w_output, `d` b_query
+and b_key, `c` b_value, `o` b_output, `b l o` output (b batch, l queries, s keys, h heads, p = d/h head width). Vaswani
+and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
+
+    weights          (in, out): the transpose of what linear layers store
+    heads            (…)_i are the columns i·p to (i+1)·p; for values i·c/h to (i+1)·c/h, which may be another width
+    scale            1/√p, from the width of a head and not of all heads together
+    w_output         None: the output is the heads side by side, b l c
+    biases           None: nothing is added; b_output only beside w_output
+    b_key            adds the same to all scores of a query, so it changes nothing but roundings
+    attn_mask        boolean, True means may attend; of 2 axes, broadcastable to l s, or of 4, broadcastable to b h l s.
+                     Refused with 3: broadcasting reads b l s as h l s, without an error where b = h
+    is_causal        query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s
+    both of them     undefined: not asked
+    empty row        a query that may attend to nothing in a head gets zeros of it: with w_output what the others give,
+                     and b_output; so where there are no keys
+    dropout          on the weights; kept ones × 1/(1−p); p = 0 is exact; p = 1 gives zeros in every head
+    random source    torch.manual_seed: with one seed, calls of equal sizes drop the same weights; a statistical case
+                     accuses an honest implementation with probability ≤ 1e-9
+    attention        None, or what computes the heads in place of the implementation's own: the contract `attention`,
+                     given b h l p, b h s p and b h s c/h in the query's dtype, and only the arguments that are needed
+    inputs           of any strides, as are weights; never modified; the output aliases none
+    output           query's dtype and device
+    dtypes           inputs, weights and biases have one; what mixed ones give is undefined: not asked
+    bad input        raises before any work: heads that do not divide, shapes that do not chain, a bias of another
+                     width, b_output alone, a mask that is not boolean or does not fit, dropout_p outside [0, 1]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from suite.asking import EVERYWHERE, Call, Contract, rooms
+from suite.contracts.attention.contract import LARGE
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_value")
+INPUT_BIASES = ("b_query", "b_key", "b_value")
+BIASES = (*INPUT_BIASES, "b_output")
+PARAMETERS = {
+    "attn_mask": ("bool_mask",),
+    "is_causal": ("causal",),
+    "dropout_p": ("dropout",),
+    "w_output": ("output_map",),
+} | dict.fromkeys(BIASES, ("bias",))
+FEATURES = {
+    "bool_mask": "boolean masks",
+    "causal": "is_causal",
+    "dropout": "dropout",
+    "empty_row": "queries that may attend to nothing",
+    "no_keys": "no keys, no queries, no items",
+    "value_width": "value heads of a width of their own",
+    "large": "more than 65,536 multiplications per operand in the heads",
+    "query_width": "queries of another width than all heads together",
+    "bias": "biases",
+    "output_map": "a map of the heads' outputs",
+    **EVERYWHERE,
+}
+"""What the heads need is named as in the contract `attention`, so that one that is plugged in takes its gaps along."""
+
+
+def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+    """The features that these calls need, read off the calls themselves."""
+    return frozenset().union(*map(_needs, calls))
+
+
+def _needs(call: Call) -> set[str]:
+    query, key, _, w_query, _, w_value = (call.tensors[name] for name in POSITIONAL)
+    needed = {str(query.dtype).removeprefix("torch.")}
+    needed |= {feature for name in call.arguments for feature in PARAMETERS.get(name, ())}
+    if _has_empty_row(call.tensors.get("attn_mask")):
+        needed.add("empty_row")
+    if 0 in query.shape or 0 in key.shape:
+        needed.add("no_keys")
+    if w_query.shape[0] != w_query.shape[-1]:
+        needed.add("query_width")
+    if w_value.shape[-1] != w_query.shape[-1]:
+        needed.add("value_width")
+    if query.shape[:-1].numel() * key.shape[-2] * (w_query.shape[-1] + w_value.shape[-1]) > LARGE:
+        needed.add("large")
+    return needed
+
+
+def _has_empty_row(mask: Tensor | None) -> bool:
+    return mask is not None and not mask.dtype.is_floating_point and bool((~mask.any(-1)).any())
+
+
+CONTRACT = Contract(
+    name="multi_head_attention",
+    features=FEATURES,
+    parameter_features=PARAMETERS,
+    needs=needs,
+    **rooms(__package__),
+)

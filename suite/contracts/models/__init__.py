@@ -1,0 +1,1 @@
+"""Contracts of whole models, and what they have in common."""

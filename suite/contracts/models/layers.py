@@ -1,0 +1,55 @@
+"""The blocks of a Transformer in numbers that carry their bound: what the oracles of models are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from suite.contracts.blocks.add_norm import oracle as normalisation
+from suite.contracts.blocks.positionwise_ffn import oracle as network
+from suite.judging.rounded import Rounded
+
+Array = np.ndarray[Any, Any]
+Part = Mapping[str, Rounded]
+
+
+def part(weights: Part, name: str) -> Part:
+    """The tensors below a name, by the rest of theirs: `encoder.0.ffn` gives w1, b1, w2, b2."""
+    return {rest.removeprefix(f"{name}."): tensor for rest, tensor in weights.items() if rest.startswith(f"{name}.")}
+
+
+def multi_head(x: Rounded, memory: Rounded, weights: Part, heads: int, allowed: Array | None = None) -> Rounded:
+    """Attention of x, b l d, to the memory, b s d, by several heads of width d/heads; allowed broadcasts to b h l s."""
+
+    def split(tensor: Rounded) -> Rounded:
+        return tensor.each(lambda a: a.reshape(*a.shape[:2], heads, -1).swapaxes(1, 2))  # b h l p
+
+    query, key, value = (
+        split(x @ weights["w_query"]),
+        split(memory @ weights["w_key"]),
+        split(memory @ weights["w_value"]),
+    )
+    mixed = (query @ key.T / root(query.shape[-1], x)).attend(value, allowed)
+    return mixed.each(lambda a: a.swapaxes(1, 2).reshape(x.shape)) @ weights["w_output"]
+
+
+def norm(x: Rounded, weights: Part) -> Rounded:
+    """Layer normalisation, … d."""
+    return add_norm(x, Rounded.exact(np.zeros(x.shape), x.precision, x.value.dtype.type), weights)
+
+
+def add_norm(x: Rounded, y: Rounded, weights: Part) -> Rounded:
+    """The layer normalisation of x + y, … d."""
+    return normalisation.add_norm(x, y, weights["weight"], weights["bias"])
+
+
+def feed_forward(x: Rounded, weights: Part, activation: str) -> Rounded:
+    """The network of each position by itself, … d."""
+    return network.positionwise_ffn(x, *(weights[name] for name in ("w1", "b1", "w2", "b2")), activation=activation)
+
+
+def root(number: int, like: Rounded) -> Rounded:
+    """The square root, in the arithmetic of other numbers."""
+    return Rounded.exact(np.array(float(number)), like.precision, like.value.dtype.type).sqrt()

@@ -1,0 +1,26 @@
+"""The cases of the contract `seq2seq_attention`: a module per kind of question, a family per name before the slash."""
+
+from __future__ import annotations
+
+from suite import asking
+from suite.contracts.models.seq2seq_attention.cases import decisions
+from suite.contracts.models.seq2seq_attention.cases.bad_input import bad_input
+from suite.contracts.models.seq2seq_attention.cases.documents import printed
+
+
+def cases() -> list[asking.Case]:
+    """All cases, the plainest first."""
+    return [
+        *decisions.plain(),
+        *printed(),
+        *decisions.lengths(),
+        *decisions.score(),
+        *decisions.cell(),
+        *decisions.window(),
+        *decisions.layers(),
+        *decisions.sizes(),
+        *decisions.repeated(),
+        *decisions.layout(),
+        *decisions.numerics(),
+        *bad_input(),
+    ]

@@ -1,0 +1,117 @@
+"""The documents' examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from suite.asking.model import Config, Posed, Printed, Shaped, Weights
+from suite.asking.question import Inputs, numbers
+from suite.contracts.models.seq2seq_attention.cases.draws import KIND, USUAL
+from suite.contracts.models.seq2seq_attention.contract import shapes
+from suite.sources import documents
+
+Array = np.ndarray[Any, Any]
+
+ONE_STEP = {**USUAL, "source_vocab": 4, "target_vocab": 7, "embedding": 5, "hidden": 12}
+COMBINED = {**USUAL, "source_vocab": 4, "target_vocab": 4, "embedding": 2, "hidden": 4, "score": "dot"}
+SHUT = -100.0
+"""A gate's bias with which it is zero in every dtype."""
+SATURATED = 20.0
+"""Where tanh is 1 in every dtype."""
+SMALL = 2.0**-20
+"""A factor that brings numbers to where tanh is its argument."""
+
+
+def printed() -> Iterator[Posed]:
+    """The documents' examples. States are given as tokens whose embeddings lead to them; the last is the query."""
+    for id, example in documents.of("seq2seq_attention", kind="shape").items():
+        yield _shaped(f"documents/{id}", _why(example, "shape"), example)
+    step = documents.examples()["doc-004/11.4-one-step"]
+    for quantity, columns in (("weights", slice(0, 3)), ("rnn_input", slice(3, 7))):
+        yield Printed(
+            f"documents/doc-004/11.4-one-step/{quantity}", _why(step, quantity), KIND, ONE_STEP,
+            lambda _: [_four_tokens(step["inputs"]["valid_lens"])], _one_step(step["inputs"]),
+            printed=step["expected"][quantity], select=partial(_columns, columns),
+        )  # fmt: skip
+    output, compared = documents.examples()["doc-002/output-vector"], documents.examples()["doc-002/decoder-step"]
+    yield Printed(
+        "documents/doc-002/output-vector/combined", _why(output, "combined"), KIND, COMBINED,
+        lambda _: [_four_tokens([3])], _combined(output["inputs"]["decoder_state"], compared["inputs"]["key"]),
+        printed=[[output["expected"]["combined"]]],
+    )  # fmt: skip
+
+
+def _why(example: dict[str, Any], quantity: str) -> str:
+    return f"{example['document']}, section {example['section']}: {quantity}"
+
+
+def _shaped(name: str, why: str, example: dict[str, Any]) -> Shaped:
+    """Tokens of one value; all of the source may be attended to."""
+    parameters, (batch, length) = example["parameters"], example["inputs"]["token_shape"]
+    vocab = parameters["vocab_size"]
+    config = {
+        **USUAL,
+        "source_vocab": vocab,
+        "target_vocab": vocab,
+        "embedding": parameters["embed_size"],
+        "hidden": parameters["num_hiddens"],
+        "layers": parameters["num_layers"],
+    }
+    tokens = np.full((batch, length), example["inputs"]["token_value"])
+    asked = {"source": tokens, "lengths": np.full(batch, length), "target": tokens}
+    return Shaped(name, why, KIND, config, lambda _: [asked], shape=tuple(example["expected"]["output_shape"]))
+
+
+def _one_step(given: dict[str, Any]) -> Weights:
+    """Logits that are the weights of three positions, then the recurrent cell's input: context and embedding.
+
+    The weights are seen since each position has half a one in a place of its own, which the scores overlook.
+    """
+    states = np.zeros((4, 5))
+    states[:3, :2], states[3, :2] = numbers(given["encoder_states"])[0], numbers(given["previous_decoder_state"])[0]
+    states[:3, 2:] = np.eye(3) / 2
+    read = [2, 3, 4, 0, 1, 12, 13]  # for each logit, of the cell's inputs: 12 of the context, then the embedding's
+    found = _seen(ONE_STEP, states, {5 + logit: place for logit, place in enumerate(read)})
+    found["w_logits"][5:] = np.diag([2, 2, 2, 1, 1, 1, 1]) / SMALL
+    found["target_embedding"][0, :2] = numbers(given["input_embedding"])[0, 0]
+    for name in ("w_query", "w_key"):
+        found[f"attention.{name}"][:2, :3] = numbers(given[name])
+    found["attention.w_score"][:3] = numbers(given["w_v"])
+    return found
+
+
+def _combined(state: Any, encoder_states: Any) -> Weights:
+    """Logits that are the state, which the update gate keeps, and the context."""
+    found = _seen(COMBINED, np.array([*encoder_states, state]), {2: 0, 3: 1})
+    found["decoder.0.b_input"][4:6] = -SHUT
+    found["w_logits"][:] = np.diag([1, 1, 1 / SMALL, 1 / SMALL])
+    return found
+
+
+def _seen(config: Config, states: Array, read: dict[int, int]) -> dict[str, Array]:
+    """Weights with which token i leads the encoder to the i-th of these states.
+
+    A decoder's unit repeats that place of its input which `read` gives it, made small; its update gate forgets.
+    """
+    found = {name: np.zeros(shape) for name, shape in shapes(config).items()}
+    (_, width), hidden = states.shape, config["hidden"]
+    with np.errstate(divide="ignore"):
+        found["source_embedding"][:] = np.clip(np.arctanh(states), -SATURATED, SATURATED)
+    found["encoder.0.w_input"][:, 2 * hidden : 2 * hidden + width] = np.eye(width)
+    for part in ("encoder", "decoder"):
+        found[f"{part}.0.b_input"][hidden : 2 * hidden] = SHUT
+    for unit, place in read.items():
+        found["decoder.0.w_input"][place, 2 * hidden + unit] = SMALL
+    return found
+
+
+def _four_tokens(valid: list[int]) -> Inputs:
+    return {"source": np.arange(4)[None], "lengths": np.array(valid), "target": np.zeros((1, 1), np.int64)}
+
+
+def _columns(those: slice, output: Array) -> Array:
+    return output[..., those]

@@ -1,0 +1,67 @@
+"""What the questions are made of: weights, tokens, and what is usual."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from suite.asking.model import Config, Kind, Posed, Weights
+from suite.asking.question import Generator, Inputs
+from suite.contracts.models.seq2seq_attention import oracle
+from suite.contracts.models.seq2seq_attention.contract import POSITIONAL, shapes
+from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
+
+Array = np.ndarray[Any, Any]
+
+USUAL: Config = {
+    "source_vocab": 11,
+    "target_vocab": 13,
+    "embedding": 6,
+    "hidden": 8,
+    "layers": 1,
+    "score": "additive",
+    "cell": "gru",
+    "window": None,
+}
+SINGLE = ("float64", "float32")
+"""Where rounding is too coarse in half types, or the eager model's one vector too little to judge by."""
+
+
+def weights(config: Config, random: Generator, peak: float = 4.0) -> Weights:
+    """Weights of which attention is peaked, and no gate without effect."""
+
+    def tensor(name: str, shape: tuple[int, ...]) -> Array:
+        size = peak / math.sqrt(shape[0]) if name.endswith("w_score") else 0.5
+        if len(shape) == 2:
+            size = 1.0 if name.endswith("embedding") else 1.5 / math.sqrt(shape[0])
+        return size * random.normal(size=shape)
+
+    return {name: tensor(name, shape) for name, shape in shapes(config).items()}
+
+
+KIND = Kind(oracle.seq2seq_attention, Recurrent(), weights, POSITIONAL)
+
+
+def drawn(
+    random: Generator,
+    *,
+    config: Config = USUAL,
+    batch: int = 3,
+    source: int = 7,
+    target: int = 5,
+    lengths: Sequence[int] | None = None,
+) -> Inputs:
+    """Tokens; all of a source may be attended to where no lengths are given."""
+    return {
+        "source": random.integers(config["source_vocab"], size=(batch, source)),
+        "lengths": np.array(lengths or [source] * batch),
+        "target": random.integers(config["target_vocab"], size=(batch, target)),
+    }
+
+
+def posed(name: str, why: str, config: Config = USUAL, **unusual: Any) -> Posed:
+    """A question with one call."""
+    return Posed(name, why, KIND, config, lambda random: [drawn(random, config=config, **unusual)])

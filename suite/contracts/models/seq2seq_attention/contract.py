@@ -1,0 +1,108 @@
+"""The contract `seq2seq_attention`: a factory of recurrent encoder–decoders with attention between them.
+
+    factory(config, weights) -> model
+    model(source, lengths, target) -> logits
+
+    h_j    = encoder(source embedding_j, h_{j−1}), h_{−1} = 0            the top layer's states: memory, b s d
+    c_t    = Σ_j softmax_j(score(s_{t−1}, h_j)) h_j                      context, b d
+    s_t    = decoder([c_t, target embedding_t], s_{t−1}), s_{−1} = h     the encoder's final states, layer by layer
+    logits = s_t w_logits + b_logits                                     the top layer's s_t, b t v
+
+Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of the source's positions may be attended
+to; `b t v` logits (b batch, s source length, t target length, v target vocabulary, d width of every state). Bahdanau,
+Cho and Bengio, "Neural machine translation by jointly learning to align and translate" (arXiv 1409.0473), as documents,
+section 11.4, build it: the encoder reads in one direction, and the decoder begins with its final states.
+
+    config           source_vocab, target_vocab, embedding, hidden (d), layers, score, cell, window
+    weights          plain tensors of one floating dtype, by name; `shapes(config)` says which. y = x W + b
+    score            "additive": tanh(query w_query + key w_key) · w_score, neither biased nor scaled;
+                     "dot": query · key, as documents, doc-002, compares; "scaled_dot": that divided by √d, as the
+                     second exercise of documents, section 11.4, has it. Dot products have no weights
+    cell             "gru": r, z = σ(x W + b + s U + c), n = tanh(x W + b + r ⊙ (s U + c)), s ← (1 − z) ⊙ n + z ⊙ s;
+                     "lstm": i, f, o = σ(x W + b + s U + c), g = tanh(the same), m ← f ⊙ m + i ⊙ g, s ← o ⊙ tanh(m).
+                     Columns in the order r z n and i f g o, each with two biases: b beside W, c beside U
+    gates            the reset gate is applied after the product with U, and to its bias; the update gate keeps the old
+                     state: both as PyTorch and cuDNN have it, and not as the paper's appendix does
+    query            the decoder's state of the previous step (documents, E28), of the top layer, exactly; in an LSTM s,
+                     not m
+    keys, values     both the top layer's states h: the keys are h itself
+    first state      the encoder's final states, which are those after the last position of the source, padding
+                     included: the encoder runs over all positions, whatever the lengths. An LSTM hands on m as well
+    lengths          positions j ≥ length get no weight; they do pass through the encoder
+    window           None: all positions. D: step t attends to positions t − D to t + D alone, 2D + 1 of them, cut where
+                     the source ends (local attention; documents, E12)
+    empty row        a step that may attend to nothing, since its window lies beyond the length: the context is zeros
+    decoder's input  context first, then the embedding
+    target           teacher forcing: step t reads target_t, and its logits are for what follows
+    dropout          none: models are built for inference
+    calls            a model keeps nothing from one call to the next, nor of another model of its config
+    inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
+    strides          weights and inputs may lie in memory in any order, with gaps or without
+    output           the weights' dtype and device
+    no steps         a target of 0 steps has logits of 0 steps, b 0 v. Not asked: a loop may have nothing to join
+    bad input        raises: weights missing, extra or misshapen, of several dtypes; a score or cell that is none of
+                     these, no layers, a negative window; tokens outside their vocabulary; lengths below 1 or beyond the
+                     source, or not int64; batches that differ. Nothing is broadcast, and no dtype is converted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from suite.asking import EVERYWHERE, Call, Contract, needs_by, rooms
+
+POSITIONAL = ("source", "lengths", "target")
+SCORES = ("additive", "dot", "scaled_dot")
+GATES = {"gru": 3, "lstm": 4}
+FEATURES = {
+    "dot": "scores that are dot products",
+    "lstm": "LSTM cells",
+    "window": "attention to a window of the source",
+    **EVERYWHERE,
+}
+
+
+def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The weights that are due, by name."""
+    embedding, hidden = config["embedding"], config["hidden"]
+    gates = GATES[config["cell"]] * hidden
+
+    def stack(name: str, width: int) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for layer in range(config["layers"]):
+            found[f"{name}.{layer}.w_input"] = (hidden if layer else width, gates)
+            found[f"{name}.{layer}.w_hidden"] = (hidden, gates)
+            found[f"{name}.{layer}.b_input"] = found[f"{name}.{layer}.b_hidden"] = (gates,)
+        return found
+
+    attention = {"w_query": (hidden, hidden), "w_key": (hidden, hidden), "w_score": (hidden,)}
+    return {
+        "source_embedding": (config["source_vocab"], embedding),
+        **stack("encoder", embedding),
+        **{f"attention.{name}": shape for name, shape in attention.items() if config["score"] == "additive"},
+        "target_embedding": (config["target_vocab"], embedding),
+        **stack("decoder", hidden + embedding),
+        "w_logits": (hidden, config["target_vocab"]),
+        "b_logits": (config["target_vocab"],),
+    }
+
+
+def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+    """The features that these calls need, read off the calls themselves."""
+    config = calls[0].config or {}
+    asked = {
+        "dot": config["score"] in ("dot", "scaled_dot"),
+        "lstm": config["cell"] == "lstm",
+        "window": config["window"] is not None,
+    }
+    return needs_by({})(calls) | {feature for feature, needed in asked.items() if needed}
+
+
+CONTRACT = Contract(
+    name="seq2seq_attention",
+    features=FEATURES,
+    parameter_features={},
+    needs=needs,
+    **rooms(__package__),
+)

@@ -1,0 +1,245 @@
+"""The model, correct, in small steps, each of which a deviation may replace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.asking.staged import Staged
+from suite.contracts.models import eager
+from suite.contracts.models.eager import Part, part
+from suite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
+
+Config = Mapping[str, Any]
+Kept = dict[Any, Tensor]
+Step = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""The states and the context after one step, by the query of that step."""
+
+
+class Recurrent(Staged):
+    """The model, step by step, in the dtype of its weights. States are `layers parts b d`: s, and for an LSTM m."""
+
+    def __call__(self, config: Config, weights: Part) -> Callable[..., Tensor]:
+        self.check_weights(config, weights)
+        widened = {name: tensor.to(self.wide(tensor)) for name, tensor in self.take(weights).items()}
+        return partial(self.run, config, widened, {}, next(iter(weights.values())).dtype)
+
+    def run(
+        self,
+        config: Config,
+        weights: Part,
+        kept: Kept,
+        dtype: torch.dtype,
+        source: Tensor,
+        lengths: Tensor,
+        target: Tensor,
+    ) -> Tensor:
+        source, lengths, target = self.check_inputs(config, source, lengths, target)
+        lengths = self.recall_lengths(lengths, source.shape, kept)
+        history = self.recall(self.encode(config, weights, source), kept)  # s layers parts b d
+        memory = self.memory(history)  # b s d
+        states, found = self.begin(self.hand_on(history, lengths), kept), []
+        for number, embedding in enumerate(weights["target_embedding"][self.read(target)].unbind(1)):
+            allowed = self.within(lengths, memory.shape[1])  # b s
+            if config["window"] is not None:
+                positions = torch.arange(memory.shape[1], device=lengths.device)
+                allowed = allowed & self.around(number, positions, config["window"])
+            step = partial(self.step, config, weights, memory, allowed, embedding, states)
+            states, context = step(self.query(states, step))
+            found.append(self.logits(states[-1, 0], context, weights))
+        kept["states"] = states
+        return self.finish(torch.stack(found, 1)).to(dtype)
+
+    def encode(self, config: Config, weights: Part, source: Tensor) -> Tensor:
+        rows = weights["source_embedding"][source]  # b s e
+        parts = 2 if config["cell"] == "lstm" else 1
+        states = rows.new_zeros(config["layers"], parts, len(rows), config["hidden"])
+        found = []
+        for position in self.order(source.shape[1]):
+            states = self.stack(config, part(weights, "encoder"), rows[:, position], states)
+            found.append(states)
+        return torch.stack(found)
+
+    def step(
+        self,
+        config: Config,
+        weights: Part,
+        memory: Tensor,
+        allowed: Tensor,
+        embedding: Tensor,
+        states: Tensor,
+        query: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        scores = self.score(config["score"], query, memory, part(weights, "attention"))
+        context = self.mix(self.softmax(scores, allowed), memory)  # b d
+        return self.stack(config, part(weights, "decoder"), self.join(context, embedding), states), context
+
+    def score(self, score: str, query: Tensor, memory: Tensor, weights: Part) -> Tensor:
+        """b s."""
+        if score == "additive":
+            features = self.activate((query @ weights["w_query"])[:, None] + memory @ weights["w_key"])
+            return self.weigh(features, weights["w_score"])
+        return (memory @ query[..., None])[..., 0] * self.factor(score, query.shape[-1])
+
+    def stack(self, config: Config, weights: Part, x: Tensor, states: Tensor) -> Tensor:
+        cell, after = self.gru if config["cell"] == "gru" else self.lstm, []
+        for layer, state in enumerate(states):
+            after.append(cell(x, state, part(weights, str(layer))))
+            x = after[-1][0]
+        return torch.stack(after)
+
+    def gru(self, x: Tensor, state: Tensor, weights: Part) -> Tensor:
+        s = state[0]
+        inputs, hidden = self.gates(self.inputs(x, weights), 3), self.gates(self.hidden(s, weights), 3)
+        reset, update = self.sigmoid(inputs[0] + hidden[0]), self.sigmoid(inputs[1] + hidden[1])
+        new = self.candidate(inputs[2], hidden[2], reset, s, weights).tanh()
+        return self.renew(new, s, update)[None]
+
+    def lstm(self, x: Tensor, state: Tensor, weights: Part) -> Tensor:
+        s, m = state
+        entering, forgetting, new, leaving = self.gates(self.inputs(x, weights) + self.hidden(s, weights), 4)
+        m = self.sigmoid(forgetting) * m + self.sigmoid(entering) * new.tanh()
+        return torch.stack([self.show(self.sigmoid(leaving), m), m])
+
+    @staticmethod
+    def wide(numbers: Tensor) -> torch.dtype:
+        return numbers.dtype
+
+    @staticmethod
+    def take(weights: Part) -> Part:
+        """The weights, as they are read."""
+        return weights
+
+    @staticmethod
+    def check_weights(config: Config, weights: Part) -> None:
+        if config["score"] not in SCORES or config["cell"] not in GATES or config["layers"] < 1:
+            raise ValueError("the config asks for what there is not")
+        if config["window"] is not None and config["window"] < 0:
+            raise ValueError("the window is negative")
+        eager.check(weights, shapes(config))
+
+    @staticmethod
+    def check_inputs(config: Config, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Raise for what does not fit; return the inputs."""
+        if not len(source) == len(target) == len(lengths) or (source.dim(), lengths.dim(), target.dim()) != (2, 1, 2):
+            raise ValueError("the batches differ")
+        if any(tensor.dtype != torch.int64 for tensor in (source, lengths, target)):
+            raise ValueError("tokens and lengths are whole numbers")
+        for tokens, vocab in ((source, config["source_vocab"]), (target, config["target_vocab"])):
+            if (tokens < 0).any() or (tokens >= vocab).any():
+                raise ValueError("a token is not in its vocabulary")
+        if (lengths < 1).any() or (lengths > source.shape[1]).any():
+            raise ValueError("a length is none that the source has")
+        return source, lengths, target
+
+    @staticmethod
+    def order(length: int) -> Sequence[int]:
+        """The order in which the encoder reads."""
+        return range(length)
+
+    @staticmethod
+    def recall(history: Tensor, kept: Kept) -> Tensor:
+        """The encoder's states; `kept` is what the model could keep between calls."""
+        return history
+
+    @staticmethod
+    def recall_lengths(lengths: Tensor, shape: Sequence[int], kept: Kept) -> Tensor:
+        return lengths
+
+    @staticmethod
+    def memory(history: Tensor) -> Tensor:
+        """The top layer's states, b s d."""
+        return history[:, -1, 0].movedim(0, 1)
+
+    @staticmethod
+    def hand_on(history: Tensor, lengths: Tensor) -> Tensor:
+        """The decoder's first states."""
+        return history[-1]
+
+    @staticmethod
+    def begin(states: Tensor, kept: Kept) -> Tensor:
+        return states
+
+    @staticmethod
+    def read(target: Tensor) -> Tensor:
+        return target
+
+    @staticmethod
+    def within(lengths: Tensor, positions: int) -> Tensor:
+        return torch.arange(positions, device=lengths.device) < lengths[:, None]
+
+    @staticmethod
+    def around(step: int, positions: Tensor, window: int) -> Tensor:
+        return (positions - step).abs() <= window
+
+    @staticmethod
+    def query(states: Tensor, step: Step) -> Tensor:
+        return states[-1, 0]
+
+    @staticmethod
+    def activate(features: Tensor) -> Tensor:
+        return features.tanh()
+
+    @staticmethod
+    def weigh(features: Tensor, w_score: Tensor) -> Tensor:
+        return features @ w_score
+
+    @staticmethod
+    def factor(score: str, width: int) -> float:
+        return 1 / math.sqrt(width) if score == "scaled_dot" else 1.0
+
+    @staticmethod
+    def softmax(scores: Tensor, allowed: Tensor) -> Tensor:
+        scores = scores.masked_fill(~allowed, -math.inf)
+        powers = (scores - scores.amax(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).min)).exp()
+        total = powers.sum(-1, keepdim=True)
+        return powers / total.masked_fill(total == 0, 1.0)
+
+    @staticmethod
+    def mix(weights: Tensor, memory: Tensor) -> Tensor:
+        return (weights[:, None] @ memory)[:, 0]
+
+    @staticmethod
+    def join(context: Tensor, embedding: Tensor) -> Tensor:
+        return torch.cat([context, embedding], -1)
+
+    @staticmethod
+    def inputs(x: Tensor, weights: Part) -> Tensor:
+        return x @ weights["w_input"] + weights["b_input"]
+
+    @staticmethod
+    def hidden(s: Tensor, weights: Part) -> Tensor:
+        return s @ weights["w_hidden"] + weights["b_hidden"]
+
+    @staticmethod
+    def gates(columns: Tensor, count: int) -> tuple[Tensor, ...]:
+        return columns.chunk(count, -1)
+
+    @staticmethod
+    def sigmoid(x: Tensor) -> Tensor:
+        return x.sigmoid()
+
+    @staticmethod
+    def candidate(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
+        return inputs + reset * hidden
+
+    @staticmethod
+    def renew(new: Tensor, s: Tensor, update: Tensor) -> Tensor:
+        return (1 - update) * new + update * s
+
+    @staticmethod
+    def show(leaving: Tensor, m: Tensor) -> Tensor:
+        return leaving * m.tanh()
+
+    @staticmethod
+    def logits(s: Tensor, context: Tensor, weights: Part) -> Tensor:
+        return s @ weights["w_logits"] + weights["b_logits"]
+
+    @staticmethod
+    def finish(logits: Tensor) -> Tensor:
+        return logits

@@ -1,0 +1,45 @@
+"""Mistakes at the ends of a step: in the target that it reads, and in the logits that it makes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from suite.asking.staged import instead_of
+from suite.contracts.models.eager import Part
+from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
+
+
+@instead_of(Recurrent.read, "the target is read one step late")
+def late_target(target: Tensor) -> Tensor:
+    return torch.cat([target[:, :1], target[:, :-1]], 1)
+
+
+@instead_of(Recurrent.read, "the target is read one step early")
+def early_target(target: Tensor) -> Tensor:
+    return torch.cat([target[:, 1:], target[:, -1:]], 1)
+
+
+@instead_of(Recurrent.logits, "the logits are made of the context, not of the state")
+def logits_of_context(s: Tensor, context: Tensor, weights: Part) -> Tensor:
+    return context @ weights["w_logits"] + weights["b_logits"]
+
+
+@instead_of(Recurrent.logits, "the context is added to the state before the logits are made", source="documents, E11")
+def context_added(s: Tensor, context: Tensor, weights: Part) -> Tensor:
+    return (s + context) @ weights["w_logits"] + weights["b_logits"]
+
+
+@instead_of(Recurrent.logits, "softmax is applied to the logits")
+def probabilities(s: Tensor, context: Tensor, weights: Part) -> Tensor:
+    return Recurrent.logits(s, context, weights).softmax(-1)
+
+
+@instead_of(Recurrent.finish, "a batch of one loses its axis")
+def squeezed_batch(logits: Tensor) -> Tensor:
+    return logits.squeeze(0)
+
+
+@instead_of(Recurrent.finish, "steps beyond the 16th are answered like the 16th")
+def repeats_step_beyond_16(logits: Tensor) -> Tensor:
+    return torch.cat([logits[:, :16], logits[:, 15:16].expand(-1, max(0, logits.shape[1] - 16), -1)], 1)

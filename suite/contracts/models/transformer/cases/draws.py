@@ -1,0 +1,96 @@
+"""The usual question, and how its numbers are drawn: always so that a mistake shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from suite.asking.model import Config, Kind, Posed, Weights
+from suite.asking.question import Generator, Inputs
+from suite.contracts.models.transformer import oracle
+from suite.contracts.models.transformer.contract import POSITIONAL, shapes
+from suite.contracts.models.transformer.deviations.staged import Transformer
+from suite.records import DTYPES
+
+Array = np.ndarray[Any, Any]
+Draw = Callable[[Generator], Sequence[Inputs]]
+
+USUAL: Config = {
+    "source_vocab": 11,
+    "target_vocab": 13,
+    "width": 16,
+    "heads": 4,
+    "ffn_width": 24,
+    "encoder_blocks": 2,
+    "decoder_blocks": 2,
+    "decoding": "full",
+}
+ENCODER = {**USUAL, "decoder_blocks": 0}
+CACHED = {**USUAL, "decoding": "cached"}
+SURE = ("float64", "float32")
+"""Half types are asked where there are vectors enough for the eager model's worst to be a yardstick, and not of every
+config, for each is exported anew."""
+
+
+def weights(config: Config, random: Generator) -> Weights:
+    """Weights of which attention is peaked, and no block without effect."""
+    return {name: _tensor(name, shape, random) for name, shape in shapes(config).items()}
+
+
+def _tensor(name: str, shape: tuple[int, ...], random: Generator) -> Array:
+    size = 1 / math.sqrt(shape[-1] if name.endswith("embedding") else shape[0])
+    if name.endswith(("w_query", "w_key")):
+        size *= 1.5
+    if len(shape) == 1:
+        size = 0.3
+    return size * random.normal(size=shape) + ("norm" in name and name.endswith("weight"))
+
+
+def faint(config: Config, random: Generator) -> Weights:
+    """Weights with which ε tells: what is normalised inside a block varies by about √ε."""
+    small = ("w_output", "ffn.w2", "ffn.b2", "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias")
+    return {name: tensor * (3e-3 if name.endswith(small) else 1.0) for name, tensor in weights(config, random).items()}
+
+
+def far_apart(config: Config, random: Generator) -> Weights:
+    """Weights of which scores are tens of thousands, above zero and below."""
+    return {
+        name: tensor * (3e4 if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
+    }
+
+
+KIND = Kind(oracle.transformer, Transformer(), weights, POSITIONAL)
+
+
+def drawn(
+    random: Generator,
+    *,
+    config: Config = USUAL,
+    batch: int = 3,
+    source: int = 7,
+    target: int = 5,
+    lengths: Sequence[int] | None = None,
+) -> Inputs:
+    """Tokens, and lengths of which the first is the whole source."""
+    inputs = {
+        "source": random.integers(config["source_vocab"], size=(batch, source)),
+        "lengths": np.array(lengths) if lengths else np.append(source, random.integers(1, source + 1, size=batch - 1)),
+        "target": random.integers(config["target_vocab"], size=(batch, target)),
+    }
+    if not config["decoder_blocks"]:
+        del inputs["target"]
+    return inputs
+
+
+def posed(name: str, why: str, config: Config = USUAL, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> Posed:
+    """A question with one call."""
+    return Posed(name, why, KIND, config, once(partial(drawn, config=config, **unusual)), dtypes=dtypes)
+
+
+def once(draw: Callable[[Generator], Inputs]) -> Draw:
+    """One call."""
+    return lambda random: [draw(random)]

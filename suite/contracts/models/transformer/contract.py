@@ -1,0 +1,107 @@
+"""The contract `transformer`: a factory of encoder–decoders.
+
+    factory(config, weights, *, attention=None) -> model
+    model(source, lengths, target) -> logits
+
+    states  = encoder blocks over positions(source embedding · √d)       b s d
+    hidden  = decoder blocks over positions(target embedding · √d)       b t d
+    logits  = hidden w_logits + b_logits                                 b t v
+
+An encoder block is x ← norm1(x + attention(x, x)), then x ← norm2(x + ffn(x)); a decoder block is x ← norm1(x +
+causal attention(x, x)), x ← norm2(x + attention(x, states)), x ← norm3(x + ffn(x)). Vaswani et al., "Attention is all
+you need" (arXiv 1706.03762), as documents, section 11.7, build it.
+
+Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of the source's tokens count; `b t v` logits
+(b batch, s source length, t target length, v target vocabulary, d width, f width of the ffn, p = d/heads).
+
+    config           source_vocab, target_vocab, width, heads, ffn_width, encoder_blocks, decoder_blocks, decoding
+    weights          plain tensors of one floating dtype, by name; `shapes(config)` says which. y = x W + b
+    heads            head i has columns i·p to (i+1)·p − 1 of w_query, w_key and w_value; scores are divided by √p
+    biases           none in the attention; the ffn, whose activation is ReLU, and the logits have them
+    normalisation    after each residual connection, over the width, ε = 10⁻⁵; none after the last block
+    positions        added after the embedding is scaled: sin(i/10000^(2j/d)) in columns 2j, its cosine in 2j + 1. As
+                     many as there are tokens: there is no table to run out of; angles are computed in float32 at least
+    padding          encoder and cross-attention see the first `lengths` tokens of a source alone; padded positions have
+                     states as well, which attend to those tokens
+    causal           position i of the target attends to positions ≤ i
+    decoding         "full": the target as a whole. "cached": token by token, each attending to what the cache holds of
+                     those before it; the logits are the same
+    no decoder       with decoder_blocks 0 the model is an encoder: model(source, lengths) gives its states, b s d, and
+                     there are no weights for target and logits
+    dropout          none: models are built for inference
+    calls            a model keeps nothing from one call to the next, nor of another model of its config
+    inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
+    strides          those of inputs and weights may be any
+    output           the weights' dtype and device
+    attention        a plug: any implementation of the contract `attention`, called wherever the model attends, with
+                     tensors b h l p of the weights' dtype, and attn_mask or is_causal where they are needed
+    bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width,
+                     an odd width; tokens outside their vocabulary; lengths below 1, beyond the source or no integers;
+                     batches that differ, even if one of them is 1; a target where there is no decoder, and none where
+                     there is one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from suite.asking import EVERYWHERE, Call, Contract, needs_by, rooms
+
+POSITIONAL = ("source", "lengths", "target")
+LARGE = 64
+"""Tokens beyond which a case needs the feature `large`."""
+FEATURES = {
+    "bool_mask": "padded sources",
+    "causal": "a decoder",
+    "cached": "decoding token by token with a cache",
+    "large": "more than 64 tokens",
+    **EVERYWHERE,
+}
+
+
+def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The weights that are due, by name."""
+    width, inner = config["width"], config["ffn_width"]
+
+    def block(name: str, attentions: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for attention in attentions:
+            found |= {f"{attention}.w_{role}": (width, width) for role in ("query", "key", "value", "output")}
+        found |= {"ffn.w1": (width, inner), "ffn.b1": (inner,), "ffn.w2": (inner, width), "ffn.b2": (width,)}
+        for number in range(len(attentions) + 1):
+            found |= {f"norm{number + 1}.weight": (width,), f"norm{number + 1}.bias": (width,)}
+        return {f"{name}.{rest}": shape for rest, shape in found.items()}
+
+    due: dict[str, tuple[int, ...]] = {"source_embedding": (config["source_vocab"], width)}
+    for number in range(config["encoder_blocks"]):
+        due |= block(f"encoder.{number}", ("attention",))
+    if config["decoder_blocks"]:
+        due |= {"target_embedding": (config["target_vocab"], width)}
+        for number in range(config["decoder_blocks"]):
+            due |= block(f"decoder.{number}", ("self_attention", "cross_attention"))
+        due |= {"w_logits": (width, config["target_vocab"]), "b_logits": (config["target_vocab"],)}
+    return due
+
+
+def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+    """The features that these calls need, read off the calls themselves."""
+    config = calls[0].config or {}
+    needed = needs_by({})(calls) | ({"causal"} if config["decoder_blocks"] else set())
+    if any((call.tensors["lengths"] < call.tensors["source"].shape[-1]).any() for call in calls):
+        needed |= {"bool_mask"}
+    if any(
+        call.tensors[name].shape[-1] > LARGE for call in calls for name in ("source", "target") if name in call.tensors
+    ):
+        needed |= {"large"}
+    return needed | ({"cached"} if config.get("decoding") == "cached" else set())
+
+
+CONTRACT = Contract(
+    name="transformer",
+    features=FEATURES,
+    parameter_features={},
+    needs=needs,
+    core_needs=frozenset({"bool_mask", "causal"}),
+    **rooms(__package__, workloads="workloads.workloads"),
+)

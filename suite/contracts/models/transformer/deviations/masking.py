@@ -1,0 +1,66 @@
+"""Who attends to whom."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from suite.asking.staged import instead_of
+from suite.contracts.models.transformer.deviations.staged import Transformer
+
+
+@instead_of(Transformer.mask, "hidden scores are −10,000, above some that are not hidden", of=Transformer)
+def fills_with_minus_10000(scores: Tensor, allowed: Tensor) -> Tensor:
+    return scores.masked_fill(~allowed, -1e4)
+
+
+@instead_of(Transformer.within, "padding is attended to")
+def sees_padding(lengths: Tensor, length: int) -> Tensor:
+    return torch.ones(len(lengths), 1, 1, length, dtype=torch.bool, device=lengths.device)
+
+
+@instead_of(Transformer.within, "one token more than its length is attended to")
+def one_token_more(lengths: Tensor, length: int) -> Tensor:
+    return torch.arange(length, device=lengths.device) <= lengths[:, None, None, None]
+
+
+@instead_of(Transformer.within, "the mask says who may not be attended to")
+def inverted_padding(lengths: Tensor, length: int) -> Tensor:
+    return ~Transformer.within(lengths, length)
+
+
+@instead_of(Transformer.within, "the first item's length serves all")
+def first_length_for_all(lengths: Tensor, length: int) -> Tensor:
+    return Transformer.within(lengths[:1].expand_as(lengths), length)
+
+
+@instead_of(Transformer.within, "lengths are counted against the longest of the batch, not the source's")
+def counts_from_longest(lengths: Tensor, length: int) -> Tensor:
+    return Transformer.within(lengths + length - lengths.max(), length)
+
+
+@instead_of(Transformer.alone, "padded positions have states of zero, as nested tensors leave them")
+def zero_states_of_padding(states: Tensor, within: Tensor) -> Tensor:
+    return states.masked_fill(~within[:, 0, 0, :, None], 0)
+
+
+@instead_of(Transformer.own, "the encoder's self-attention sees padding")
+def encoder_sees_padding(within: Tensor) -> Tensor | None:
+    return None
+
+
+@instead_of(Transformer.cross, "cross-attention sees padding")
+def cross_sees_padding(within: Tensor) -> Tensor | None:
+    return None
+
+
+@instead_of(Transformer.so_far, "the decoder sees the future", source="documents, E35")
+def sees_the_future(length: int, device: torch.device) -> Tensor | None:
+    return None
+
+
+@instead_of(Transformer.so_far, "every position but the first is blind to itself", source="documents, E9")
+def blind_to_itself(length: int, device: torch.device) -> Tensor | None:
+    mask = torch.ones(length, length, dtype=torch.bool, device=device).tril(-1)
+    mask[0, 0] = True
+    return mask

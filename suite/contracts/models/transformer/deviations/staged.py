@@ -1,0 +1,208 @@
+"""The control's computation, in small steps that deviations replace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.contracts.models import eager
+from suite.contracts.models.eager import Attention, Blocks, Part, part
+from suite.contracts.models.transformer.contract import shapes
+
+Config = Mapping[str, Any]
+Cache = dict[str, Tensor]
+Layer = Callable[[Tensor], Tensor]
+
+
+class Transformer(Blocks):
+    """The model, step by step."""
+
+    def __call__(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
+        self.check_config(config)
+        self.check_weights(weights, shapes(config))
+        return partial(
+            self.plugged(attention).run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype
+        )
+
+    def run(
+        self,
+        config: Config,
+        weights: Part,
+        kept: dict[str, Any],
+        dtype: torch.dtype,
+        source: Tensor,
+        lengths: Tensor,
+        target: Tensor | None = None,
+    ) -> Tensor:
+        source, target = self.check_inputs(config, source, lengths, target)
+        within = self.within(lengths, source.shape[-1])
+        states, own = self.embed(source, weights["source_embedding"], 0), self.own(within)
+        for number in range(config["encoder_blocks"]):
+            block = part(weights, f"encoder.{self.block(number)}")
+            states = self.residual(
+                states, partial(self.to_itself, part(block, "attention"), config["heads"], own), part(block, "norm1")
+            )
+            states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
+        states = self.keep(kept, source, self.finish(states))
+        if target is None or not config["decoder_blocks"]:
+            return self.alone(states, within).to(dtype)
+        decode = self.cached if config.get("decoding") == "cached" else self.full
+        cross = self.cross(within)
+        return decode(config, weights, kept, states, cross, target).to(dtype)
+
+    def to_itself(self, weights: Part, heads: int, allowed: Tensor | None, x: Tensor) -> Tensor:
+        return self.multi_head(x, x, weights, heads, allowed)
+
+    def full(
+        self, config: Config, weights: Part, kept: Any, states: Tensor, within: Tensor | None, target: Tensor
+    ) -> Tensor:
+        so_far = self.so_far(target.shape[-1], target.device)
+        hidden = self.embed(target, weights["target_embedding"], 0)
+        for number in range(config["decoder_blocks"]):
+            block = part(weights, f"decoder.{number}")
+            attend = partial(self.to_itself, part(block, "self_attention"), config["heads"], so_far)
+            hidden = self.decoder_block(hidden, attend, block, config["heads"], states, within)
+        return self.logits(hidden, weights)
+
+    def cached(
+        self, config: Config, weights: Part, kept: dict[str, Any], states: Tensor, within: Tensor | None, target: Tensor
+    ) -> Tensor:
+        cache, states, found = self.begin(kept), self.memory(kept, states), []
+        for step in range(target.shape[-1]):
+            hidden = self.embed(target[:, step : step + 1], weights["target_embedding"], self.position(step))
+            for number in range(config["decoder_blocks"]):
+                block = part(weights, f"decoder.{number}")
+                attend = partial(self.to_cache, part(block, "self_attention"), config["heads"], cache, str(number))
+                hidden = self.decoder_block(hidden, attend, block, config["heads"], states, within)
+            found.append(self.logits(hidden, weights))
+        return torch.cat(found, 1)
+
+    def to_cache(self, weights: Part, heads: int, cache: Cache, name: str, x: Tensor) -> Tensor:
+        self.remember(cache, name, x)
+        return self.multi_head(x, cache[name], weights, heads, None)
+
+    def decoder_block(
+        self,
+        hidden: Tensor,
+        attend: Layer,
+        block: Part,
+        heads: int,
+        states: Tensor,
+        within: Tensor | None,
+    ) -> Tensor:
+        hidden = self.residual(hidden, attend, part(block, "norm1"))
+        read = partial(self.read, states, part(block, "cross_attention"), heads, within)
+        hidden = self.residual(hidden, read, part(block, "norm2"))
+        return self.residual(hidden, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm3"))
+
+    def read(self, states: Tensor, weights: Part, heads: int, within: Tensor | None, x: Tensor) -> Tensor:
+        return self.multi_head(x, states, weights, heads, within)
+
+    def residual(self, x: Tensor, layer: Layer, norm: Part) -> Tensor:
+        return self.arrange(x, layer, partial(self.norm, weights=norm), self.add)
+
+    def embed(self, tokens: Tensor, table: Tensor, offset: int) -> Tensor:
+        rows = table[tokens]
+        return self.place(rows, self.positions(offset, *rows.shape[1:]).to(rows))
+
+    @staticmethod
+    def arrange(x: Tensor, layer: Layer, norm: Layer, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        return norm(add(x, layer(x)))
+
+    @staticmethod
+    def check_config(config: Config) -> None:
+        if config["width"] % config["heads"] or config["width"] % 2:
+            raise ValueError("heads do not divide the width, or it is odd")
+
+    @staticmethod
+    def check_weights(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
+        eager.check(weights, due)
+
+    @staticmethod
+    def check_inputs(
+        config: Config, source: Tensor, lengths: Tensor, target: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Raise for what does not fit; return source and target."""
+        batch, length = source.shape
+        if any(given is not None and given.dtype != torch.int64 for given in (source, lengths, target)):
+            raise ValueError("tokens and lengths are whole numbers")
+        for tokens, vocabulary in ((source, "source_vocab"), (target, "target_vocab")):
+            if tokens is not None and ((tokens < 0) | (tokens >= config[vocabulary])).any():
+                raise ValueError("a token outside the vocabulary")
+        if lengths.shape != (batch,) or ((lengths < 1) | (lengths > length)).any():
+            raise ValueError("a length that no source has")
+        if (target is None) != (config["decoder_blocks"] == 0) or (target is not None and len(target) != batch):
+            raise ValueError("the target does not fit")
+        return source, target
+
+    @staticmethod
+    def within(lengths: Tensor, length: int) -> Tensor:
+        return torch.arange(length, device=lengths.device) < lengths[:, None, None, None]
+
+    @staticmethod
+    def own(within: Tensor) -> Tensor | None:
+        """What the encoder's self-attention may see."""
+        return within
+
+    @staticmethod
+    def cross(within: Tensor) -> Tensor | None:
+        """What cross-attention may see."""
+        return within
+
+    @staticmethod
+    def so_far(length: int, device: torch.device) -> Tensor | None:
+        return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+    @staticmethod
+    def place(rows: Tensor, positions: Tensor) -> Tensor:
+        return rows * math.sqrt(rows.shape[-1]) + positions
+
+    @staticmethod
+    def positions(offset: int, length: int, width: int) -> Tensor:
+        angles = torch.arange(offset, offset + length)[:, None] / 10000 ** (torch.arange(0, width, 2).double() / width)
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+    @staticmethod
+    def block(number: int) -> int:
+        return number
+
+    @staticmethod
+    def finish(states: Tensor) -> Tensor:
+        return states
+
+    @staticmethod
+    def keep(kept: dict[str, Any], source: Tensor, states: Tensor) -> Tensor:
+        """The source's states; `kept` is what the model could keep between calls."""
+        return states
+
+    @staticmethod
+    def alone(states: Tensor, within: Tensor) -> Tensor:
+        """What an encoder without a decoder returns."""
+        return states
+
+    @staticmethod
+    def position(step: int) -> int:
+        return step
+
+    @staticmethod
+    def begin(kept: dict[str, Any]) -> Cache:
+        """An empty cache; `kept` is what the model could keep between calls."""
+        return {}
+
+    @staticmethod
+    def memory(kept: dict[str, Any], states: Tensor) -> Tensor:
+        """What every step reads of the source."""
+        return states
+
+    @staticmethod
+    def remember(cache: Cache, name: str, x: Tensor) -> None:
+        cache[name] = torch.cat([cache[name], x], 1) if name in cache else x
+
+    @staticmethod
+    def logits(hidden: Tensor, weights: Part) -> Tensor:
+        return hidden @ weights["w_logits"] + weights["b_logits"]

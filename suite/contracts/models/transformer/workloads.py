@@ -1,0 +1,65 @@
+"""What is timed of Transformers: the documents' translator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from suite.asking.model import Config
+from suite.contracts.models.transformer.cases import KIND
+from suite.contracts.models.transformer.contract import shapes
+from suite.contracts.models.workloads import ModelWorkload
+
+TRANSLATOR: Config = {
+    "source_vocab": 200,
+    "target_vocab": 200,
+    "width": 256,
+    "heads": 4,
+    "ffn_width": 64,
+    "encoder_blocks": 2,
+    "decoder_blocks": 2,
+    "decoding": "full",
+}
+"""The documents' English–French translator; they do not say how many words it knows."""
+
+
+def workloads() -> list[ModelWorkload]:
+    """All of them, in the order of tables."""
+    return [
+        _workload("translator/10", "ten words a sentence, as the documents train it", 128, 10),
+        _workload("translator/128", "longer sentences, of which half are padded", 8, 128),
+    ]
+
+
+def _workload(name: str, why: str, batch: int, length: int) -> ModelWorkload:
+    config = TRANSLATOR
+    vocabularies = {"source": config["source_vocab"], "target": config["target_vocab"]}
+    sizes = (
+        f"batch {batch}, {length} tokens to {length}, 2 + 2 blocks of width {config['width']}, {config['heads']} heads"
+    )
+    tokens = float(batch * length)
+    return ModelWorkload(name, why, KIND, config, shapes, partial(_tokens, batch, length), length,
+                         batch * _flops(config, length), {"tokens": tokens}, sizes, vocabularies)  # fmt: skip
+
+
+def _tokens(batch: int, length: int, random: torch.Generator) -> Mapping[str, Tensor]:
+    """Every second source is padded by half."""
+    lengths = torch.full((batch,), length)
+    lengths[1::2] = (length + 1) // 2
+    return {
+        "source": torch.randint(TRANSLATOR["source_vocab"], (batch, length), generator=random),
+        "lengths": lengths,
+        "target": torch.randint(TRANSLATOR["target_vocab"], (batch, length), generator=random),
+    }
+
+
+def _flops(config: Config, length: int) -> float:
+    """Of one item, all its positions computed: products with weights, and two products of attention."""
+    width, inner = config["width"], config["ffn_width"]
+    attention = 2.0 * length * 4 * width * width + 4.0 * length * length * width
+    network = 2.0 * length * 2 * width * inner
+    blocks = config["encoder_blocks"] * (attention + network) + config["decoder_blocks"] * (2 * attention + network)
+    return float(blocks + 2.0 * length * width * config["target_vocab"])

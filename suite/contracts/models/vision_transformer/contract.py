@@ -1,0 +1,85 @@
+"""The contract `vision_transformer`: a factory of classifiers of images.
+
+    factory(config, weights, *, attention=None) -> model
+    model(images) -> logits
+
+    patches = each patch's numbers times w_patch, plus b_patch           b m d
+    x       = class token before the patches, plus positions             b n d, n = m + 1
+    x       = blocks(x)                                                  b n d
+    logits  = norm(first of x) w_head + b_head                           b k
+
+A block is x ← x + attention(norm1(x)), then x ← x + mlp(norm2(x)). Dosovitskiy et al., "An image is worth 16 × 16
+words" (arXiv 2010.11929), as documents, section 11.8, build it.
+
+Axes: `b c h w` images, `b k` logits (b batch, c channels, h rows, w columns, k classes, m patches, d width, f width of
+the mlp, p = d/heads).
+
+    config           image_height, image_width, patch, channels, width, heads, mlp_width, blocks, classes, pooling
+    weights          plain tensors of one floating dtype, by name; `shapes(config)` says which. y = x W + b
+    patches          from the upper left, row by row; the rows of w_patch are channel, row, column within a patch
+    pooling          "class": a class token, first in the sequence, is read. "mean": there is none, and the mean of all
+                     positions is read (documents, 11.8, an exercise)
+    heads            head i has columns i·p to (i+1)·p − 1 of w_query, w_key and w_value; scores are divided by √p
+    biases           none in the attention
+    mlp              two layers with GELU between them, x·Φ(x), exactly
+    normalisation    before the attention and before the mlp, and before the head; over the width, ε = 10⁻⁵
+    no classes       with classes 0 there is no head, nor a norm before it: the states of all positions, b n d
+    dropout          none: models are built for inference
+    calls            a model keeps nothing from one call to the next, nor of another model of its config
+    inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
+    strides          weights and images may lie in memory in any order, with gaps or without
+    output           the weights' dtype and device
+    attention        a plug: any implementation of the contract `attention`, called in every block with tensors b h n p
+                     of the weights' dtype alone
+    bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width;
+                     sizes that patches do not divide; images of other sizes, channels or dtypes than the model's.
+                     Nothing is broadcast, and no dtype is converted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from suite.asking import EVERYWHERE, Call, Contract, needs_by, rooms
+
+POSITIONAL = ("images",)
+LARGE = 64
+"""Positions beyond which a case needs the feature `large`."""
+FEATURES = {"large": "more than 64 positions", **EVERYWHERE}
+
+
+def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The weights that are due, by name."""
+    width, inner, side = config["width"], config["mlp_width"], config["patch"]
+    positions = (config["image_height"] // side) * (config["image_width"] // side)
+    due: dict[str, tuple[int, ...]] = {"w_patch": (config["channels"] * side * side, width), "b_patch": (width,)}
+    if config["pooling"] == "class":
+        positions += 1
+        due["class_token"] = (width,)
+    due["positions"] = (positions, width)
+    for number in range(config["blocks"]):
+        block = f"blocks.{number}"
+        due |= {f"{block}.attention.w_{role}": (width, width) for role in ("query", "key", "value", "output")}
+        due |= {f"{block}.mlp.w1": (width, inner), f"{block}.mlp.b1": (inner,)}
+        due |= {f"{block}.mlp.w2": (inner, width), f"{block}.mlp.b2": (width,)}
+        due |= {f"{block}.norm{i}.{part}": (width,) for i in (1, 2) for part in ("weight", "bias")}
+    if config["classes"]:
+        due |= {"norm.weight": (width,), "norm.bias": (width,)}
+        due |= {"w_head": (width, config["classes"]), "b_head": (config["classes"],)}
+    return due
+
+
+def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+    """The features that these calls need, read off the calls themselves."""
+    config = calls[0].config or {}
+    return needs_by({})(calls) | ({"large"} if shapes(config)["positions"][0] > LARGE else set())
+
+
+CONTRACT = Contract(
+    name="vision_transformer",
+    features=FEATURES,
+    parameter_features={},
+    needs=needs,
+    **rooms(__package__, workloads="workloads.workloads"),
+)

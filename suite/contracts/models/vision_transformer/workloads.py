@@ -1,0 +1,57 @@
+"""What is timed of Vision Transformers: the documents' own, and ViT-B/16."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from suite.asking.model import Config
+from suite.contracts.models.vision_transformer.cases import BASE, KIND, USUAL
+from suite.contracts.models.vision_transformer.contract import shapes
+from suite.contracts.models.workloads import ModelWorkload
+
+FASHION: Config = {
+    **USUAL,
+    "image_height": 96,
+    "image_width": 96,
+    "patch": 16,
+    "channels": 1,
+    "width": 512,
+    "heads": 8,
+    "mlp_width": 2048,
+    "blocks": 2,
+}
+"""The documents' classifier of Fashion-MNIST, 6,457,866 weights."""
+
+
+def workloads() -> list[ModelWorkload]:
+    """All of them, in the order of tables."""
+    return [
+        _workload("vit/fashion", "the documents' classifier of Fashion-MNIST", FASHION, 16),
+        _workload("vit/b16", "ViT-B/16 at 224 × 224", BASE, 1),
+    ]
+
+
+def _workload(name: str, why: str, config: Config, batch: int) -> ModelWorkload:
+    length = shapes(config)["positions"][0]
+    sizes = f"batch {batch}, {config['image_height']} × {config['image_width']}, {config['blocks']} blocks of width "
+    sizes += f"{config['width']}, {config['heads']} heads"
+    return ModelWorkload(name, why, KIND, config, shapes, partial(_images, config, batch), length,
+                         batch * _flops(config, length), {"images": float(batch)}, sizes)  # fmt: skip
+
+
+def _images(config: Config, batch: int, random: torch.Generator) -> Mapping[str, Tensor]:
+    size = (batch, config["channels"], config["image_height"], config["image_width"])
+    return {"images": torch.randn(size, generator=random) + 0.25}
+
+
+def _flops(config: Config, length: int) -> float:
+    """Of one image: products with weights, and two products of attention."""
+    width = config["width"]
+    attention = 2.0 * length * 4 * width * width + 4.0 * length * length * width
+    network = 2.0 * length * 2 * width * config["mlp_width"]
+    patches = 2.0 * (length - 1) * config["channels"] * config["patch"] ** 2 * width
+    return float(patches + config["blocks"] * (attention + network) + 2.0 * width * config["classes"])

@@ -1,0 +1,121 @@
+"""Whole forward passes of models to be timed, verified on one item of the batch."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from suite import asking
+from suite.asking import Call
+from suite.asking.model import Config, Kind, Shapes, Truth, truths
+from suite.judging import compare
+from suite.judging.verdicts import Verdict, unlike
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CPU, HALF, FORWARD = ("float32",), ("float16", "bfloat16"), ("forward",)
+
+
+@dataclass(frozen=True)
+class ModelWorkload(asking.Workload):
+    """One model to time. `inputs` makes those of round 0; `vocabularies` says of which inputs the tokens change."""
+
+    name: str
+    why: str
+    kind: Kind
+    config: Config
+    shapes: Callable[[Config], Shapes]
+    inputs: Callable[[torch.Generator], Mapping[str, Tensor]]
+    length: int
+    flops: float
+    """Of one call, two for each multiplication of a matrix product."""
+    counted: Mapping[str, float]
+    """The tokens or images of one call."""
+    sizes: str
+    vocabularies: Mapping[str, int] = field(default_factory=dict)
+    profiles: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"standard": FORWARD, "full": FORWARD})
+    cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": CPU, "cuda": HALF})
+    directions = FORWARD
+    is_model = True
+
+    @property
+    def shape(self) -> str:
+        return self.sizes
+
+    def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
+        random, of = torch.Generator().manual_seed(zlib.crc32(self.name.encode())), getattr(torch, dtype)
+        given = {
+            name: tensor.to(of) if tensor.dtype.is_floating_point else tensor
+            for name, tensor in self.inputs(random).items()
+        }
+        weights = {
+            name: torch.empty(shape, dtype=of, device="meta") if device == "meta" else _drawn(name, shape, random, of)
+            for name, shape in self.shapes(self.config).items()
+        }
+        return Call(given, {}, self.kind.positional, config=self.config, weights=weights)
+
+    def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
+        """Other tokens, or images whose numbers have moved and grown."""
+        found = {}
+        for name, tensor in call.tensors.items():
+            if name in self.vocabularies:
+                found[name] = (tensor + number) % self.vocabularies[name]
+            elif tensor.dtype.is_floating_point:
+                found[name] = (tensor.flatten().roll(number) * (1 + number % 32 / 256)).view_as(tensor)
+        return found
+
+    def work(self, dtype: str, direction: str) -> Mapping[str, float]:
+        size = getattr(torch, dtype).itemsize
+        weights = sum(float(np.prod(shape)) for shape in self.shapes(self.config).values())
+        return {"attended": self.flops, "convention": self.flops, "bytes": weights * size, **self.counted}
+
+    def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
+        """All rows of one item."""
+        call = self.call("float32", device="meta")
+        first = call.tensors[call.positional[0]]
+        rows = call.tensors[call.positional[-1]].shape[1] if self.vocabularies else 1
+        item = random.randrange(len(first))
+        return {"output": range(item * rows, (item + 1) * rows)}
+
+    def verdict(
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+    ) -> Verdict:
+        item = rows["output"][0] // len(rows["output"])
+        due = _truth(self.name, number, item, dtype, self)
+        if complaint := unlike("output", found["output"], due.value.shape, getattr(torch, dtype)):
+            return Verdict("wrong", complaint)
+        actual = compare.numbers(found["output"])
+        ratio = float(compare.distances(actual, due.value, due.allowed).max(initial=0.0))
+        if says := compare.distance(actual, due.value, due.allowed):
+            return Verdict("wrong", says, ratio, output_wrong=True)
+        return Verdict("passed", "", ratio)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@lru_cache(maxsize=2)
+def _truth(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> Truth:
+    """What is true of one item of a round. All implementations of a table are asked for the same one, and a proof's."""
+    call = workload.call(dtype)
+    tensors = {**call.tensors, **workload.turned(call, number)}
+    alone = {name: tensor[item : item + 1] for name, tensor in tensors.items()}
+    (of,) = truths(workload.kind, [Call(alone, {}, call.positional, config=call.config, weights=call.weights)])
+    width = of.value.shape[-1]
+    return Truth(of.value.reshape(-1, width), of.allowed.reshape(-1))
+
+
+def _drawn(name: str, shape: tuple[int, ...], random: torch.Generator, dtype: torch.dtype) -> Tensor:
+    """Weights as they are drawn before training: of size 1/√rows, norms of one."""
+    size = shape[0] ** -0.5 if len(shape) == 2 else 0.1
+    drawn = torch.randn(shape, generator=random) * size + ("norm" in name and name.endswith("weight"))
+    return drawn.to(dtype)

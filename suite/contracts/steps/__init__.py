@@ -1,0 +1,1 @@
+"""Contracts of single steps of attention, and of what is trained beside it."""

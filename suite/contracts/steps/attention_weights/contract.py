@@ -1,0 +1,67 @@
+"""The contract `attention_weights`: the second step of attention, from scores to weights.
+
+    attention_weights(scores, *, normaliser="softmax", attn_mask=None, lengths=None, is_causal=False) -> weights
+
+    softmax     exp(score_ij) / Σ_j exp(score_ij), over the keys that the query may attend to
+    sum         score_ij / Σ_j score_ij, for scores above zero
+
+Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
+
+    attn_mask        boolean, True means may attend; broadcastable to … l s
+    lengths          int64 or int32, b or b l, for scores of rank 3: a query may attend to the first so many keys, to
+                     all where that is more than there are
+    is_causal        query i attends keys j ≤ i, aligned at the upper left
+    several of them  a key must be allowed by each
+    −∞               a score that gives the weight zero, like a key that is not allowed
+    empty row        a query that may attend to nothing, or only to scores of −∞, gives exact zeros; so do no keys
+    inputs           of any strides; never modified; the output aliases none
+    output           the scores' dtype and device
+    renormalising    what is masked after the softmax and divided by the rest gives the same weights: it is allowed
+    bad input        raises: an unknown normaliser, a mask that cannot broadcast or is not boolean, lengths that are
+                     negative, no integers, or not one for each item or query
+"""
+
+from __future__ import annotations
+
+from suite.asking import EVERYWHERE, Call, Contract, rooms
+
+POSITIONAL = ("scores",)
+NORMALISERS = ("softmax", "sum")
+PARAMETERS = {
+    "normaliser": ("sum",),
+    "attn_mask": ("bool_mask",),
+    "lengths": ("lengths",),
+    "is_causal": ("causal",),
+}
+FEATURES = {
+    "sum": "division by the sum",
+    "bool_mask": "boolean masks",
+    "lengths": "valid lengths",
+    "causal": "is_causal",
+    "rank3": "scores of rank 3",
+    "rank4": "scores of rank 4",
+    **EVERYWHERE,
+}
+
+
+def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+    """The features that these calls need, read off the calls themselves."""
+    return frozenset().union(*map(_needs, calls))
+
+
+def _needs(call: Call) -> set[str]:
+    scores = call.tensors["scores"]
+    needed = {str(scores.dtype).removeprefix("torch.")}
+    needed |= {feature for name in call.arguments - {"normaliser"} for feature in PARAMETERS[name]}
+    if call.options.get("normaliser") == "sum":
+        needed.add("sum")
+    return needed | ({f"rank{scores.dim()}"} if scores.dim() > 2 else set())
+
+
+CONTRACT = Contract(
+    name="attention_weights",
+    features=FEATURES,
+    parameter_features=PARAMETERS,
+    needs=needs,
+    **rooms(__package__),
+)

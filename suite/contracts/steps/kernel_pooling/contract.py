@@ -1,0 +1,52 @@
+"""The contract `kernel_pooling`: the mean of the values, weighted by a kernel of how far their keys are.
+
+    kernel_pooling(query, key, value, *, kernel="gaussian", width=1.0) -> output
+
+    u_ij   = (query_i − key_j) / width
+    output = Σ_j K(u_ij) value_j / Σ_j K(u_ij)
+
+    gaussian       exp(−u²/2)
+    boxcar         1 where |u| < 1, strictly, else 0
+    constant       1
+    triangular     max(0, 1 − |u|); a document calls it Epanechikov
+    epanechikov    max(0, 1 − u²): its factor 3/4 cancels
+
+Axes: `l` query, `s` key, `s v` value, `l v` output (l queries, s keys, v value width). Nadaraya and Watson, both 1964.
+
+    no support       a query for which every kernel is zero gives exact zeros; so do no keys
+    edge             a key that is one width away is outside the box, wherever the division by the width is exact
+    far away         a Gaussian is never zero: far from all keys its nearest decide, though every exponential underflows
+    inputs           of any strides; never modified; the output aliases none
+    output           query's dtype and device
+    bad input        raises: an unknown kernel, a width that is not above zero, ranks other than 1, 1 and 2, keys and
+                     values of different lengths
+"""
+
+from __future__ import annotations
+
+from suite.asking import EVERYWHERE, Call, Contract, rooms
+
+POSITIONAL = ("query", "key", "value")
+KERNELS = ("gaussian", "boxcar", "constant", "triangular", "epanechikov")
+PARAMETERS = {"kernel": KERNELS[1:], "width": ("width",)}
+FEATURES = {
+    **{kernel: f"the {kernel} kernel" for kernel in KERNELS[1:]},
+    "width": "a width other than 1",
+    **EVERYWHERE,
+}
+
+
+def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+    """The features that these calls need, read off the calls themselves."""
+    dtypes = {str(call.tensors["query"].dtype).removeprefix("torch.") for call in calls}
+    kernels = {str(call.options.get("kernel")) for call in calls} & set(KERNELS[1:])
+    return frozenset(dtypes | kernels | {"width" for call in calls if "width" in call.options})
+
+
+CONTRACT = Contract(
+    name="kernel_pooling",
+    features=FEATURES,
+    parameter_features=PARAMETERS,
+    needs=needs,
+    **rooms(__package__),
+)

@@ -1,0 +1,214 @@
+"""Arithmetic that knows how far an honest computation may stray: oracles written in it bound their own errors.
+
+First-order running error analysis (Wilkinson; Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3):
+every operation passes on what its operands may be off by, and adds the rounding of its own result in the tested dtype.
+Sums round in the accumulator. What an implementation computes in more precision than its dtype only makes it closer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from suite.judging.precision import QUADRUPLE, Bounded, Precision, widened
+
+Array = np.ndarray[Any, Any]
+
+LIBRARY = 2.0
+"""Units that a library's exp, tanh or erf may be off by."""
+TANH_BEND, GELU_BEND = 0.385, 0.565
+"""Half of the largest second derivative of tanh and of x·Φ(x): what first order leaves out, by the error's square."""
+
+
+class Rounded:
+    """Numbers, beside the bound of what each may be off by in an honest computation. `value` and `bound` are arrays."""
+
+    def __init__(self, value: Array, bound: Array | float, precision: Precision) -> None:
+        self.value = np.asarray(value)
+        self.bound = np.broadcast_to(np.asarray(bound, dtype=np.float64), self.value.shape)
+        self.precision = precision
+
+    @classmethod
+    def exact(cls, value: Array, precision: Precision, arithmetic: type = np.float64) -> Rounded:
+        """Inputs, which are what they are."""
+        return cls(widened(np.asarray(value, dtype=np.float64), arithmetic), 0.0, precision)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def bounded(self) -> Bounded:
+        return Bounded(self.value, np.asarray(self.bound))
+
+    @property
+    def size(self) -> Array:
+        """The absolute values, in float64."""
+        return abs(self.value).astype(np.float64)
+
+    def __add__(self, other: Rounded | float) -> Rounded:
+        other = self._of(other)
+        return self._made(self.value + other.value, self.bound + other.bound)
+
+    def __sub__(self, other: Rounded | float) -> Rounded:
+        other = self._of(other)
+        return self._made(self.value - other.value, self.bound + other.bound)
+
+    def __neg__(self) -> Rounded:
+        return type(self)(-self.value, self.bound, self.precision)
+
+    def __mul__(self, other: Rounded | float) -> Rounded:
+        other = self._of(other)
+        passed_on = self.size * other.bound + self.bound * other.size + self.bound * other.bound
+        return self._made(self.value * other.value, passed_on)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __truediv__(self, other: Rounded | float) -> Rounded:
+        """A quotient; its bound is infinite where the divisor may be zero."""
+        other = self._of(other)
+        with np.errstate(all="ignore"):
+            value = self.value / other.value
+            least = np.maximum(other.size - other.bound, 0.0)
+            passed_on = (self.bound + abs(value).astype(np.float64) * other.bound) / least
+        return self._made(value, np.where(np.isnan(passed_on), np.inf, passed_on))
+
+    def __matmul__(self, other: Rounded) -> Rounded:
+        terms = self.shape[-1]
+        passed_on = self.size @ other.bound + self.bound @ other.size + self.bound @ other.bound
+        return self._made(self.value @ other.value, passed_on + self._summing(terms) * (self.size @ other.size))
+
+    def sum(self, axis: int = -1, keepdims: bool = False) -> Rounded:
+        passed_on = self.bound.sum(axis, keepdims=keepdims)
+        lost = self._summing(self.shape[axis]) * self.size.sum(axis, keepdims=keepdims)
+        return self._made(self.value.sum(axis, keepdims=keepdims), passed_on + lost)
+
+    def mean(self, axis: int = -1, keepdims: bool = False) -> Rounded:
+        return self.sum(axis, keepdims) * (1 / self.shape[axis])
+
+    def exp(self) -> Rounded:
+        value = self._by("exp")
+        return self._made(value, abs(value).astype(np.float64) * np.expm1(np.minimum(self.bound, 700.0)), LIBRARY)
+
+    def tanh(self) -> Rounded:
+        value = self._by("tanh")
+        slope = 1 - value.astype(np.float64) ** 2
+        return self._made(value, np.minimum(self.bound, slope * self.bound + TANH_BEND * self.bound**2), LIBRARY)
+
+    def sqrt(self) -> Rounded:
+        size = self.value.astype(np.float64)
+        passed_on = np.sqrt(size + self.bound) - np.sqrt(np.maximum(size - self.bound, 0.0))
+        return self._made(self._by("sqrt"), passed_on)
+
+    def relu(self) -> Rounded:
+        value = np.where(self.value > 0, self.value, np.zeros_like(self.value))
+        bound = np.where(self.value.astype(np.float64) > -self.bound, self.bound, 0.0)
+        return type(self)(value, bound, self.precision)
+
+    def gelu(self) -> Rounded:
+        """x·Φ(x), exactly; 1 + erf(x/√2) may lose all but an absolute rounding."""
+        normal = (1 + self._by("erf", self.value / np.sqrt(widened(np.array(2.0), self.value.dtype.type)))) / 2
+        x = self.value.astype(np.float64)
+        slope = abs(normal.astype(np.float64) + x * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi))
+        lost = LIBRARY * self.precision.unit * self.size
+        return self._made(self.value * normal, slope * self.bound + GELU_BEND * self.bound**2 + lost, LIBRARY)
+
+    def softmax(self, allowed: Array | None = None) -> Rounded:
+        """Weights over the last axis, of the allowed entries alone; zeros where none is allowed."""
+        weights, relative = self._weights(allowed)
+        mean = (weights * relative).sum(-1, keepdims=True)
+        off = np.minimum(relative + mean, 1.0) + self._summing(self.shape[-1]) + 2 * LIBRARY * self.precision.unit
+        return self._made(weights, np.where(weights == 0, 0.0, weights.astype(np.float64) * off))
+
+    def attend(self, values: Rounded, allowed: Array | None = None) -> Rounded:
+        """softmax(scores) @ values: an error of a score matters by how far that value lies from the output."""
+        weights, relative = self._weights(allowed)  # ... l s
+        output = weights @ values.value  # ... l v
+        known, mixed = weights.astype(np.float64), values.value.astype(np.float64)
+        spread = abs(mixed[..., None, :, :] - output.astype(np.float64)[..., :, None, :])  # ... l s v
+        passed_on = ((known * relative)[..., None] * spread).sum(-2) + known @ values.bound
+        lost = (2 * LIBRARY * self.precision.unit + self._summing(self.shape[-1])) * (known @ values.size)
+        empty = known.sum(-1, keepdims=True) == 0
+        return self._made(output, np.where(empty, 0.0, passed_on + lost), exact=empty)
+
+    def each(self, function: Callable[[Array], Array]) -> Rounded:
+        """The same numbers in another arrangement: `rounded.each(lambda a: a.swapaxes(-1, -2))`."""
+        return type(self)(function(self.value), function(np.asarray(self.bound)), self.precision)
+
+    def __getitem__(self, place: Any) -> Rounded:
+        return self.each(lambda array: array[place])
+
+    @property
+    def T(self) -> Rounded:
+        """The last two axes swapped."""
+        return self.each(lambda array: array.swapaxes(-1, -2))
+
+    def rounded(self, units: float = 1.0) -> Rounded:
+        """The same, written down in the dtype once more."""
+        return self._made(self.value, self.bound, units)
+
+    def _weights(self, allowed: Array | None) -> tuple[Array, Array]:
+        """Exact weights, and the relative error of each power: at most all of it."""
+        scores = self.value if allowed is None else np.where(allowed, self.value, -np.inf)
+        with np.errstate(all="ignore"):
+            largest = scores.max(-1, keepdims=True, initial=-np.inf)
+            powers = np.where(np.isneginf(scores), np.zeros_like(self.value), self._by("exp", scores - largest))
+            total = powers.sum(-1, keepdims=True)
+            weights = np.where(total == 0, powers, powers / np.where(total == 0, 1, total))
+        spread = np.where(weights == 0, 0.0, (largest - scores).astype(np.float64))
+        shifting = (2 if self.precision.half else 1) * self.precision.unit * spread + 2 * self.precision.unit
+        return weights, np.minimum(np.asarray(self.bound) + shifting, 1.0)
+
+    def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> Rounded:
+        """A result: what its operands pass on, and its own rounding."""
+        own = units * self.precision.unit * abs(value).astype(np.float64) + self.precision.tiny
+        return type(self)(value, passed_on + (own if exact is None else np.where(exact, 0.0, own)), self.precision)
+
+    def _summing(self, terms: int) -> float:
+        """The relative error of a sum of so many terms."""
+        return self.precision.accumulator * terms
+
+    def _of(self, other: Rounded | float) -> Rounded:
+        if isinstance(other, Rounded):
+            return other
+        value = widened(np.array(float(other)), self.value.dtype.type)
+        return type(self)(value, self.precision.unit * abs(float(other)), self.precision)
+
+    def _by(self, function: str, of: Array | None = None) -> Array:
+        """A function of every element, in the judging arithmetic."""
+        of = self.value if of is None else of
+        if function == "erf" and of.dtype == np.float64:
+            return np.asarray(special.erf(of))
+        if of.dtype != object and function != "erf":  # numpy has no erf
+            return np.asarray(getattr(np, function)(of))
+        precise, back = getattr(QUADRUPLE, function), QUADRUPLE.mpf if of.dtype == object else of.dtype.type
+        found = np.empty_like(of)
+        for place, number in np.ndenumerate(of):
+            found[place] = back(QUADRUPLE.nstr(precise(QUADRUPLE.mpf(str(number))), 34))
+        return found
+
+
+class Unbounded(Rounded):
+    """The same arithmetic without bounds, for formulas of which nobody asks them: models' products are large."""
+
+    def __init__(self, value: Array, bound: Array | float, precision: Precision) -> None:
+        super().__init__(value, 0.0, precision)
+
+    def __matmul__(self, other: Rounded) -> Rounded:
+        return Unbounded(self.value @ other.value, 0.0, self.precision)
+
+    def attend(self, values: Rounded, allowed: Array | None = None) -> Rounded:
+        return Unbounded(self._weights(allowed)[0] @ values.value, 0.0, self.precision)
+
+    def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> Rounded:
+        return Unbounded(value, 0.0, self.precision)
+
+
+def concatenated(parts: list[Rounded], axis: int = -1) -> Rounded:
+    """Several as one, along an axis."""
+    value = np.concatenate([part.value for part in parts], axis)
+    bound = np.concatenate([np.asarray(part.bound) for part in parts], axis)
+    return type(parts[0])(value, bound, parts[0].precision)

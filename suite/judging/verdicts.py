@@ -1,0 +1,50 @@
+"""When an answer is accepted: so many bounds from the truth, and of the due dtype and shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from suite.judging import compare
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from suite.judging.precision import Bounded
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement on the replies to one question."""
+
+    status: str
+    detail: str = ""
+    error_ratio: float | None = None
+    output_wrong: bool = False
+    """Whether the complaint is about numbers, which a deviation may reproduce."""
+
+
+def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
+    """Judge named pairs of actual and expected; report the first complaint and the largest error ratio."""
+    complaint, largest = None, 0.0
+    for name, actual, expected, accept in pairs:
+        value, bound = expected.value.reshape(actual.shape), expected.bound.reshape(actual.shape)
+        complaint = complaint or compare.difference(actual, value, bound, name=name, accept=accept)
+        largest = max(largest, compare.error_ratio(actual, value, bound))
+    if complaint:
+        return Verdict("wrong", complaint, largest, output_wrong=True)
+    return Verdict("passed", "", largest)
+
+
+def unlike(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:
+    """What is wrong with a tensor before any of its numbers is read, or None."""
+    if tensor.dtype != dtype:
+        return f"{name} is {str(tensor.dtype)[6:]}, should be {str(dtype)[6:]}"
+    if tuple(tensor.shape) != shape:
+        return f"{name} has shape {tuple(tensor.shape)}, should have {shape}"
+    return None

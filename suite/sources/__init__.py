@@ -1,0 +1,1 @@
+"""Where numeric examples come from."""

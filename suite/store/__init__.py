@@ -1,0 +1,108 @@
+"""Records ↔ files: the only reader and writer of results/."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from suite.records import Measurement, Outcome, Run, UsageError
+from suite.statistics import Interval, interval
+from suite.store import files, rows
+from suite.store.files import replace_file as replace_file
+from suite.store.recorded import Recorded as Recorded
+from suite.store.recorded import newest
+from suite.store.rows import RUNS
+from suite.store.writer import RunWriter as RunWriter
+from suite.uncollected import uncollected
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+
+KINDS = ("conformance", "benchmark")
+
+
+class Results:
+    """A folder of results, with one folder per machine in it."""
+
+    def __init__(self, path: str | Path = "results") -> None:
+        self.path = Path(path)
+
+    def machines(self) -> list[str]:
+        """The names of the machines that have results here."""
+        return sorted(file.parent.name for file in self.path.glob(f"*/{RUNS}"))
+
+    @uncollected()
+    def read(self, machine: str) -> Recorded:
+        """What is recorded of one machine. Raises UsageError for files that this version cannot read."""
+        folder = self.path / machine
+        try:
+            runs, outcomes, measurements = rows.read(folder)
+        except rows.UnknownRun:  # or a run was finished while we read one file after the other
+            runs, outcomes, measurements = rows.read(folder)
+        return Recorded(machine, runs, newest(runs, outcomes), newest(runs, measurements))
+
+    @uncollected()
+    def open_run(self, run: Run) -> RunWriter:
+        """Resume the newest unfinished run that is like `run`, or start `run`.
+
+        Raises UsageError when another process is writing here, or when what is here cannot be read or written.
+        """
+        name = run.machine.name
+        if not name or name.startswith(".") or Path(name).name != name:
+            raise UsageError(f"a machine's name is also its folder, which {name!r} cannot be")
+        folder = self.path / name
+        with files.one_line(folder, "written"):
+            folder.mkdir(parents=True, exist_ok=True)
+        held, note = files.lock(folder)
+        try:
+            return RunWriter(folder, run, held, note)
+        except BaseException:
+            files.unlock(held)
+            raise
+
+
+def read_outcomes(path: str | Path = "results") -> dict[str, Recorded]:
+    """What is recorded of each machine that had a run, by the machine's name."""
+    results = Results(path)
+    read = (results.read(machine) for machine in results.machines())
+    return {recorded.machine: recorded for recorded in read if recorded.runs}
+
+
+def load(path: str | Path = "results", kind: str = "conformance") -> pandas.DataFrame:
+    """All outcomes of all machines as a table, or all measurements (`kind="benchmark"`): a row per question, the
+    columns of its run first.
+
+    Measurements have their samples in `seconds` as tuples, the median of these and the interval in which the true one
+    lies in `median`, `low` and `high`, and in `peak` the memory of one call, in bytes; NaN where there is none.
+
+    Raises UsageError for another kind, when there is no such folder, or when a file in it cannot be read.
+    """
+    import pandas
+
+    if kind not in KINDS:
+        raise UsageError(f"there are no results of the kind {kind!r:.80}; there are {' and '.join(KINDS)}")
+    if not Path(path).is_dir():
+        raise UsageError(f"there is no folder {path}; `attnsuite run` writes results/ where it is started")
+    of, more = (Outcome, ()) if kind == "conformance" else (Measurement, ("median", "low", "high", "peak"))
+    columns = ["machine", "run", "started", "commit", "torch", *(field.name for field in fields(of)), *more]
+    table = pandas.DataFrame([dict(zip(columns, row, strict=True)) for row in _rows(path, kind)], columns=columns)
+    table["started"] = pandas.to_datetime(table["started"], format="ISO8601", utc=True, errors="coerce")
+    numbers = [field.name for field in fields(of) if field.type == "float | None"]
+    return table.astype(dict.fromkeys((*numbers, *more), float))
+
+
+def _rows(path: str | Path, kind: str) -> Iterator[tuple[Any, ...]]:
+    for recorded in read_outcomes(path).values():
+        for identity, record in recorded.rows if kind == "conformance" else recorded.measured:
+            run = recorded.runs[identity]
+            origin = recorded.machine, identity, run.started, run.commit, run.versions.get("torch", "")
+            values = (getattr(record, field.name) for field in fields(record))
+            yield (*origin, *values, *(_summary(record) if isinstance(record, Measurement) else ()))
+
+
+def _summary(measurement: Measurement) -> tuple[float | None, ...]:
+    of = interval(measurement.seconds) if measurement.seconds else Interval(*[math.nan] * 3)
+    return of.median, of.low, of.high, measurement.peak

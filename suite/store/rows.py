@@ -1,0 +1,219 @@
+"""Records ↔ rows: lean JSON objects, checked when they are read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from suite.records import (
+    CACHES,
+    DIRECTIONS,
+    EVERY_CASE,
+    MEASURED_STATUSES,
+    STATUSES,
+    Machine,
+    Measurement,
+    Outcome,
+    Run,
+    UsageError,
+)
+from suite.store.files import Row, read_rows
+
+FORMAT = 1
+RUNS, CONFORMANCE, BENCHMARK = "runs.jsonl", "conformance.jsonl", "benchmark.jsonl"
+LONGEST_TEXT = 2000
+"""A submission may say megabytes; a row keeps this many characters of it."""
+
+Record = TypeVar("Record")
+
+
+class UnknownRun(UsageError):
+    """A row names a run that runs.jsonl does not hold."""
+
+
+def lean(record: Outcome | Measurement) -> dict[str, Any]:
+    """The record without what is at its default, floats at four digits (of measurements at six), texts cut."""
+    digits = 4 if isinstance(record, Outcome) else 6
+    row: dict[str, Any] = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if default is MISSING or value != default:
+            row[field.name] = _short(value, digits)
+    return row
+
+
+def outcome(row: Row) -> tuple[str, Outcome]:
+    """The run's id and the outcome that a row holds. Raises ValueError for what is no such row."""
+    run, found = _answer(Outcome, row)
+    _one_of("status", found.status, STATUSES)
+    return run, found
+
+
+def measurement(row: Row) -> tuple[str, Measurement]:
+    """The run's id and the measurement that a row holds. Raises ValueError for what is no such row."""
+    run, found = _answer(Measurement, row)
+    _one_of("status", found.status, MEASURED_STATUSES)
+    _one_of("direction", found.direction, (*DIRECTIONS, EVERY_CASE))
+    _one_of("cache", found.cache, (*CACHES, EVERY_CASE))
+    if found.status == "measured" and not found.seconds:
+        raise ValueError("status is measured, yet there are no seconds")
+    return run, found
+
+
+def run_row(run: Run) -> dict[str, Any]:
+    """A run as a JSON object, without what is empty."""
+    row = {field.name: getattr(run, field.name) for field in fields(run)}
+    row = {name: dict(value) if isinstance(value, Mapping) else value for name, value in row.items() if value}
+    row["machine"] = {field.name: getattr(run.machine, field.name) for field in fields(Machine)}
+    return {"format": FORMAT, **row}
+
+
+def run(row: Row) -> Run:
+    """The run that a row holds. Raises ValueError for another format and for what is no such row."""
+    if row.get("format") != FORMAT:
+        found = row.get("format")
+        newer = isinstance(found, int) and found > FORMAT
+        remedy = "a newer attnsuite wrote it, update yours" if newer else "move the folder away and run anew"
+        raise ValueError(f"the format is {found!r:.80} and this attnsuite reads {FORMAT}: {remedy}")
+    row = {"commit": "", "versions": {}, "sources": {}, "suite": "", **row}
+    for field in fields(Run):
+        if field.type == "str" and field.name in row:
+            _text(field.name, row[field.name])
+        elif field.name in ("machine", "versions", "sources", "notes"):
+            _object(field.name, row.get(field.name, {}))
+    machine = dict(row["machine"]) if "machine" in row else {}
+    machine["accelerators"] = tuple(machine.get("accelerators", ()))
+    return _made(Run, {**row, "machine": _made(Machine, machine)})
+
+
+def read(folder: Path) -> tuple[dict[str, Run], list[tuple[str, Outcome]], list[tuple[str, Measurement]]]:
+    """All runs, the one whose row was written last at the end, and all records with their run's id, in file order."""
+    outcomes = _parsed(folder / CONFORMANCE, outcome)  # before the runs: a writer writes its run's row first
+    measurements = _parsed(folder / BENCHMARK, measurement)
+    runs: dict[str, Run] = {}
+    for _, each in _parsed(folder / RUNS, run):
+        runs.pop(each.id, None)
+        runs[each.id] = each
+    return (
+        runs,
+        _without_numbers(folder / CONFORMANCE, outcomes, runs),
+        _without_numbers(folder / BENCHMARK, measurements, runs),
+    )
+
+
+def _without_numbers(
+    path: Path, numbered: Sequence[tuple[int, tuple[str, Record]]], runs: Collection[str]
+) -> list[tuple[str, Record]]:
+    for number, (identity, _) in numbered:
+        if identity not in runs:
+            raise UnknownRun(f"{path}, line {number}: {RUNS} has no run {identity!r:.80}; restore both files")
+    return [row for _, row in numbered]
+
+
+def _parsed(path: Path, parse: Callable[[Row], Record]) -> list[tuple[int, Record]]:
+    parsed = []
+    for number, row in read_rows(path):
+        try:
+            parsed.append((number, parse(row)))
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"{path}, line {number}: {error}") from None
+    return parsed
+
+
+def _made(kind: Callable[..., Record], row: Mapping[str, Any]) -> Record:
+    try:
+        return kind(**row)
+    except TypeError as error:  # a field too many or too few
+        raise ValueError(str(error).replace(".__init__()", "")) from None
+
+
+def _answer(kind: Callable[..., Record], row: Row) -> tuple[str, Record]:
+    """The run's id, and the rest of the row as a record whose fields are of the right types."""
+    row, readers = dict(row), _readers(kind)
+    run = _text("run", row.pop("run", None))
+    return run, _made(kind, {name: readers.get(name, _as_it_is)(name, value) for name, value in row.items()})
+
+
+@lru_cache
+def _readers(kind: Any) -> dict[str, Callable[[str, Any], Any]]:
+    """How each field of a record is read, by its name."""
+    return {field.name: _OF_TYPE[field.type] for field in fields(kind)}
+
+
+def _as_it_is(name: str, value: Any) -> Any:
+    return value
+
+
+def _short(value: Any, digits: int) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else str(value)  # JSON has no inf and no nan
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        end = f" … ({len(value)} characters)"
+        return value[: LONGEST_TEXT - len(end)] + end
+    if isinstance(value, Mapping):
+        return {name: _short(each, digits) for name, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_short(each, digits) for each in value]
+    return value
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} is {value!r:.80}, not one of {', '.join(known)}")
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} should be a text, not {value!r:.80}")
+    return value
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} should be a whole number, not {value!r:.80}")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    if (isinstance(value, (int, float)) and not isinstance(value, bool)) or value in ("inf", "-inf", "nan"):
+        with suppress(OverflowError):  # JSON has whole numbers without end
+            return float(value)
+    raise ValueError(f"{name} should be a number, not {value!r:.80}")
+
+
+def _samples(name: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} should be a list, not {value!r:.80}")
+    samples = tuple(_number(name, each) for each in value)
+    if not all(0 < each < math.inf for each in samples):
+        raise ValueError(f"{name} should be positive and finite, not {value!r:.80}")
+    return samples
+
+
+def _numbers(name: str, value: Any) -> dict[str, float | None]:
+    items = _object(name, value).items()
+    return {key: None if each is None else _number(f"{name}.{key:.40}", each) for key, each in items}
+
+
+def _object(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} should be an object, not {value!r:.80}")
+    return value
+
+
+_OF_TYPE: Mapping[Any, Callable[[str, Any], Any]] = {
+    "str": _text,
+    "int": _whole,
+    "float | None": _number,
+    "tuple[float, ...]": _samples,
+    "Mapping[str, float]": _numbers,
+    "Mapping[str, float | None]": _numbers,
+    "Mapping[str, Any]": _object,
+}
+"""How a field is read, by its annotation."""

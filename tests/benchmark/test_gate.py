@@ -1,0 +1,175 @@
+"""Whoever is timed has kept the contract."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from suite.benchmark.gate import Gate
+from suite.conformance.runner import PATIENCE
+from suite.contracts import contract
+from suite.records import Outcome
+from suite.registry import Declaration
+
+CONTRACT = contract("attention")
+
+
+def failed(name: str, case: str, dtype: str = "float32", **more: Any) -> Outcome:
+    return Outcome(name, "attention", case, dtype, "cpu", "wrong", "it is wrong", **more)
+
+
+FORWARD, CAUSALLY = frozenset({"float32", "large"}), frozenset({"float32", "causal", "large"})
+LEARNING = frozenset({"float32", "gradient"})
+
+
+Refusal = Callable[..., tuple[str, str]]
+CASES: dict[str, Any] = {}
+"""What gates find out about the contract's cases, once for all tests."""
+
+
+@pytest.fixture
+def refusal(passed: Callable[..., list[Outcome]]) -> Callable[..., tuple[str, str]]:
+    """Says why the gate refuses one with these outcomes, and by which finding."""
+
+    def of(*outcomes: Outcome, features: frozenset[str] = FORWARD, dtype: str = "float32") -> tuple[str, str]:
+        declaration = Declaration("attention", "x", "x", file="/nowhere.py")
+        gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": passed("attention/x", *outcomes)}, _cases=CASES)
+        gate.ask([declaration], [("float32", features)])
+        return gate.refusal("attention/x", dtype, features)
+
+    return of
+
+
+def test_what_fails_nothing_is_not_refused(refusal: Refusal) -> None:
+    assert refusal() == ("", "")
+
+
+def test_what_fails_a_case_that_needs_nothing_more_is_refused(refusal: Refusal) -> None:
+    said, known = refusal(failed("attention/x", "plain/small"), failed("attention/x", "keys/17"))
+
+    assert said == "it fails plain/small (float32) and 1 more: wrong: it is wrong"
+    assert known == ""
+
+
+def test_a_status_that_the_detail_says_is_said_once(refusal: Refusal) -> None:
+    hung = replace(failed("attention/x", "plain/small"), status="hung", detail="hung: no answer within 20 s")
+    assert refusal(hung)[0] == "it fails plain/small (float32): hung: no answer within 20 s"
+
+
+def test_what_fails_only_for_causal_is_refused_only_there(refusal: Refusal) -> None:
+    wrong = failed("attention/x", "causal/square_5")
+
+    assert refusal(wrong, features=FORWARD) == ("", "")
+    assert refusal(wrong, features=CAUSALLY)[0] == "it fails causal/square_5 (float32): wrong: it is wrong"
+
+
+def test_wrong_gradients_do_not_keep_a_forward_from_being_timed(refusal: Refusal) -> None:
+    wrong = failed("attention/x", "gradients/plain")
+
+    assert refusal(wrong, features=FORWARD) == ("", "")
+    assert refusal(wrong, features=LEARNING)[0].startswith("it fails gradients/plain")
+
+
+def test_what_fails_only_large_cases_is_refused_for_small_workloads_too(refusal: Refusal) -> None:
+    wrong = failed("attention/x", "keys/4096")
+
+    assert "large" in CONTRACT.needs(next(c for c in CONTRACT.cases() if c.name == "keys/4096").calls("float32"))
+    assert refusal(wrong, features=frozenset({"float32"}))[0].startswith("it fails keys/4096")
+
+
+def test_a_finding_refuses_and_is_named(refusal: Refusal) -> None:
+    wrong = failed("attention/x", "plain/small", known="a-finding")
+
+    assert refusal(wrong) == ("it fails plain/small (float32): wrong: it is wrong", "a-finding")
+    new = failed("attention/x", "keys/17")
+    assert refusal(wrong, new)[1] == "", "one failure that no finding knows makes it a failure"
+
+
+class Asked:
+    """Stands in for the check of an implementation: answers in a fixed status, and counts."""
+
+    def __init__(self, status: Callable[[str], str], wait: float = 0.0) -> None:
+        self.status, self.wait, self.cases = status, wait, list[str]()
+
+    def outcome(self, case: Any, dtype: str) -> Outcome:
+        time.sleep(self.wait)
+        self.cases.append(case.name)
+        return Outcome("attention/x", "attention", case.name, dtype, "cpu", self.status(case.name), "x")
+
+
+def gate_of(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Gate:
+    monkeypatch.setattr("suite.conformance.session.Session.check", lambda *_: asked)
+    return Gate(CONTRACT, "cpu", 60.0, _cases=CASES)
+
+
+X = Declaration("attention", "x", "x", file="/nowhere.py")
+
+
+def test_each_case_is_asked_once_whatever_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(lambda case: "passed")
+    gate = gate_of(monkeypatch, asked)
+
+    gate.ask([X], [("float32", FORWARD), ("float32", CAUSALLY)])
+    gate.ask([X], [("float32", FORWARD)])
+
+    assert Counter(asked.cases).most_common(1)[0][1] == 1
+    assert {"plain/small", "causal/square_5"} <= set(asked.cases)
+    assert not {"gradients/plain", "bool_mask/random", "bad_input/widths"} & set(asked.cases)
+
+
+@pytest.mark.parametrize("status", ["hung", "died"])
+def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
+    asked = Asked(lambda case: status)
+    gate = gate_of(monkeypatch, asked)
+
+    gate.ask([X], [("float32", CAUSALLY)])
+
+    assert len(asked.cases) == PATIENCE
+    assert len(gate._known["attention/x"]) > PATIENCE
+    assert {outcome.status for outcome in gate._known["attention/x"].values()} == {status}
+    assert gate.refusal("attention/x", "float32", FORWARD)[0]
+
+
+def test_what_hangs_now_and_then_is_asked_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(lambda case: "hung" if len(asked.cases) % PATIENCE else "passed")
+    gate = gate_of(monkeypatch, asked)
+
+    gate.ask([X], [("float32", FORWARD)])
+
+    assert len(asked.cases) > 4 * PATIENCE
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What runs in a shell's background ignores interrupts, and so do the tests that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_ends_the_asking_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupted(case: str) -> str:
+        if len(asked.cases) == 3:
+            signal.pthread_kill(main, signal.SIGINT)
+        return "passed"
+
+    asked = Asked(interrupted, wait=0.1)
+    gate = gate_of(monkeypatch, asked)
+
+    with pytest.raises(KeyboardInterrupt):
+        gate.ask([X], [("float32", CAUSALLY)])
+    before = len(asked.cases)
+    time.sleep(0.3)
+
+    assert len(asked.cases) == before < 20, "nothing is asked behind the user's back"

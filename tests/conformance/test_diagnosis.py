@@ -1,0 +1,176 @@
+"""Mistakes written by others than the deviations' authors are named by the deviation."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+import suite
+from suite.conformance.diagnosis import THOROUGH, Diagnostician
+from suite.contracts.attention.contract import CONTRACT
+from suite.registry import implementation
+from suite.worker import ask
+
+# Wrong kernels, as their authors would write them
+
+
+def forgets_the_scale(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return torch.einsum("bhls,bhsv->bhlv", torch.einsum("bhle,bhse->bhls", query, key).softmax(-1), value)
+
+
+def scales_twice(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return scaled_dot_product_attention(query / math.sqrt(query.shape[-1]), key, value)
+
+
+def normalises_the_wrong_axis(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return torch.softmax(query @ key.mT / math.sqrt(query.shape[-1]), dim=-2) @ value
+
+
+def starts_the_triangle_at_the_end(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    rows, columns = torch.arange(query.shape[-2])[:, None], torch.arange(key.shape[-2])
+    mask = columns <= rows + key.shape[-2] - query.shape[-2]
+    return scaled_dot_product_attention(query, key, value, attn_mask=mask if is_causal else None)
+
+
+def leaves_itself_out(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(-1)
+    return scaled_dot_product_attention(query, key, value, attn_mask=mask if is_causal else None)
+
+
+def reads_true_as_hidden(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor) -> Tensor:
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    return scores.masked_fill(attn_mask, -math.inf).softmax(-1) @ value
+
+
+def scales_the_mask(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor) -> Tensor:
+    return ((query @ key.mT + attn_mask) / math.sqrt(query.shape[-1])).softmax(-1) @ value
+
+
+def answers_nan_in_empty_rows(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor) -> Tensor:
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    return scores.masked_fill(~attn_mask, -math.inf).softmax(-1) @ value
+
+
+def tiles_the_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool = False) -> Tensor:
+    times = query.shape[1] // key.shape[1]
+    return scaled_dot_product_attention(query, key.repeat(1, times, 1, 1), value.repeat(1, times, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "case", "deviation"),
+    [
+        (forgets_the_scale, "plain/small", "unscaled"),
+        (scales_twice, "plain/small", "applies_scale_twice"),
+        (normalises_the_wrong_axis, "plain/small", "normalises_over_queries"),
+        (starts_the_triangle_at_the_end, "causal/more_keys", "aligns_causal_at_the_end"),
+        (leaves_itself_out, "causal/square_5", "excludes_the_diagonal"),
+        (reads_true_as_hidden, "bool_mask/window", "inverts_bool_mask"),
+        (scales_the_mask, "float_mask/random", "adds_mask_before_scaling"),
+        (answers_nan_in_empty_rows, "empty_row/bool", "gives_nan_for_empty_row"),
+        (tiles_the_heads, "heads/two_groups", "tiles_key_heads"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_known_mistake_is_named(kernel: Callable[..., Tensor], case: str, deviation: str, dtype: str) -> None:
+    (outcome,) = suite.check(kernel, cases=case, dtypes=dtype)
+
+    assert outcome.status == "wrong"
+    assert outcome.detail.startswith(f'equals "{deviation}": ')
+    assert "should be" in outcome.detail, "the numbers follow the diagnosis"
+
+
+def test_the_mistake_is_said_in_words() -> None:
+    (outcome,) = suite.check(forgets_the_scale, cases="plain/small", dtypes="float32")
+
+    assert outcome.detail.startswith('equals "unscaled": the scores are not divided by √e; output[')
+
+
+def test_a_mistake_that_nobody_knows_has_no_name() -> None:
+    def adds_a_little(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return scaled_dot_product_attention(query, key, value) + 0.01
+
+    (outcome,) = suite.check(adds_a_little, cases="plain/small", dtypes="float32")
+
+    assert outcome.status == "wrong"
+    assert outcome.detail.startswith("output[")
+
+
+def test_a_correct_answer_has_no_diagnosis() -> None:
+    outcomes = suite.check(scaled_dot_product_attention, cases=("plain", "causal"), dtypes="float32")
+
+    assert {(outcome.status, outcome.detail) for outcome in outcomes} == {("passed", "")}
+
+
+def test_what_is_wrong_about_an_answer_other_than_its_numbers_has_no_diagnosis() -> None:
+    (outcome,) = suite.check(lambda query, key, value: None, cases="plain/small", dtypes="float32")
+
+    assert outcome.detail == "returned None, should return a Tensor"
+
+
+def question(name: str, function: Callable[..., Any]) -> tuple[Any, ...]:
+    """A case, its calls, the function's replies and the truth."""
+    case = next(case for case in CONTRACT.cases() if case.name == name)
+    calls = case.calls("float32")
+    return case, calls, ask(function, calls), case.truth(calls, {})
+
+
+def test_the_mistake_that_explains_most_is_preferred() -> None:
+    def ignores_masks(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None) -> Tensor:
+        return scaled_dot_product_attention(query, key, value)
+
+    diagnostician = Diagnostician(CONTRACT, {})
+    ambiguous = question("bool_mask/rank_1", ignores_masks)
+
+    first = diagnostician.diagnose(*ambiguous)
+    for name in ("bool_mask/random", "bool_mask/padding", "empty_row/one_bool"):
+        diagnostician.diagnose(*question(name, ignores_masks))
+    later = diagnostician.diagnose(*ambiguous)
+
+    assert 'equals "ignores_bool_mask"' in first
+    assert later == 'equals "ignores_bool_mask": a boolean mask is ignored'
+
+
+def test_after_some_thorough_looks_only_what_matched_before_is_tried() -> None:
+    diagnostician = Diagnostician(CONTRACT, {})
+    unscaled = question("plain/small", forgets_the_scale)
+    diagnostician.diagnose(*unscaled)
+    diagnostician.examined = THOROUGH
+
+    assert diagnostician.diagnose(*unscaled).startswith('equals "unscaled"')
+    assert diagnostician.diagnose(*question("causal/more_keys", starts_the_triangle_at_the_end)) == ""
+
+
+def test_the_time_that_diagnosis_may_take_is_kept() -> None:
+    whole, short = Diagnostician(CONTRACT, {}), Diagnostician(CONTRACT, {}, budget=0.01)
+    long = question("keys/1025", forgets_the_scale)
+
+    started = time.perf_counter()
+    short.diagnose(*long)
+    taken = time.perf_counter() - started
+    whole.diagnose(*long)
+
+    assert short.seconds < whole.seconds / 2
+    assert taken < whole.seconds / 2
+    assert short.diagnose(*question("plain/small", forgets_the_scale)) == "", "nothing is tried once the time is up"
+
+
+def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> None:
+    def declared(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+
+    implementation(conventions={"causal": "lower_right"})(declared)
+
+    outcome = suite.check(declared, cases="causal/more_keys", dtypes="float32")[0]
+
+    assert outcome.status == "wrong"
+    assert outcome.detail.startswith(
+        "answers by the contract's own rule, not by the convention declared (causal is lower"
+    )

@@ -1,0 +1,332 @@
+"""Conformance from Python, and what every way of asking has in common: requests, sessions, processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+import suite
+from suite import registry
+from suite.conformance.session import Request, Session
+from suite.contracts import contract
+from suite.records import EVERY_CASE, Outcome, UsageError
+from suite.registry import Declaration
+
+Write = Callable[[str, str], Path]
+
+CONTRACT = contract("attention")
+
+KERNEL = """
+import torch
+
+def attention(query, key, value):
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+"""
+
+
+def in_words(outcomes: list[Outcome]) -> list[tuple[str, str, str]]:
+    return [(outcome.case, outcome.dtype, outcome.status) for outcome in outcomes]
+
+
+def run(target: str | Path, *cases: str, time_limit: float = 60.0, **request: Any) -> list[Outcome]:
+    """Check one target in a process of its own, in float32."""
+    asked = Request(cases, ("float32",), time_limit=time_limit, **request)
+    (declaration,) = registry.find([str(target)])
+    return list(Session(asked).run(declaration))
+
+
+# suite.check
+
+
+def test_a_lambda_is_checked() -> None:
+    outcomes = suite.check(
+        lambda q, k, v: scaled_dot_product_attention(q, k, v),
+        cases=("plain/small", "causal/square_2"),
+        dtypes="float32",
+    )
+
+    assert in_words(outcomes) == [("plain/small", "float32", "passed"), ("causal/square_2", "float32", "declined")]
+    assert {outcome.contract for outcome in outcomes} == {"attention"}
+    assert outcomes[0].error_ratio is not None
+    assert 0 < outcomes[0].error_ratio < 2
+    assert outcomes[0].seconds is not None
+
+
+def test_a_builtin_is_checked_and_its_bad_input_in_a_process_of_its_own() -> None:
+    outcomes = suite.check(scaled_dot_product_attention, cases=("causal/square_5", "bad_input/narrow_keys"))
+
+    assert {outcome.implementation for outcome in outcomes} == {"attention/scaled_dot_product_attention"}
+    assert {outcome.status for outcome in outcomes} == {"passed"}
+    assert len(outcomes) == 5, "four dtypes, and bad input in float32"
+
+
+def test_an_object_that_can_be_called_is_checked() -> None:
+    class Kernel(torch.nn.Module):
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return scaled_dot_product_attention(query, key, value)
+
+    outcomes = suite.check(Kernel(), cases="plain/small", dtypes="float32")
+
+    assert in_words(outcomes) == [("plain/small", "float32", "passed")]
+
+
+def test_what_the_decorator_declares_counts() -> None:
+    @suite.implementation(lacks={"float16": "too coarse"}, conventions={"causal": "upper_right"})
+    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        if query.dtype == torch.float16:
+            raise ValueError("float16")
+        return scaled_dot_product_attention(query, key, value)
+
+    outcomes = suite.check(kernel, cases="plain/small", dtypes="float16")
+
+    assert in_words(outcomes) == [("plain/small", "float16", "declined"), ("declared/causal", "*", "wrong")]
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "asked"),
+    [
+        (None, ["float64", "float32", "float16", "bfloat16"]),
+        ((), ["float64", "float32", "float16", "bfloat16"]),
+        ("float16", ["float16"]),
+        (["bfloat16", "float32"], ["float32", "bfloat16"]),
+        (torch.float64, ["float64"]),
+        ([torch.float32, "float16"], ["float32", "float16"]),
+    ],
+)
+def test_dtypes_are_names_or_torch_s_own(dtypes: Any, asked: list[str]) -> None:
+    outcomes = suite.check(scaled_dot_product_attention, cases="plain/small", dtypes=dtypes)
+
+    assert [outcome.dtype for outcome in outcomes] == asked
+
+
+@pytest.mark.parametrize(
+    ("cases", "chosen"),
+    [
+        ("plain/one_head", {"plain/one_head"}),
+        (["plain/one_head", "plain/small", "plain/small"], {"plain/one_head", "plain/small"}),
+        ("heads/*_groups", {"heads/two_groups", "heads/three_groups"}),
+        ("no_keys/", {case.name for case in CONTRACT.cases() if case.family == "no_keys"}),
+        ("rank[s]", set()),
+    ],
+)
+def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> None:
+    if not chosen:
+        with pytest.raises(UsageError):
+            suite.check(scaled_dot_product_attention, cases=cases, dtypes="float32")
+        return
+
+    outcomes = suite.check(scaled_dot_product_attention, cases=cases, dtypes="float32")
+
+    assert {outcome.case for outcome in outcomes} == chosen
+    assert len(outcomes) == len(chosen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"function": 3}, "suite.check takes a function, not int"),
+        ({"function": None}, "suite.check takes a function, not NoneType"),
+        ({"contract": "attn"}, "unknown contract 'attn'; there are: add_norm, additive_attention, attention, "),
+        ({"dtypes": ["float31"]}, "unknown dtype 'float31'; there are: float64, float32, float16, bfloat16"),
+        ({"dtypes": torch.int32}, "unknown dtype 'int32'; there are"),
+        ({"device": "gpu"}, "unknown device 'gpu'; there are: cpu, cuda, cuda:N"),
+        ({"device": "mps"}, "unknown device 'mps'; there are: cpu, cuda, cuda:N"),
+        ({"cases": "dropuot"}, "no case of attention matches 'dropuot'; did you mean dropout? families are: plain, "),
+        ({"cases": ["plain", "plain/smal"]}, "did you mean plain/small? families are"),
+        ({"cases": "bad_input", "dtypes": "float16"}, "the cases bad_input are not asked in float16"),
+    ],
+)
+def test_a_request_that_cannot_be_carried_out_says_what_exists(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        suite.check(**{"function": scaled_dot_product_attention} | arguments)
+
+    assert says in str(refused.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_cuda_without_cuda_is_refused() -> None:
+    with pytest.raises(
+        UsageError, match=r"^cuda:1 was asked for, but torch 2\S* sees no CUDA device here; cpu exists$"
+    ):
+        suite.check(scaled_dot_product_attention, device="cuda:1")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_cuda_device_too_many_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^cuda:99 was asked for, but there are only \d+ CUDA devices"):
+        suite.check(scaled_dot_product_attention, device="cuda:99")
+
+
+@pytest.fixture
+def untidy() -> Iterator[Callable[..., Tensor]]:
+    """A correct function that changes torch's state; the state is put back afterwards."""
+    threads = torch.get_num_threads()
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0) -> Tensor:
+        torch.set_num_threads(1)
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        torch.manual_seed(5)
+        return scaled_dot_product_attention(query, key, value, dropout_p=dropout_p)
+
+    torch.set_num_threads(3)
+    yield attention
+    torch.set_num_threads(threads)
+    torch.set_default_dtype(torch.float32)
+    torch.set_grad_enabled(True)
+
+
+def test_the_caller_s_torch_is_left_as_it_was(untidy: Callable[..., Tensor]) -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+
+    outcomes = suite.check(untidy, cases=("plain/small", "dropout/zero"), dtypes="float32")
+
+    assert {outcome.status for outcome in outcomes} == {"passed"}
+    assert torch.get_num_threads() == 3
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.is_grad_enabled()
+    assert torch.equal(torch.rand(3), expected), "the caller's random numbers go on where they stopped"
+
+
+def test_one_thread_answers_while_a_check_runs() -> None:
+    seen = set()
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        seen.add(torch.get_num_threads())
+        return scaled_dot_product_attention(query, key, value)
+
+    suite.check(attention, cases="plain/small", dtypes="float32")
+
+    assert seen == {1}
+
+
+def test_ctrl_c_is_the_user_s() -> None:
+    def interrupted(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        suite.check(interrupted, cases="plain/small")
+
+
+# Processes of their own
+
+
+def test_a_file_answers_in_a_process_of_its_own(write: Write) -> None:
+    file = write("kernel.py", f"import os\nassert os.getpid() != {os.getpid()}\n{KERNEL}")
+
+    outcomes = run(file, "plain/small")
+
+    assert in_words(outcomes) == [("plain/small", "float32", "passed")]
+    assert outcomes[0].implementation == "attention/kernel"
+
+
+def test_a_file_that_kills_its_process_is_died_and_the_next_question_is_answered(write: Write) -> None:
+    file = write(
+        "kernel.py",
+        """
+        import ctypes
+        import torch
+
+        def attention(query, key, value, *, is_causal=False):
+            print("so long")
+            if is_causal:
+                ctypes.string_at(0)
+            return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        """,
+    )
+
+    outcomes = run(file, "causal/square_1", "behaviour/one_key")
+
+    assert [outcome.status for outcome in outcomes] == ["died", "passed"]
+    assert outcomes[0].detail == "died: SIGSEGV; the last it printed: so long"
+
+
+def test_a_file_that_hangs_is_hung_after_the_time_limit(write: Write) -> None:
+    file = write("kernel.py", "import time\ndef attention(query, key, value):\n    time.sleep(600)\n")
+
+    outcomes = run(file, "plain/small", time_limit=0.5)
+
+    assert [(outcome.status, outcome.detail) for outcome in outcomes] == [("hung", "hung: no answer within 0.5 s")]
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "detail"),
+    [
+        ("import nosuchlibrary\ndef attention(query, key, value): ...", "raised", "ModuleNotFoundError: No module"),
+        ("raise SystemExit(3)\ndef attention(query, key, value): ...", "raised", "SystemExit: 3"),
+        ("import os; os._exit(3)\ndef attention(query, key, value): ...", "died", "died: exit status 3"),
+        ("def attention(:", "raised", "SyntaxError"),
+        (
+            'from suite import implementation\n@implementation(requires=["nosuchlibrary"])\n'
+            "def attention(query, key, value): ...",
+            "missing",
+            "No module named 'nosuchlibrary'",
+        ),
+    ],
+)
+def test_what_cannot_be_imported_is_one_row(write: Write, source: str, status: str, detail: str) -> None:
+    (outcome,) = run(write("kernel.py", source), "plain")
+
+    assert (outcome.case, outcome.dtype, outcome.status) == (EVERY_CASE, EVERY_CASE, status)
+    assert detail in outcome.detail
+
+
+def test_an_implementation_of_an_unknown_contract_is_one_row() -> None:
+    """As another package's entry point may be; it must not keep all others from being checked."""
+    stranger = Declaration("transformers", "theirs", "attention", "their_module")
+    session = Session(Request(("plain/small",)))
+
+    (outcome,) = session.run(stranger)
+
+    assert outcome.status == "raised"
+    assert outcome.detail.startswith("unknown contract 'transformers'; there are: add_norm, additive_attention, ")
+    assert session.count(stranger) == 1
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_what_ships_with_the_suite_answers_here_unless_isolated(isolate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "implementations.attention.chunked"
+    monkeypatch.delitem(sys.modules, module, raising=False)
+
+    outcomes = run("attention/chunked", "plain/small", isolate=isolate)
+
+    assert in_words(outcomes) == [("plain/small", "float32", "passed")]
+    assert (module in sys.modules) is not isolate
+
+
+def test_a_time_limit_is_above_zero() -> None:
+    with pytest.raises(UsageError, match="the time limit is a number of seconds above 0, not -1"):
+        Request(time_limit=-1)
+    with pytest.raises(UsageError, match="not nan"):
+        Request(time_limit=float("nan"))
+
+
+IMITATION = """
+import torch
+from suite import implementation
+
+@implementation(variant="math")
+def attention(*tensors, **options):
+    return torch.nn.functional.scaled_dot_product_attention(*tensors, **options)
+"""
+
+
+def test_findings_excuse_only_what_ships(write: Callable[[str, str], Path]) -> None:
+    stranger = write("torch_sdpa.py", IMITATION)
+    session = Session(Request(("bad_input/dropout_below_zero",), ("float32",)))
+
+    shipped = list(session.run(*registry.find(["torch_sdpa.math"])))
+    imitated = list(session.run(*registry.find([str(stranger)])))
+
+    assert [outcome.known for outcome in shipped] == ["sdpa-math-negative-dropout"]
+    assert [(outcome.implementation, outcome.known) for outcome in imitated] == [("attention/torch_sdpa.math", "")]

@@ -1,0 +1,330 @@
+"""The contract `attention`: its words, what a call needs, and questions in the words of a declared convention."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from suite.asking import Call
+from suite.asking.question import generator
+from suite.contracts import contract, names
+from suite.contracts.attention.cases import cases
+from suite.contracts.attention.cases.case import Case, judged
+from suite.contracts.attention.cases.layouts import LAYOUTS
+from suite.contracts.attention.cases.masks import Mask
+from suite.contracts.attention.contract import (
+    CONTRACT,
+    CONVENTIONS,
+    FEATURES,
+    MASK_KINDS,
+    PARAMETERS,
+    adapt,
+    needs,
+    unanswerable,
+)
+from suite.records import DTYPES, UsageError
+
+INPUTS = ("query", "key", "value")
+
+DESIGNED = {
+    *("bool_mask", "float_mask", "causal", "scale", "gqa", "dropout", "gradient", "mask_gradient", "empty_row"),
+    *("no_keys", "value_width", "rank2", "rank3", *DTYPES),
+}
+"""The features that the design names; `large` and the devices came later."""
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """The signature of the contract."""
+    raise NotImplementedError
+
+
+def call(**changes: Any) -> Call:
+    return Case("contract/any", "", **changes).call("float32")
+
+
+# The vocabulary
+
+
+def test_the_contract_is_found_by_its_name() -> None:
+    assert "attention" in names()
+    assert contract("attention") is CONTRACT
+    with pytest.raises(UsageError, match="unknown contract 'atention'; there are: add_norm, additive_attention, "):
+        contract("atention")
+
+
+def test_features_cover_the_designs_vocabulary() -> None:
+    assert set(FEATURES) == DESIGNED | {"large", "cpu", "cuda"}
+    assert all(FEATURES.values()), "each in words"
+
+
+def test_conventions_cover_the_designs_vocabulary_the_contracts_own_first() -> None:
+    assert CONVENTIONS == {
+        "causal": ("upper_left", "lower_right"),
+        "empty_row": ("zeros", "nan", "mean"),
+        "bool_mask": ("may_attend", "may_not"),
+    }
+
+
+def test_every_feature_but_the_devices_is_needed_by_some_case() -> None:
+    needed = frozenset[str]().union(*(needs(case.calls(dtype)) for case in cases() for dtype in case.dtypes))
+
+    assert needed == set(FEATURES) - {"cpu", "cuda"}
+
+
+def test_every_optional_parameter_declines_features_that_exist() -> None:
+    optional = [p.name for p in inspect.signature(attention).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+    assert set(PARAMETERS) == set(optional)
+    assert {feature for declined in PARAMETERS.values() for feature in declined} <= set(FEATURES)
+
+
+def test_cases_pass_only_arguments_that_the_signature_has() -> None:
+    signature = inspect.signature(attention)
+
+    for case in cases():
+        for asked in case.calls(case.dtypes[0]):
+            inputs = [asked.tensors[name] for name in asked.positional]
+            rest = {name: tensor for name, tensor in asked.tensors.items() if name not in asked.positional}
+            bound = signature.bind(*inputs, **rest, **asked.options)
+            assert asked.arguments == set(bound.arguments) - set(INPUTS), case.name
+
+
+def test_an_argument_is_passed_exactly_when_its_feature_is_needed() -> None:
+    for case in cases():
+        for asked in case.calls(case.dtypes[-1]):
+            for parameter, features in PARAMETERS.items():
+                assert (parameter in asked.arguments) == bool(needs((asked,)) & set(features)), case.name
+
+
+def test_the_core_needs_nothing_that_may_be_declined() -> None:
+    core = [case for case in cases() if case.family == CONTRACT.core]
+
+    assert len(core) > 5
+    plain = [case for case in core if needs(case.calls("float32")) <= {"float32", "large"}]
+    assert plain == core
+
+
+# What a call needs
+
+
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({}, ()),
+        ({"mask": Mask()}, ("bool_mask",)),
+        ({"mask": Mask("float")}, ("float_mask",)),
+        ({"mask": Mask(pattern="empty_rows")}, ("bool_mask", "empty_row")),
+        ({"mask": Mask(pattern="nothing", axes="b11s")}, ("bool_mask", "empty_row")),
+        ({"mask": Mask("float", "one_empty_row")}, ("float_mask", "empty_row")),
+        ({"mask": Mask("float", "nothing", hidden="lowest")}, ("float_mask",)),
+        ({"mask": Mask("float", "nothing", hidden=-1e4)}, ("float_mask",)),
+        ({"causal": True}, ("causal",)),
+        ({"scale": 0.0}, ("scale",)),
+        ({"dropout_p": 0.0}, ("dropout",)),
+        ({"heads": 4, "key_heads": 2}, ("gqa",)),
+        ({"key_heads": 2}, ("gqa",)),
+        ({"gradient_of": ("value",)}, ("gradient",)),
+        ({"gradient_of": ("attn_mask",), "mask": Mask("float")}, ("gradient", "mask_gradient", "float_mask")),
+        ({"value_width": 3}, ("value_width",)),
+        ({"rank": 2, "batch": 1, "heads": 1}, ("rank2",)),
+        ({"rank": 3, "batch": 1}, ("rank3",)),
+        ({"keys": 0}, ("no_keys",)),
+        ({"queries": 0}, ("no_keys",)),
+        ({"batch": 0}, ("no_keys",)),
+        ({"keys": 0, "mask": Mask(pattern="everything")}, ("no_keys", "bool_mask")),
+        ({"batch": 1, "heads": 1, "queries": 64, "keys": 64}, ()),
+        ({"batch": 1, "heads": 1, "queries": 64, "keys": 65}, ("large",)),
+        ({"batch": 1, "heads": 1, "queries": 64, "keys": 64, "value_width": 9}, ("large", "value_width")),
+    ],
+    ids=str,
+)
+def test_features_are_read_off_the_call(changes: Mapping[str, Any], needed: tuple[str, ...]) -> None:
+    assert needs((call(**changes),)) == {*needed, "float32"}
+
+
+def test_several_calls_need_what_each_of_them_needs() -> None:
+    assert needs((call(causal=True), call(scale=2.0))) == {"float32", "causal", "scale"}
+
+
+# Masks that say who may not attend
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("axes", ["bhls", "b1ls", "b11s", "bhl1"])
+def test_an_inverted_mask_lies_in_memory_as_the_mask_does(layout: str, axes: str) -> None:
+    asked = call(queries=6, mask=Mask(axes=axes), layout={"attn_mask": layout})
+    mask = asked.tensors["attn_mask"]
+    before = mask.clone()
+
+    inverted = adapt(asked, {"bool_mask": "may_not"}).tensors["attn_mask"]
+
+    assert torch.equal(inverted, ~before)
+    assert torch.equal(mask, before), "the question itself is not changed"
+    assert inverted.untyped_storage().data_ptr() != mask.untyped_storage().data_ptr()
+    assert (inverted.stride(), inverted.storage_offset()) == (mask.stride(), mask.storage_offset())
+    assert inverted.untyped_storage().nbytes() == mask.untyped_storage().nbytes()
+
+
+@pytest.mark.parametrize("axes", ["hls", "ls", "s"])
+def test_masks_of_lower_rank_are_inverted_too(axes: str) -> None:
+    asked = call(mask=Mask(axes=axes))
+
+    assert torch.equal(adapt(asked, {"bool_mask": "may_not"}).tensors["attn_mask"], ~asked.tensors["attn_mask"])
+
+
+def test_masks_without_elements_are_inverted_too() -> None:
+    asked = call(keys=0, mask=Mask(pattern="everything"))
+
+    assert adapt(asked, {"bool_mask": "may_not"}).tensors["attn_mask"].shape == (2, 2, 5, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "conventions"),
+    [
+        ({"mask": Mask("float")}, {"bool_mask": "may_not"}),
+        ({"causal": True}, {"bool_mask": "may_not"}),
+        ({"mask": Mask()}, {"bool_mask": "may_attend"}),
+        ({"mask": Mask()}, {"causal": "lower_right", "empty_row": "nan"}),
+        ({"mask": Mask()}, {}),
+    ],
+    ids=str,
+)
+def test_all_other_questions_stay_as_they_are(changes: Mapping[str, Any], conventions: Mapping[str, str]) -> None:
+    asked = call(**changes)
+
+    assert adapt(asked, conventions) is asked
+
+
+def test_inverting_keeps_everything_else_of_a_call() -> None:
+    asked = call(mask=Mask(), scale=0.3, dropout_p=0.5, gradient_of=("key",))
+
+    adapted = adapt(asked, {"bool_mask": "may_not"})
+
+    assert adapted.options == asked.options
+    assert adapted.gradient_of == ("key",)
+    assert adapted.seed == asked.seed
+    assert all(adapted.tensors[name] is asked.tensors[name] for name in INPUTS)
+
+
+# Conventions and truth
+
+
+def test_causal_is_aligned_as_declared() -> None:
+    asked = call(queries=3, keys=5, causal=True)
+
+    upper, lower = (
+        judged(asked, conventions, weights=True).truth.weights for conventions in ({}, {"causal": "lower_right"})
+    )
+
+    assert ((upper > 0) == np.tril(np.ones((3, 5), dtype=bool))).all()
+    assert ((lower > 0) == np.tril(np.ones((3, 5), dtype=bool), 2)).all()
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_empty_rows_answer_as_declared_for_their_kind_of_mask(kind: str) -> None:
+    asked = {
+        "bool_mask": call(mask=Mask(pattern="nothing")),
+        "float_mask": call(mask=Mask("float", "nothing")),
+        "causal": call(queries=9, keys=4, causal=True),
+        "no_keys": call(keys=0),
+    }[kind]
+    lower_right = {"causal": "lower_right"}
+
+    zeros, nan, other = (
+        judged(asked, {**lower_right, "empty_row": rule}).truth.output.value[:, :, 0]
+        for rule in ("zeros", {kind: "nan"}, {one: "nan" for one in MASK_KINDS if one != kind})
+    )
+
+    assert (zeros == 0).all()
+    assert np.isnan(nan).all()
+    assert (other == 0).all(), "another kind of mask has another rule"
+
+
+def test_the_mean_is_that_of_all_values() -> None:
+    asked = call(mask=Mask(pattern="nothing"))
+
+    truth = judged(asked, {"empty_row": "mean"}).truth.output
+
+    mean = asked.tensors["value"].double().mean(-2, keepdim=True).numpy()
+    assert (abs(truth.value - mean) <= truth.bound).all()
+    assert (truth.bound > 0).all()
+
+
+# Questions without a defined answer
+
+
+def question(**changes: Any) -> tuple[Case, frozenset[str]]:
+    case = Case("contract/any", "", **changes)
+    return case, needs(case.calls("float32"))
+
+
+BOOL = {"mask": Mask(pattern="empty_rows"), "gradient_of": INPUTS}
+FLOAT = {"mask": Mask("float", "empty_rows"), "gradient_of": INPUTS}
+TALL = {"causal": True, "queries": 9, "keys": 4, "gradient_of": INPUTS}
+NO_KEYS = {"keys": 0, "gradient_of": INPUTS}
+
+
+@pytest.mark.parametrize(
+    ("changes", "conventions"),
+    [
+        (BOOL, {"empty_row": "nan"}),
+        (FLOAT, {"empty_row": "nan"}),
+        (NO_KEYS, {"empty_row": {"no_keys": "nan"}}),
+        (FLOAT, {"empty_row": {"bool_mask": "mean", "float_mask": "nan"}}),
+        (TALL, {"empty_row": "nan", "causal": "lower_right"}),
+        (TALL, {"empty_row": {"causal": "nan"}, "causal": "lower_right"}),
+    ],
+    ids=str,
+)
+def test_gradients_of_rows_that_answer_nan_are_not_asked(
+    changes: Mapping[str, Any], conventions: Mapping[str, Any]
+) -> None:
+    assert "NaN in empty rows" in unanswerable(*question(**changes), conventions)
+
+
+@pytest.mark.parametrize(
+    ("changes", "conventions"),
+    [
+        (BOOL, {}),
+        (BOOL, {"empty_row": "zeros"}),
+        (BOOL, {"empty_row": "mean"}),
+        (BOOL, {"empty_row": {"bool_mask": "mean", "float_mask": "nan"}}),
+        ({"mask": Mask(pattern="empty_rows")}, {"empty_row": "nan"}),
+        ({"mask": Mask(), "gradient_of": INPUTS}, {"empty_row": "nan"}),
+        (TALL, {"empty_row": "nan"}),
+        (TALL, {"causal": "lower_right"}),
+        ({**TALL, "queries": 4}, {"empty_row": "nan", "causal": "lower_right"}),
+        ({**TALL, "gradient_of": ()}, {"empty_row": "nan", "causal": "lower_right"}),
+    ],
+    ids=str,
+)
+def test_everything_else_is_asked(changes: Mapping[str, Any], conventions: Mapping[str, Any]) -> None:
+    assert unanswerable(*question(**changes), conventions) == ""
+
+
+def test_the_contracts_own_conventions_leave_no_question_out() -> None:
+    for case in cases():
+        assert unanswerable(case, needs(case.calls(case.dtypes[0])), {}) == ""
+
+
+def test_masks_are_drawn_alike_whatever_the_convention() -> None:
+    one, other = (Case("contract/any", "", mask=Mask()).call("float32").tensors["attn_mask"] for _ in range(2))
+
+    assert torch.equal(one, other)
+    assert generator("contract/any").random() == generator("contract/any").random()

@@ -1,0 +1,702 @@
+"""The oracle against the definition in fifty digits, and its bounds against honest and mistaken computations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from suite.asking import Call
+from suite.contracts.attention.cases import cases
+from suite.contracts.attention.cases.case import (
+    ACCEPT_GRADIENT,
+    ACCEPT_OUTPUT,
+    Case,
+    Judged,
+    as_asked,
+    judged,
+    on_rows,
+    sampled_rows,
+)
+from suite.contracts.attention.cases.draws import DRAWS
+from suite.contracts.attention.cases.masks import Mask
+from suite.contracts.attention.oracle import Asked, Truth, attention, spread
+from suite.judging import compare
+from suite.judging.precision import PRECISIONS, widened, widest
+from suite.records import DTYPES
+
+Array = np.ndarray[Any, Any]
+Output = dict[tuple[int, int, int, int], Any]
+
+INPUTS = ("query", "key", "value")
+FLOAT64 = PRECISIONS["float64"]
+
+fifty = mpmath.MPContext()
+"""Arithmetic of fifty digits, which shares nothing with the oracle's."""
+fifty.dps = 50
+
+needs_wide_longdouble = pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant <= 52, reason="longdouble is no wider than float64 here"
+)
+ARITHMETIC = [
+    pytest.param(np.float64, 1e-13, id="float64"),
+    pytest.param(np.longdouble, 2e-17, id="longdouble", marks=needs_wide_longdouble),
+    pytest.param(np.object_, 1e-30, id="mpmath"),
+]
+
+
+# The definition, spelled out
+
+
+def by_definition(asked: Asked) -> Output:
+    """output[b, h, i, v] = Σ_j dropped(softmax_j(scale · q_i k_j + bias_ij)) v_jv, number by number."""
+    batch, heads, queries, _ = asked.query.shape
+    key_heads, keys, value_width = asked.key.shape[1], asked.key.shape[2], asked.value.shape[3]
+    shape = (batch, heads, queries, keys)
+    bias = None if asked.bias is None else np.broadcast_to(asked.bias, shape)
+    allowed = None if asked.allowed is None else np.broadcast_to(asked.allowed, shape)
+    kept = None if asked.kept is None else np.broadcast_to(asked.kept, shape)
+    output: Output = {}
+    for b, h, i in np.ndindex(batch, heads, queries):
+        g = h // (heads // key_heads)
+        powers = {}
+        for j in range(keys):
+            if (allowed is None or allowed[b, h, i, j]) and (bias is None or bias[b, h, i, j] != -np.inf):
+                score = fifty.mpf(asked.scale) * fifty.fdot(zip(asked.query[b, h, i], asked.key[b, g, j], strict=True))
+                powers[j] = fifty.exp(score if bias is None else score + bias[b, h, i, j])
+        if not powers and asked.empty_row == "mean":
+            powers = dict.fromkeys(range(keys), fifty.one)
+        weights = {j: power / sum(powers.values()) for j, power in powers.items()}
+        if kept is not None:
+            weights = {j: w / (1 - fifty.mpf(asked.dropout_p)) for j, w in weights.items() if kept[b, h, i, j]}
+        for v in range(value_width):
+            output[b, h, i, v] = sum((w * asked.value[b, g, j, v] for j, w in weights.items()), fifty.zero)
+    return output
+
+
+def slopes(asked: Asked, of: str) -> Array:
+    """The gradient of Σ output · output_gradient by central differences, whose error in fifty digits is 1e-30."""
+    assert asked.output_gradient is not None
+    field = "bias" if of == "attn_mask" else of
+    exact = np.vectorize(fifty.mpf, otypes=[object])
+    asked = replace(asked, **{name: exact(getattr(asked, name)) for name in {*INPUTS, field}})
+    array, step = getattr(asked, field), fifty.mpf(10) ** -15
+    found = np.zeros(array.shape, dtype=object)
+    for index in np.ndindex(array.shape):
+        if not fifty.isfinite(array[index]):
+            continue  # a forbidden score stays forbidden
+        ends = []
+        for moved in (array[index] + step, array[index] - step):
+            changed = array.copy()
+            changed[index] = moved
+            output = by_definition(replace(asked, **{field: changed}))
+            ends.append(fifty.fsum(output[place] * asked.output_gradient[place] for place in output))
+        found[index] = (ends[0] - ends[1]) / (2 * step)
+    return found
+
+
+def as_array(output: Output, shape: tuple[int, ...]) -> Array:
+    array = np.zeros(shape, dtype=object)
+    for place, number in output.items():
+        array[place] = number
+    return array
+
+
+def distance(actual: Array, expected: Array) -> float:
+    """The largest difference, taken in fifty digits, relative to the size of the expected numbers."""
+    assert actual.shape == expected.shape
+    size = max([1.0, *(abs(float(number)) for number in expected.flat)])
+    apart = [abs(_exactly(a) - b) for a, b in zip(actual.flat, expected.flat, strict=True)]
+    return float(max(apart, default=0)) / size
+
+
+def _exactly(number: Any) -> Any:
+    if isinstance(number, np.longdouble):  # no float holds it, but two do
+        return fifty.mpf(float(number)) + float(number - np.longdouble(float(number)))
+    return fifty.mpf(number)
+
+
+# Small problems
+
+
+def problem(
+    queries: int = 3, keys: int = 4, heads: int = 2, key_heads: int = 2, scale: float = 0.6, **changes: Any
+) -> Asked:
+    random = np.random.default_rng(queries * 100 + keys * 10 + heads)
+    asked = Asked(
+        random.normal(size=(2, heads, queries, 3)),
+        random.normal(size=(2, key_heads, keys, 3)),
+        random.normal(size=(2, key_heads, keys, 2)) + 0.5,
+        scale=scale,
+        output_gradient=random.normal(size=(2, heads, queries, 2)),
+    )
+    drawn = {name: change(random) if callable(change) else change for name, change in changes.items()}
+    return replace(asked, **drawn)
+
+
+def bias(*shape: int, hidden: float = 0.0) -> Callable[[np.random.Generator], Array]:
+    def drawn(random: np.random.Generator) -> Array:
+        return np.where(random.random(shape) < hidden, -np.inf, random.normal(size=shape))
+
+    return drawn
+
+
+def boolean(*shape: int, share: float = 0.6) -> Callable[[np.random.Generator], Array]:
+    return lambda random: random.random(shape) < share
+
+
+def lower(queries: int, keys: int, shift: int = 0) -> Array:
+    return np.tril(np.ones((queries, keys), dtype=bool), shift)
+
+
+EMPTY = np.array([[True, False, True, True], [False] * 4, [True] * 4])
+"""A mask l s whose second row is empty."""
+EMPTY_BIAS = np.where(EMPTY, 0.5, -np.inf)
+
+PROBLEMS = {
+    "plain": problem(),
+    "negative_scale": problem(scale=-1.3),
+    "scale_zero": problem(scale=0.0),
+    "one_key": problem(keys=1),
+    "one_query": problem(queries=1),
+    "grouped": problem(heads=4, key_heads=2),
+    "multi_query": problem(heads=3, key_heads=1),
+    "bias": problem(bias=bias(2, 2, 3, 4)),
+    "bias_with_hidden": problem(bias=bias(2, 2, 3, 4, hidden=0.2)),
+    "bias_l_s": problem(bias=bias(3, 4)),
+    "bias_s": problem(bias=bias(4, hidden=0.3)),
+    "bias_b_1_1_s": problem(bias=bias(2, 1, 1, 4, hidden=0.3)),
+    "bias_b_h_l_1": problem(bias=bias(2, 2, 3, 1)),
+    "bias_h_l_s": problem(bias=bias(2, 3, 4)),
+    "bias_grouped": problem(heads=4, bias=bias(1, 4, 3, 4)),
+    "allowed": problem(allowed=boolean(2, 2, 3, 4)),
+    "allowed_l_s": problem(allowed=boolean(3, 4)),
+    "allowed_b_1_1_s": problem(allowed=boolean(2, 1, 1, 4)),
+    "allowed_with_bias": problem(allowed=boolean(3, 4), bias=bias(2, 2, 3, 4, hidden=0.2)),
+    "causal_more_keys": problem(queries=3, keys=5, allowed=lower(3, 5)),
+    "causal_more_queries": problem(queries=5, keys=3, allowed=lower(5, 3)),
+    "causal_lower_right": problem(queries=3, keys=5, allowed=lower(3, 5, 2)),
+    "causal_lower_right_with_empty_rows": problem(queries=5, keys=3, allowed=lower(5, 3, -2)),
+    "dropout": problem(kept=boolean(2, 2, 3, 4), dropout_p=0.4),
+    "dropout_masked": problem(kept=boolean(2, 2, 3, 4), dropout_p=0.1, allowed=boolean(2, 2, 3, 4)),
+    "dropout_grouped": problem(heads=4, kept=boolean(2, 4, 3, 4), dropout_p=0.7),
+    "everything_dropped": problem(kept=np.zeros((), dtype=bool), dropout_p=1.0),
+    "empty_row": problem(allowed=EMPTY),
+    "empty_row_bias": problem(bias=EMPTY_BIAS),
+    "empty_row_mean": problem(allowed=EMPTY, empty_row="mean"),
+    "empty_row_mean_bias": problem(bias=EMPTY_BIAS, empty_row="mean"),
+    "nothing_allowed": problem(allowed=np.zeros((1, 1), dtype=bool)),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("arithmetic", "tolerance"), ARITHMETIC)
+def test_output_is_the_definition_in_fifty_digits(name: str, arithmetic: type, tolerance: float) -> None:
+    asked = PROBLEMS[name]
+    expected = as_array(by_definition(asked), (*asked.query.shape[:-1], asked.value.shape[-1]))
+
+    found = attention(asked, FLOAT64, arithmetic).output
+
+    assert distance(found.value, expected) < tolerance
+    assert found.bound.shape == found.value.shape
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("plain", "negative_scale", "scale_zero", "one_key", "grouped", "multi_query", "causal_more_queries"),
+        *("allowed_with_bias", "dropout", "dropout_grouped", "empty_row", "empty_row_mean", "nothing_allowed"),
+    ],
+)
+def test_gradients_are_the_slopes_of_the_definition(name: str) -> None:
+    asked = PROBLEMS[name]
+    expected = {of: slopes(asked, of) for of in INPUTS}
+
+    for arithmetic, tolerance in ((np.float64, 1e-13), (widest("float64"), 2e-17), (np.object_, 1e-28)):
+        found = attention(replace(asked, gradient_of=INPUTS), FLOAT64, arithmetic).gradients
+        assert set(found) == set(INPUTS)
+        for of in INPUTS:
+            assert distance(found[of].value, expected[of]) < tolerance, (of, arithmetic)
+
+
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if PROBLEMS[name].bias is not None])
+def test_the_gradient_of_a_bias_is_its_slope_summed_where_it_was_broadcast(name: str) -> None:
+    asked = PROBLEMS[name]
+    if asked.empty_row == "mean":
+        asked = replace(asked, empty_row="zeros")
+    expected = slopes(asked, "attn_mask")
+
+    for arithmetic, tolerance in ((np.float64, 1e-13), (np.object_, 1e-28)):
+        found = attention(replace(asked, gradient_of=("attn_mask",)), FLOAT64, arithmetic).gradients["attn_mask"]
+        assert distance(found.value, expected) < tolerance
+        assert found.bound.shape == found.value.shape
+
+
+def test_a_gradient_is_computed_only_on_request() -> None:
+    truth = attention(replace(PROBLEMS["bias"], gradient_of=("key",)), FLOAT64)
+
+    assert list(truth.gradients) == ["key"]
+    assert attention(PROBLEMS["bias"], FLOAT64).gradients == {}
+
+
+# Empty rows and no keys
+
+
+@pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
+def test_an_empty_row_is_exactly_zero_and_so_are_its_gradients(arithmetic: type) -> None:
+    asked = replace(PROBLEMS["empty_row_bias"], gradient_of=(*INPUTS, "attn_mask"))
+
+    truth = attention(asked, FLOAT64, arithmetic)
+
+    assert (truth.output.value[:, :, 1] == 0).all()
+    assert (truth.output.bound[:, :, 1] == 0).all()
+    assert (truth.gradients["query"].value[:, :, 1] == 0).all()
+    assert (truth.gradients["attn_mask"].value[1] == 0).all()
+
+
+@pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
+def test_an_empty_row_may_be_nan_but_its_gradients_never_are(arithmetic: type) -> None:
+    asked = replace(PROBLEMS["empty_row"], empty_row="nan", gradient_of=INPUTS)
+
+    truth = attention(asked, FLOAT64, arithmetic)
+
+    assert np.isnan(truth.output.value.astype(float)[:, :, 1]).all()
+    assert not np.isnan(truth.output.value.astype(float)[:, :, ::2]).any()
+    assert not np.isnan(truth.output.bound).any()
+    assert all(np.isfinite(truth.gradients[of].value.astype(float)).all() for of in INPUTS)
+
+
+@pytest.mark.parametrize("rule", ["zeros", "nan"])
+@pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
+def test_without_keys_every_row_is_empty(rule: str, arithmetic: type) -> None:
+    asked = replace(problem(keys=0), empty_row=rule, gradient_of=INPUTS)
+
+    truth = attention(asked, FLOAT64, arithmetic)
+
+    assert truth.output.value.shape == (2, 2, 3, 2)
+    assert (truth.output.value == 0).all() if rule == "zeros" else np.isnan(truth.output.value.astype(float)).all()
+    assert (truth.output.bound == 0).all()
+    assert truth.gradients["key"].value.shape == (2, 2, 0, 3)
+    assert (truth.gradients["query"].value == 0).all()
+
+
+@pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
+def test_without_queries_or_items_the_output_is_empty(arithmetic: type) -> None:
+    nobody = replace(problem(queries=0), gradient_of=INPUTS)
+    nothing = replace(problem(), **{name: getattr(problem(), name)[:0] for name in (*INPUTS, "output_gradient")})
+
+    assert attention(nobody, FLOAT64, arithmetic).output.value.shape == (2, 2, 0, 2)
+    assert (attention(nobody, FLOAT64, arithmetic).gradients["value"].value == 0).all()
+    assert attention(nothing, FLOAT64, arithmetic).output.value.shape == (0, 2, 3, 2)
+
+
+# Arithmetic
+
+
+def test_float64_is_judged_in_more_digits_than_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = type("finfo", (), {"nmant": 52})
+    assert all(widest(dtype) is np.float64 for dtype in DTYPES if dtype != "float64")
+
+    monkeypatch.setattr(np, "finfo", lambda dtype: narrow)
+
+    assert widest("float64") is np.object_
+    third = widened(np.ones(1), np.object_) / 3
+    assert abs(fifty.mpf(third[0]) - fifty.one / 3) < 1e-33, "mpmath itself defaults to the digits of float64"
+
+
+def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {}
+    for case in cases():
+        if isinstance(case, Case) and case.family not in ("keys", "queries", "both", "widths", "items", "heads"):
+            chosen.setdefault((case.family, bool(case.gradient_of), case.mask is None), case)
+    small = [case for case in chosen.values() if case.queries * case.keys < 400]
+    expected = {case.name: judged(case.call("float64"), {}).truth for case in small}
+
+    monkeypatch.setattr("suite.contracts.attention.cases.case.widest", lambda dtype: np.object_)
+
+    for case in small:
+        call = case.call("float64")
+        truth = judged(call, {}).truth
+        assert not disagreement(truth, expected[case.name], 0.51), case.name  # longdouble itself errs by 2⁻¹¹ bounds
+        assert disagreement(truth, wrong(expected[case.name]), ACCEPT_OUTPUT), case.name
+    assert len({case.family for case in small}) > 10
+
+
+def disagreement(truth: Truth, other: Truth, accept: float) -> list[str]:
+    pairs = [(truth.output, other.output), *((truth.gradients[of], other.gradients[of]) for of in truth.gradients)]
+    complaints = (
+        compare.difference(its.value.astype(np.float64), one.value, one.bound, accept=accept) for one, its in pairs
+    )
+    return [complaint for complaint in complaints if complaint]
+
+
+def wrong(truth: Truth) -> Truth:
+    return replace(truth, output=replace(truth.output, value=truth.output.value * (1 + 1e-12) + 1e-250))
+
+
+# Honest computations
+
+
+def dense(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False, **options: Any
+) -> Tensor:
+    """Everything in the dtype itself."""
+    groups = query.shape[-3] // key.shape[-3]
+    key, value = (tensor.repeat_interleave(groups, -3) for tensor in (key, value))
+    scores = query @ key.mT * options.get("scale", query.shape[-1] ** -0.5)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None:
+        scores = scores.where(attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+    return scores.softmax(-1) @ value
+
+
+def wider(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
+    """Everything in float32 at least, rounded once at the end."""
+    wide = torch.promote_types(query.dtype, torch.float32)
+    mask = attn_mask.to(wide) if attn_mask is not None and attn_mask.is_floating_point() else attn_mask
+    return dense(query.to(wide), key.to(wide), value.to(wide), mask, **options).to(query.dtype)
+
+
+def torch_math(*inputs: Tensor, **options: Any) -> Tensor:
+    with sdpa_kernel(SDPBackend.MATH):
+        return scaled_dot_product_attention(*inputs, **options)
+
+
+def torch_flash(*inputs: Tensor, **options: Any) -> Tensor:
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        return scaled_dot_product_attention(*inputs, **options)
+
+
+HONEST = [dense, wider, torch_math, torch_flash]
+
+
+def some_case(seed: int, dtype: str, **changes: Any) -> Case:
+    """A case of random sizes and options, small enough for extended precision."""
+    random = np.random.default_rng(seed)
+    most = 150 if dtype == "float64" else 700
+    key_heads = int(random.choice([1, 2]))
+    options: dict[str, Any] = {
+        "batch": 1,
+        "heads": key_heads * int(random.choice([1, 1, 3])),
+        "key_heads": key_heads,
+        "queries": int(random.integers(1, 40)),
+        "keys": int(np.exp(random.uniform(0, np.log(most)))),
+        "width": int(random.choice([1, 5, 8, 16, 64, 128])),
+        "value_width": int(random.choice([1, 4, 16, 64])),
+        "scale": random.choice([None, None, 0.3, -0.7]),
+        "draw": str(random.choice(["peaked", "peaked", "equal_logits", "equal_constant", "offset_values"])),
+        "causal": False,
+        "mask": None,
+    }
+    match random.integers(4):
+        case 0:
+            options["causal"] = True
+        case 1:
+            options["mask"] = Mask()
+        case 2:
+            options["mask"] = Mask("float", "everything" if random.random() < 0.5 else "random")
+    return Case(f"honest/{seed}", "", **options | changes)
+
+
+def answers(function: Callable[..., Tensor], call: Call) -> dict[str, Array]:
+    """The output and the gradients, by PyTorch's own differentiation."""
+    tensors = {name: tensor.clone().requires_grad_(name in call.gradient_of) for name, tensor in call.tensors.items()}
+    inputs, mask = [tensors[name] for name in INPUTS], tensors.get("attn_mask")
+    output = function(*inputs, **call.options, **({} if mask is None else {"attn_mask": mask}))
+    if call.output_gradient is not None:
+        output.backward(call.output_gradient)
+    gradients = {of: compare.numbers(tensors[of].grad) for of in call.gradient_of}  # type: ignore[arg-type]
+    return {"output": compare.numbers(output), **gradients}
+
+
+def ratios(found: dict[str, Array], truth: Judged) -> tuple[float, float]:
+    """The largest errors of the output and of the gradients, in bounds."""
+    exact = truth.truth
+    output = found["output"] if truth.rows is None else found["output"][..., truth.rows, :]
+    forward = compare.error_ratio(output, exact.output.value, exact.output.bound)
+    backward = [compare.error_ratio(found[of], due.value, due.bound) for of, due in exact.gradients.items()]
+    return forward, max(backward, default=0.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_honest_computations_stay_within_one_bound(dtype: str) -> None:
+    for seed in range(40):
+        case = some_case(seed, dtype)
+        call = case.call(dtype)
+        truth = judged(call, {})
+        for function in HONEST:
+            assert ratios(answers(function, call), truth)[0] < 1, (case, function)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_honest_gradients_stay_within_half_a_bound(dtype: str) -> None:
+    for seed in range(100, 120):
+        case = some_case(seed, dtype, gradient_of=INPUTS)
+        if case.mask is not None and case.mask.kind == "float":
+            case = replace(case, gradient_of=(*INPUTS, "attn_mask"))
+        call = case.call(dtype)
+        truth = judged(call, {})
+        for function in HONEST:
+            forward, backward = ratios(answers(function, call), truth)
+            assert forward < 1, (case, function)
+            assert backward < 0.5, (case, function)
+
+
+# Known mistakes
+
+
+@pytest.mark.parametrize(
+    ("dtype", "multiple"), [("float64", 1e9), ("float32", 1000), ("float16", 10), ("bfloat16", 1.5)]
+)
+def test_one_dropped_key_of_1024_stands_above_the_bound(dtype: str, multiple: float) -> None:
+    case = Case("mistakes/dropped_key", "", batch=1, queries=12, keys=1024, width=16)
+    call = case.call(dtype)
+
+    found = wider(*(t if name == "query" else t[..., :-1, :] for name, t in call.tensors.items()))
+
+    assert ratios({"output": compare.numbers(found)}, judged(call, {}))[0] > multiple * ACCEPT_OUTPUT
+
+
+@pytest.mark.parametrize("keys", [7, 64, 1024])
+def test_weights_rounded_to_bfloat16_inside_float32_stand_above_the_bound(keys: int) -> None:
+    call = Case("mistakes/rounded_weights", "", batch=1, queries=12, keys=keys, width=16).call("float32")
+    query, key, value = (call.tensors[name] for name in INPUTS)
+
+    found = (query @ key.mT / 4).softmax(-1).bfloat16().float() @ value
+
+    assert ratios({"output": compare.numbers(found)}, judged(call, {}))[0] > 5 * ACCEPT_OUTPUT
+
+
+@pytest.mark.parametrize("of", INPUTS)
+@pytest.mark.parametrize(("keys", "dtype"), [(9, "float64"), (9, "float32"), (100, "float32"), (400, "float32")])
+def test_a_gradient_one_percent_off_stands_above_the_bound(of: str, keys: int, dtype: str) -> None:
+    case = Case("mistakes/one_percent", "", batch=1, queries=12, keys=keys, gradient_of=INPUTS)
+    call = case.call(dtype)
+    found = answers(wider, call)
+
+    found[of] = found[of] * 1.01
+
+    assert ratios(found, judged(call, {}))[1] > 2 * ACCEPT_GRADIENT
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("keys", [9, 300])
+def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys: int) -> None:
+    case = Case("mistakes/no_mean", "", batch=1, queries=12, keys=keys, gradient_of=("query", "key"))
+    call = case.call(dtype)
+    query, key, value = (call.tensors[name].double() for name in INPUTS)
+    assert call.output_gradient is not None
+    weights = (query @ key.mT / 8**0.5).softmax(-1)
+    of_scores = weights * (call.output_gradient.double() @ value.mT)  # should subtract its mean
+
+    found = {
+        "output": (weights @ value).numpy(),
+        "query": (of_scores @ key / 8**0.5).numpy(),
+        "key": (of_scores.mT @ query / 8**0.5).numpy(),
+    }
+
+    assert ratios(found, judged(call, {}))[1] > 2 * ACCEPT_GRADIENT
+
+
+# Bounds
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.sampled_from([0.0, 1e-3, 1.0, 1e4]))
+@settings(max_examples=100, deadline=None)
+def test_spread_bounds_the_sum_of_distances(seed: int, keys: int, offset: float) -> None:
+    random = np.random.default_rng(seed)
+    coefficients = random.random((2, 3, keys)) ** random.integers(1, 20)
+    value = random.normal(size=(2, keys, 5)) * 10.0 ** random.integers(-8, 8) + offset
+    weights = random.dirichlet(np.ones(keys), size=(2, 3))
+    output = weights @ value
+
+    found = spread(coefficients, value, output)
+
+    exact = (coefficients[..., None] * abs(value[:, None] - output[:, :, None])).sum(-2)
+    noise = 1e-7 * coefficients.sum(-1, keepdims=True) * abs(value - value.mean(-2, keepdims=True)).max(initial=1e-9)
+    assert (found >= exact - noise).all()
+
+
+def test_spread_is_at_most_a_third_above_for_normal_values() -> None:
+    random = np.random.default_rng(1)
+    weights = random.dirichlet(np.ones(2048), size=(1, 4))
+    value = random.normal(size=(1, 2048, 16)) + 0.5
+    output = weights @ value
+
+    exact = (weights[..., None] * abs(value[:, None] - output[:, :, None])).sum(-2)
+
+    assert (spread(weights, value, output) <= 1.34 * exact).all()
+    assert (spread(weights, value, output) <= 1.3 * exact).mean() > 0.9
+
+
+def test_spread_of_no_keys_is_zero() -> None:
+    assert (spread(np.zeros((2, 3, 0)), np.zeros((2, 0, 5)), np.zeros((2, 3, 5))) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("draw", DRAWS)
+def test_bounds_of_every_draw_are_numbers_and_none_is_negative(draw: str, dtype: str) -> None:
+    masks = (None, Mask(), Mask("float"), Mask(pattern="empty_rows"), Mask("float", "nothing"))
+    for mask in masks:
+        for rule in ("zeros", "nan", "mean"):
+            case = Case("bounds/any", "", draw=draw, mask=mask, gradient_of=INPUTS)
+            truth = judged(case.call(dtype), {"empty_row": rule}).truth
+            for found in (truth.output, *truth.gradients.values()):
+                assert np.isfinite(found.bound).all()
+                assert (found.bound >= 0).all()
+                assert found.bound.dtype == np.float64
+            assert all(np.isfinite(due.value.astype(float)).all() for due in truth.gradients.values())
+
+
+@pytest.mark.parametrize("conventions", [{}, {"causal": "lower_right"}, {"empty_row": "mean"}, {"empty_row": "nan"}])
+def test_every_case_has_finite_bounds_under_every_convention(conventions: dict[str, str]) -> None:
+    for case in cases():
+        for dtype in case.dtypes[-1:] if conventions else case.dtypes:
+            for truth in truths(case.truth(case.calls(dtype), conventions)):
+                for found in (truth.output, *truth.gradients.values()):
+                    assert np.isfinite(found.bound).all(), case.name
+                    assert (found.bound >= 0).all(), case.name
+                    assert found.bound.shape == found.value.shape, case.name
+                    if conventions.get("empty_row") != "nan":
+                        assert np.isfinite(found.value.astype(float)).all(), case.name
+
+
+def truths(found: Any) -> list[Truth]:
+    """The oracle's answers in whatever a case keeps as its truth."""
+    match found:
+        case Judged():
+            return [found.truth]
+        case Truth():
+            return [found]
+        case list():
+            return [truth for one in found for truth in truths(one)]
+    return []
+
+
+def test_a_hidden_key_moves_neither_output_nor_bound() -> None:
+    plain = problem(allowed=lower(3, 4))
+    value = plain.value.copy()
+    value[:, :, 3] = 1e30  # seen by nobody
+
+    found, due = attention(replace(plain, value=value), FLOAT64), attention(plain, FLOAT64)
+
+    assert (found.output.value == due.output.value).all()
+    assert (found.output.bound <= due.output.bound * 1.001).all()
+
+
+def test_the_bound_shrinks_with_the_spread_of_the_values() -> None:
+    wide = problem()
+    narrow = replace(wide, value=0.5 + 1e-3 * (wide.value - 0.5))
+
+    unit = PRECISIONS["bfloat16"]
+
+    assert (attention(narrow, unit).output.bound < attention(wide, unit).output.bound).mean() > 0.9
+
+
+# Loose bounds
+
+
+def test_huge_logits_in_half_precision_are_bounded_by_the_range_of_the_values() -> None:
+    loose = {
+        (case.name, dtype)
+        for case in cases()
+        for dtype in case.dtypes
+        for truth in truths(case.truth(case.calls(dtype), {}))
+        if truth.loose
+    }
+
+    for name in ("huge_logits", "huge_equal_logits", "scores_beyond_float16", "allowed_below_fill"):
+        assert {(f"numerics/{name}", "float16"), (f"numerics/{name}", "bfloat16")} <= loose
+    assert {dtype for _, dtype in loose} == {"float16", "bfloat16"}
+    families = {name.split("/")[0] for name, _ in loose}
+    assert families <= {"numerics", "scale", "metamorphic"}, "no ordinary case is loose"
+    assert len(loose) < 30
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_loose_bound_reaches_every_value_of_its_row(dtype: str) -> None:
+    case = Case("loose/any", "", draw="huge_logits", width=16)
+    call = case.call(dtype)
+    truth = judged(call, {}).truth
+    value = compare.numbers(call.tensors["value"])
+
+    assert truth.loose
+    assert not case.counts(judged(call, {}))
+    rows = truth.output.bound / abs(value[:, :, None] - truth.output.value[:, :, :, None]).max(-2)
+    assert (rows.max(-1) >= 1).all()
+
+
+def test_a_score_that_cannot_matter_loosens_nothing() -> None:
+    call = Case("loose/never", "", keys=4).call("bfloat16")
+    asked = as_asked(call, {})
+    far = asked.key.copy()
+    far[:, :, 1:] = asked.query.mean(-2, keepdims=True) * -200  # negligible weights, wherever rounding puts them
+    near = replace(asked, query=np.broadcast_to(asked.query.mean(-2, keepdims=True), asked.query.shape), key=far)
+
+    assert not attention(near, PRECISIONS["bfloat16"]).loose
+
+
+# Sampled rows
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("rows/plain", "", batch=1, heads=2, queries=700, keys=300),
+        Case("rows/causal", "", batch=1, heads=1, queries=600, keys=500, causal=True),
+        Case("rows/biased", "", batch=2, heads=1, queries=500, keys=300, mask=Mask("float")),
+        Case("rows/padded", "", batch=3, heads=1, queries=300, keys=200, mask=Mask(axes="b11s", pattern="padding")),
+        Case("rows/per_row", "", batch=1, heads=2, queries=700, keys=300, mask=Mask("float", "everything", "bhl1")),
+        Case("rows/per_key", "", batch=1, heads=2, queries=700, keys=300, mask=Mask(axes="s")),
+        Case("rows/grouped", "", batch=1, heads=4, key_heads=2, queries=400, keys=200, mask=Mask(axes="hls")),
+    ],
+    ids=lambda case: case.name,
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sampled_rows_have_the_truth_of_the_whole(case: Case, dtype: str) -> None:
+    call = case.call(dtype)
+
+    some, everything = judged(call, {}), judged(call, {}, all_rows=True)
+
+    assert some.rows is not None
+    assert {0, 1, 2, case.queries - 3, case.queries - 2, case.queries - 1} <= set(some.rows.tolist())
+    assert everything.rows is None
+    found, due = some.truth.output, everything.truth.output
+    np.testing.assert_allclose(found.value, due.value[..., some.rows, :], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(found.bound, due.bound[..., some.rows, :], rtol=1e-5)
+
+
+def test_kept_weights_are_sampled_with_their_rows() -> None:
+    asked = as_asked(Case("rows/kept", "", batch=1, heads=1, queries=600, keys=300).call("float32"), {})
+    kept = np.random.default_rng(3).random((1, 1, 600, 300)) < 0.5
+    asked = replace(asked, kept=kept, dropout_p=0.5)
+    rows = sampled_rows(asked, "float32")
+    assert rows is not None
+
+    some, everything = (attention(one, PRECISIONS["float32"]) for one in (on_rows(asked, rows), asked))
+
+    np.testing.assert_allclose(some.output.value, everything.output.value[..., rows, :], rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("queries", [1, 5, 24])
+def test_few_rows_are_never_sampled(queries: int) -> None:
+    asked = as_asked(Case("rows/few", "", batch=1, queries=queries, keys=9000).call("float32"), {})
+
+    assert sampled_rows(asked, "float32") is None
+
+
+def test_gradients_are_judged_on_all_rows() -> None:
+    case = Case("rows/gradient", "", batch=1, heads=1, queries=500, keys=300, gradient_of=("value",))
+
+    assert judged(case.call("float32"), {}).rows is None

@@ -1,0 +1,40 @@
+"""The bound of angles: float32 in every honest style lies within it, however far the position."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from suite.judging.precision import PRECISIONS
+from suite.judging.rounded import Rounded
+
+FREQUENCIES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
+    "a negative power": lambda feature, width, base: base ** (-feature / width),
+    "the inverse of a power": lambda feature, width, base: 1 / torch.tensor(base) ** (feature / width),
+    "PyTorch's tutorial": lambda feature, width, base: torch.exp(feature * (-math.log(base) / width)),
+    "a logarithm in float32": lambda feature, width, base: torch.exp(-feature / width * torch.tensor(base).log()),
+    "powers of 2": lambda feature, width, base: torch.exp2(feature * (-torch.tensor(base).log2() / width)),
+}
+
+
+@pytest.mark.parametrize("style", FREQUENCIES)
+@pytest.mark.parametrize("width", [8, 500, 512])
+@pytest.mark.parametrize("base", [500.0, 10_000.0, 1e6])
+def test_float32_is_accused_in_no_style(style: str, width: int, base: float) -> None:
+    offset = 100_003
+    due = positional_encoding(
+        Rounded.exact(np.zeros((1, 3, width)), PRECISIONS["float32"]), offset=offset, base=base
+    ).bounded
+
+    feature = torch.arange(0, width, 2, dtype=torch.float32)
+    positions = torch.arange(offset, offset + 3, dtype=torch.float32)[:, None]
+    angles = positions * FREQUENCIES[style](feature, width, base)
+    found = torch.stack([angles.sin(), angles.cos()], -1).flatten(1).double().numpy()
+
+    assert (abs(found - due.value[0]) <= due.bound[0]).all()

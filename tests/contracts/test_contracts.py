@@ -1,0 +1,178 @@
+"""What every contract promises of itself: cases can fail, deviations are caught, and nothing correct is accused.
+
+The contract `attention` has tests of its own for the same, in `test_attention_cases.py` and the audit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from suite import registry
+from suite.asking import Contract
+from suite.asking.question import MustRaise
+from suite.conformance.runner import Question, Questions
+from suite.conformance.session import Session, requested
+from suite.contracts import contract, names
+from suite.judging.verdicts import Verdict
+from suite.records import FAILURES, Outcome
+from suite.worker import ask
+
+NAMES = [name for name in names() if name != "attention"]
+REGISTERED = registry.find([f"{name}/*" for name in NAMES])
+SHIPPED = [declaration for declaration in REGISTERED if declaration.plug is None]
+PLUGGED = [each for each in REGISTERED if each.plug is not None and each.plug.name != "flex"]
+"""Not FlexAttention, which is compiled for minutes; `attnsuite check` asks it."""
+TOO_LARGE = ("sizes/vit_b_16",)
+"""Not asked of deviations and of what has a plug, each of which would take seconds for it."""
+IN_PART = {"plain", "padding", "bad_input"}
+"""Families of cases that are asked of exports for the older of two sets of operators."""
+
+
+@cache
+def kept(name: str) -> Questions:
+    """The questions of a contract, whose truths take longer than most answers: made once in this process."""
+    return Questions(contract(name), keep=True)
+
+
+class Sharing(Session):
+    """Asks the questions that are kept."""
+
+    def questions(self, contract: Contract) -> Questions:
+        return kept(contract.name)
+
+
+@cache
+def questions(name: str) -> list[Question]:
+    """All questions of a contract."""
+    cases = contract(name).cases()
+    return [kept(name).question(case, dtype, {}) for case in cases for dtype in case.dtypes]
+
+
+def verdict(asked: Question, function: Any) -> Verdict:
+    return asked.case.verdict(asked.calls, ask(function, asked.calls), asked.truth)
+
+
+@cache
+def catches(name: str) -> dict[str, set[str]]:
+    """The families that catch each deviation, the first two besides `documents`: more change nothing."""
+    found: dict[str, set[str]] = defaultdict(set)
+    left = set(contract(name).deviations())
+    for asked in in_turn(questions(name)):
+        for deviation in sorted(left, key=lambda each: each.name):
+            if asked.dtype in deviation.dtypes and asked.case.name not in TOO_LARGE:
+                given = verdict(asked, deviation.function)
+                if given.status in FAILURES and (asked.case.counts(asked.truth) or given.error_ratio == math.inf):
+                    found[deviation.name].add(asked.case.family)
+                    if len(found[deviation.name] - {"documents"}) > 1:
+                        left.remove(deviation)
+    return found
+
+
+def in_turn(asked: list[Question]) -> list[Question]:
+    """One question of each family, then a second of each, and so on."""
+    place: dict[str, int] = defaultdict(int)
+    order = []
+    for each in asked:
+        place[each.case.family] += 1
+        order.append(place[each.case.family])
+    return [each for _, each in sorted(zip(order, asked, strict=True), key=lambda pair: pair[0])]
+
+
+@cache
+def outcomes(name: str) -> list[Outcome]:
+    """All that is asked of an implementation, in this process."""
+    (declaration,) = registry.find([name])
+    return list(Sharing(requested(*asked_of(declaration), "cpu")).run(declaration))
+
+
+def asked_of(declaration: registry.Declaration) -> tuple[list[str], str | None]:
+    """Cases and dtypes. Each dtype and configuration is exported anew: CI asks a part, the main job all."""
+    older, exported = declaration.name.endswith("opset18"), "onnx_export" in declaration.name
+    part = [case for case in contract(declaration.contract).cases() if not older or case.family in IN_PART]
+    few = older or declaration.plug is not None
+    return [case.name for case in part if not few or case.name not in TOO_LARGE], "float32" if exported else None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_correct_computations_pass_every_case(name: str) -> None:
+    for says, function in contract(name).controls().items():
+        for asked in questions(name):
+            given = verdict(asked, function)
+            assert given.status == "passed", f"{says} on {asked.case.name} ({asked.dtype}): {given}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_deviations_are_all_caught_and_every_family_catches_what_no_other_does(name: str) -> None:
+    deviations = contract(name).deviations()
+    assert len(deviations) >= 8
+    assert {each.name for each in deviations} - set(catches(name)) == set()
+
+    families = {case.family for case in contract(name).cases()} - {"documents", contract(name).core}
+    judging = [by - {"documents"} for by in catches(name).values()]
+    alone = {next(iter(by)) for by in judging if len(by) == 1}
+    assert families <= alone
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cases_have_names_and_reasons_of_their_own(name: str) -> None:
+    cases = contract(name).cases()
+
+    assert len({case.name for case in cases}) == len(cases)
+    assert all(case.why for case in cases)
+    assert {case.family for case in cases} >= {contract(name).core}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_feature_but_the_devices_is_needed_by_some_case(name: str) -> None:
+    of = contract(name)
+    needed = frozenset[str]().union(*(of.needs(case.calls(dtype)) for case in of.cases() for dtype in case.dtypes))
+
+    assert needed == set(of.features) - {"cpu", "cuda"}
+
+
+@pytest.mark.parametrize("declaration", SHIPPED, ids=lambda declaration: declaration.full_name)
+def test_what_ships_passes_and_refuses_bad_input_in_one_line_that_says_what_came(
+    declaration: registry.Declaration,
+) -> None:
+    found = outcomes(declaration.full_name)
+    assert [outcome for outcome in found if outcome.fails] == []
+    assert sum(outcome.status == "passed" for outcome in found) > len(found) / 3
+
+    cases = {case.name for case in contract(declaration.contract).cases() if isinstance(case, MustRaise)}
+    refused = [outcome for outcome in found if outcome.case in cases]
+    assert len(refused) == len(cases)
+    declined = [outcome for outcome in refused if outcome.status == "declined"]
+    assert all(outcome.detail.startswith("lacks ") for outcome in declined), declined
+    assert len(declined) < len(refused) / 2
+    for outcome in (each for each in refused if each not in declined):
+        assert outcome.detail.startswith("ValueError: "), outcome
+        assert any(character.isdigit() for character in outcome.detail) or "torch." in outcome.detail, outcome
+        assert "\n" not in outcome.detail
+
+
+@pytest.mark.parametrize("declaration", PLUGGED, ids=lambda declaration: declaration.full_name)
+def test_what_is_plugged_in_fails_nothing(declaration: registry.Declaration) -> None:
+    found = outcomes(declaration.full_name)
+
+    assert [outcome for outcome in found if outcome.fails] == []
+    assert {outcome.status for outcome in found} <= {"passed", "declined", "missing"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_deviation_is_recognised_by_its_answers(name: str) -> None:
+    """Diagnosis names the mistake: each deviation's own wrong answers are like its own, and unlike the control's."""
+    of = contract(name)
+    (control,) = list(of.controls().values())[:1]
+    for deviation in of.deviations():
+        mine = [asked for asked in questions(name) if asked.dtype == deviation.dtypes[0]]
+        told = (a for a in mine if a.case.name not in TOO_LARGE and verdict(a, deviation.function).output_wrong)
+        for asked in islice(told, 2):
+            wrong, right = ask(deviation.function, asked.calls), ask(control, asked.calls)
+            assert asked.case.alike(asked.calls, wrong, wrong, asked.truth), (deviation.name, asked.case.name)
+            assert not asked.case.alike(asked.calls, wrong, right, asked.truth), (deviation.name, asked.case.name)

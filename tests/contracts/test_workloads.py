@@ -1,0 +1,456 @@
+"""What is timed: calls, their cost in operations and bytes, and answers that are believed or not."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from suite.contracts import contract
+from suite.contracts.attention.workloads import VERIFIED_SCORES, Workload
+from suite.judging.verdicts import Verdict
+from suite.records import DIRECTIONS, PROFILES
+
+CONTRACT = contract("attention")
+WORKLOADS = {workload.name: workload for workload in CONTRACT.workloads()}
+each_workload = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list(WORKLOADS))
+each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+
+SMALL = Workload("test/small", "all that a workload may have", 65, 130, 16, 4, key_heads=2, batch=2, causal=True)
+TINY = WORKLOADS["documents/one-sentence"]
+LONG = WORKLOADS["ladder/1k"]
+
+Rows = Mapping[str, Sequence[int]]
+Kernel = Callable[..., Tensor]
+
+
+def answers(
+    workload: Workload, dtype: str, direction: str, number: int, kernel: Kernel = sdpa, **changed: Tensor
+) -> dict[str, Tensor]:
+    """All that a function answers in one round, flattened to two axes."""
+    call = workload.call(dtype, direction)
+    inputs = {**call.tensors, **workload.turned(call, number), **changed}
+    for name in call.gradient_of:
+        inputs[name] = inputs[name].clone().requires_grad_(True)
+    output = kernel(*(inputs[name] for name in call.positional), **call.options)
+    found = {"output": output.detach()}
+    if call.gradient_of:
+        wanted = [inputs[name] for name in call.gradient_of]
+        gradients = torch.autograd.grad(output, wanted, call.output_gradient)
+        found |= dict(zip(call.gradient_of, gradients, strict=True))
+    return {name: tensor.flatten(0, -2) for name, tensor in found.items()}
+
+
+def picked(found: Mapping[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+    return {name: found[name][list(places)] for name, places in rows.items()}
+
+
+def judged(
+    workload: Workload,
+    kernel: Kernel = sdpa,
+    dtype: str = "float32",
+    direction: str = "forward",
+    *,
+    number: int = 3,
+    claimed: int | None = None,
+    spoil: Callable[[dict[str, Tensor]], Any] = lambda found: None,
+) -> Verdict:
+    """The verdict on what a function answers in one round, claimed to be of the same or another one."""
+    rows = workload.rows(direction, Random(number))
+    found = picked(answers(workload, dtype, direction, number, kernel), rows)
+    spoil(found)
+    return workload.verdict(dtype, direction, number if claimed is None else claimed, rows, found)
+
+
+# What they are
+
+
+def test_every_workload_has_a_name_of_its_own_in_a_group() -> None:
+    assert len(WORKLOADS) == len(CONTRACT.workloads())
+    assert all(re.fullmatch(r"[a-z-]+/[a-z0-9-]+", name) for name in WORKLOADS)
+    assert {workload.group for workload in WORKLOADS.values()} == {
+        "documents", "vit", "decode", "ladder", "flash", "flash-small",
+    }  # fmt: skip
+
+
+@each_workload
+def test_every_workload_says_when_it_is_timed(workload: Workload) -> None:
+    assert workload.why
+    assert workload.profiles
+    assert set(workload.profiles) <= set(PROFILES)
+    assert set(workload.cores) <= set(PROFILES)
+    assert any(workload.dtypes.values()), "it is timed somewhere"
+    assert workload.length == max(workload.queries, workload.keys)
+    assert f"width {workload.width}" in workload.shape
+
+
+@each_workload
+@each_direction
+def test_a_call_on_meta_has_the_shapes_of_the_workload(workload: Workload, direction: str) -> None:
+    call = workload.call("float16", direction, device="meta")
+
+    shapes = {name: tuple(tensor.shape) for name, tensor in call.tensors.items()}
+    keys = (workload.batch, workload.key_heads or workload.heads, workload.keys, workload.width)
+    queries = (workload.batch, workload.heads, workload.queries, workload.width)
+    assert shapes == {"query": queries, "key": keys, "value": keys}
+    assert {tensor.dtype for tensor in call.tensors.values()} == {torch.float16}
+    assert (call.output_gradient is None) == (direction == "forward")
+    assert call.gradient_of == (() if direction == "forward" else ("query", "key", "value"))
+    assert CONTRACT.needs((call,)) - {"large"} == {
+        "float16",
+        *(["causal"] if workload.causal else []),
+        *(["gqa"] if workload.key_heads else []),
+        *(["gradient"] if direction != "forward" else []),
+    }
+
+
+@pytest.mark.parametrize("name", ["documents/encoder-block", "decode/8k-grouped", "flash-small/512-e64-causal"])
+@each_direction
+def test_calls_with_numbers_are_those_without(name: str, direction: str) -> None:
+    workload = WORKLOADS[name]
+
+    real, meta = (workload.call("bfloat16", direction, device=device) for device in ("cpu", "meta"))
+
+    assert {n: (t.shape, t.dtype) for n, t in real.tensors.items()} == {
+        n: (t.shape, t.dtype) for n, t in meta.tensors.items()
+    }
+    assert (real.options, real.arguments, real.gradient_of) == (meta.options, meta.arguments, meta.gradient_of)
+    assert CONTRACT.needs((real,)) == CONTRACT.needs((meta,))
+
+
+def test_inputs_depend_on_the_workload_alone() -> None:
+    one, again, other = TINY.call("float32"), TINY.call("float32"), replace(TINY, name="test/other").call("float32")
+
+    assert all(torch.equal(one.tensors[name], again.tensors[name]) for name in one.tensors)
+    assert not torch.equal(one.tensors["query"], other.tensors["query"])
+    backward = TINY.call("float32", "backward")
+    assert all(torch.equal(one.tensors[name], backward.tensors[name]) for name in one.tensors)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [w for w in WORKLOADS.values() if w.batch * w.heads * max(w.queries, w.keys) <= 2**17],
+    ids=lambda w: w.name,
+)
+def test_no_two_of_the_first_rounds_ask_the_same(workload: Workload) -> None:
+    """Else an answer that was remembered would be right."""
+    call = workload.call("float32")
+
+    rounds = [workload.turned(call, number)["query"] for number in range(40)]
+
+    assert all(round.shape == call.tensors["query"].shape for round in rounds)
+    different = {round.numpy().tobytes() for round in rounds}
+    assert len(different) == len(rounds)
+
+
+def test_the_first_round_is_the_call_itself() -> None:
+    call = SMALL.call("float32")
+
+    assert torch.equal(SMALL.turned(call, 0)["query"], call.tensors["query"])
+
+
+def test_flash_attention_s_grid_is_its_authors() -> None:
+    grid = [workload for workload in WORKLOADS.values() if workload.group == "flash"]
+
+    assert {(w.batch, w.queries, w.keys) for w in grid} == {
+        (32, 512, 512), (16, 1024, 1024), (8, 2048, 2048), (4, 4096, 4096), (2, 8192, 8192), (1, 16384, 16384),
+    }  # fmt: skip
+    assert {(w.heads, w.width) for w in grid} == {(32, 64), (16, 128)}
+    assert len(grid) == 6 * 2 * 2, "causal and not"
+
+
+# What they cost
+
+
+@pytest.mark.parametrize(
+    ("name", "attended", "bytes_moved"),
+    [
+        ("documents/one-sentence", 4 * 6 * 6 * 2, 4 * (6 * 2) * 4),
+        ("documents/encoder-block", 1_920_000, 4 * (2 * 8 * 100 * 3) * 4),
+        ("decode/1k", 4_194_304, (2 * 16 * 64 + 2 * 16 * 1024 * 64) * 4),
+        ("decode/8k-grouped", 4 * 16 * 8192 * 64, (2 * 16 * 64 + 2 * 4 * 8192 * 64) * 4),
+        ("flash-small/512-e64-causal", 4 * 4 * 4 * 64 * (512 * 513 // 2), 4 * (4 * 4 * 512 * 64) * 4),
+    ],
+)
+def test_operations_and_bytes_are_those_counted_by_hand(name: str, attended: int, bytes_moved: int) -> None:
+    work = WORKLOADS[name].work("float32", "forward")
+
+    assert (work["attended"], work["bytes"]) == (attended, bytes_moved)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "pairs"), [(3, 3, 1 + 2 + 3), (3, 5, 1 + 2 + 3), (5, 3, 1 + 2 + 3 + 3 + 3), (1, 9, 1)]
+)
+def test_causal_pairs_are_those_that_a_mask_leaves(queries: int, keys: int, pairs: int) -> None:
+    workload = Workload("test/causal", "", queries, keys, width=1, causal=True)
+
+    assert torch.ones(queries, keys).tril().sum() == pairs
+    assert workload.work("float32", "forward")["attended"] == 4 * pairs
+
+
+@each_workload
+def test_operations_follow_the_convention(workload: Workload) -> None:
+    """4·b·h·l·s·e, half of it when causal, 2.5 times for a backward: as FlashAttention's authors count."""
+    forward, backward, both = (workload.work("float16", direction) for direction in DIRECTIONS)
+
+    dense = 4 * workload.batch * workload.heads * workload.queries * workload.keys * workload.width
+    assert forward["convention"] == (dense / 2 if workload.causal else dense)
+    assert forward["attended"] == pytest.approx(forward["convention"], rel=1 / workload.keys if workload.causal else 0)
+    for kind in ("attended", "convention"):
+        assert backward[kind] == 2.5 * forward[kind]
+        assert both[kind] == 3.5 * forward[kind]
+    assert backward["bytes"] == both["bytes"] == 2 * forward["bytes"]
+    assert workload.work("float32", "forward")["bytes"] == 2 * forward["bytes"]
+
+
+def test_published_rates_and_times_agree() -> None:
+    """FlashAttention-3's 16k tokens, width 128, not causal: 740 TFLOP/s are 2.97 ms, its backward's 4·… × 2.5."""
+    longest = WORKLOADS["flash/16k-e128"]
+
+    assert longest.work("float16", "forward")["convention"] == 2_199_023_255_552
+    assert longest.work("float16", "forward")["convention"] / 740e12 == pytest.approx(2.97e-3, rel=1e-3)
+
+
+# Rows
+
+
+@each_workload
+@each_direction
+def test_rows_exist_and_are_different(workload: Workload, direction: str) -> None:
+    rows = workload.rows(direction, Random(1))
+
+    queries = workload.batch * workload.heads * workload.queries
+    keys = workload.batch * (workload.key_heads or workload.heads) * workload.keys
+    assert set(rows) <= {"output", "query", "key", "value"}
+    assert ("output" in rows) == (direction != "backward"), "a backward alone has no output to look at"
+    assert ("query" in rows) == (direction != "forward")
+    for name, places in rows.items():
+        assert len(set(places)) == len(places) > 0
+        assert all(0 <= place < (queries if name in ("output", "query") else keys) for place in places)
+    assert workload.rows(direction, Random(2)) != rows or workload.queries * workload.heads * workload.batch < 32
+
+
+@each_direction
+def test_the_last_query_is_always_looked_at(direction: str) -> None:
+    """Its tile is the ragged one, and with a causal mask it alone sees all keys."""
+    for seed in range(20):
+        rows = LONG.rows(direction, Random(seed))
+
+        assert LONG.queries - 1 in rows.get("output", rows.get("query", ()))
+
+
+def test_gradients_of_keys_and_values_are_looked_at_where_their_truth_is_affordable() -> None:
+    looked_at = {w.name for w in WORKLOADS.values() if "key" in w.rows("backward", Random(0))}
+
+    assert {"documents/fashion-vit", "vit/b16", "ladder/1k", "decode/8k", "flash-small/1k-e64"} <= looked_at
+    assert all(
+        WORKLOADS[name].groups * WORKLOADS[name].queries * WORKLOADS[name].keys <= VERIFIED_SCORES for name in looked_at
+    )
+
+
+# Answers that are believed
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("workload", [SMALL, TINY, WORKLOADS["documents/fashion-vit"]], ids=lambda w: w.name)
+@each_direction
+def test_an_honest_answer_is_believed(workload: Workload, direction: str, dtype: str) -> None:
+    workload = replace(workload, batch=min(workload.batch, 4))  # the same in less time
+
+    verdict = judged(workload, dtype=dtype, direction=direction)
+
+    assert verdict.status == "passed", verdict.detail
+    assert verdict.error_ratio is not None
+    assert 0 < verdict.error_ratio < 2
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("decode/8k", "float32"),
+        ("decode/8k-grouped", "bfloat16"),
+        ("ladder/2k", "float32"),
+        ("ladder/4k", "bfloat16"),
+        ("flash-small/1k-e128-causal", "float32"),
+        ("vit/b16-batch8", "float16"),
+    ],
+)
+def test_honest_answers_of_real_size_are_believed(name: str, dtype: str) -> None:
+    assert judged(WORKLOADS[name], dtype=dtype).status == "passed"
+
+
+def dense(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False, enable_gqa: bool = False) -> Tensor:
+    """The plain formula in the inputs' own dtype."""
+    if enable_gqa:
+        key, value = (t.repeat_interleave(query.shape[1] // key.shape[1], 1) for t in (key, value))
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    if is_causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+    return scores.softmax(-1) @ value
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@each_direction
+def test_another_honest_formula_is_believed(direction: str, dtype: str) -> None:
+    assert judged(SMALL, dense, dtype, direction).status == "passed"
+    assert judged(replace(LONG, queries=512, keys=512), dense, dtype, direction).status == "passed"
+
+
+# Answers that are not
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("workload", [SMALL, TINY], ids=lambda w: w.name)
+@each_direction
+def test_the_answer_of_another_round_is_wrong(workload: Workload, direction: str, dtype: str) -> None:
+    for claimed in (0, 2, 4):
+        verdict = judged(workload, dtype=dtype, direction=direction, number=3, claimed=claimed)
+
+        assert verdict.status == "wrong"
+
+
+@pytest.mark.parametrize("direction", ["forward", "forward_backward"])
+@pytest.mark.parametrize("name", ["output", "query", "key", "value"])
+@pytest.mark.parametrize("share", [0.0, 0.97], ids=["zeros", "3 % off"])
+def test_a_tensor_that_is_off_is_named(name: str, share: float, direction: str) -> None:
+    if direction == "forward" and name != "output":
+        name = "output"
+
+    def spoil(found: dict[str, Tensor]) -> None:
+        found[name] = found[name] * share
+
+    verdict = judged(SMALL, direction=direction, spoil=spoil)
+
+    assert verdict.status == "wrong"
+    assert ("output" if name == "output" else f"gradient of {name}") in verdict.detail
+    assert verdict.error_ratio is not None
+    assert verdict.error_ratio > 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@each_direction
+def test_one_row_of_garbage_among_the_sampled_is_wrong(direction: str, dtype: str) -> None:
+    for name in SMALL.rows(direction, Random(3)):
+
+        def spoil(found: dict[str, Tensor], name: str = name) -> None:
+            found[name] = found[name].clone()
+            found[name][-1, -1] += 1
+
+        assert judged(SMALL, dtype=dtype, direction=direction, spoil=spoil).status == "wrong"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_wrong(value: float) -> None:
+    def spoil(found: dict[str, Tensor]) -> None:
+        found["output"] = torch.full_like(found["output"], value)
+
+    verdict = judged(SMALL, spoil=spoil)
+
+    assert (verdict.status, verdict.error_ratio) == ("wrong", math.inf)
+
+
+def without_a_block(query: Tensor, key: Tensor, value: Tensor, **options: bool) -> Tensor:
+    """Drops 64 keys in the middle, as a loop over blocks with a wrong bound does."""
+    kept = [*range(512), *range(576, key.shape[-2])]
+    return sdpa(query, key[..., kept, :], value[..., kept, :], **options)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@each_direction
+def test_one_dropped_block_of_keys_is_wrong(direction: str, dtype: str) -> None:
+    assert judged(LONG, without_a_block, dtype, direction).status == "wrong"
+
+
+@pytest.mark.parametrize("name", ["decode/8k", "ladder/4k", "flash-small/1k-e64-causal"])
+def test_one_dropped_block_of_many_keys_is_wrong(name: str) -> None:
+    assert judged(WORKLOADS[name], without_a_block).status == "wrong"
+
+
+def of_sampled_rows(workload: Workload, dtype: str, kernel: Kernel) -> Verdict:
+    """The verdict where only the rows that are looked at are computed: long workloads cost little so."""
+    rows = workload.rows("forward", Random(1))
+    call = workload.call(dtype)
+    query, key, value = (workload.turned(call, 1)[name].flatten(0, -2) for name in ("query", "key", "value"))
+    output = kernel(query[list(rows["output"])], key, value)
+    return workload.verdict(dtype, "forward", 1, rows, {"output": output})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["ladder/4k", "ladder/16k"])
+def test_no_cheap_substitute_passes_for_attention_to_many_keys(name: str, dtype: str) -> None:
+    """Outputs shrink as keys grow more: where weights are alike, the mean of the values is right within bfloat16."""
+    workload = WORKLOADS[name]
+
+    assert of_sampled_rows(workload, dtype, sdpa).status == "passed"
+    for substitute in (
+        lambda query, key, value: value.mean(-2, keepdim=True).expand_as(query),
+        lambda query, key, value: sdpa(query, key[::2], value[::2]),
+        lambda query, key, value: sdpa(query, key[-2048:], value[-2048:]),
+        lambda query, key, value: torch.zeros_like(query),
+    ):
+        assert of_sampled_rows(workload, dtype, substitute).status == "wrong"
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        lambda query, key, value, **options: sdpa(query, key, value, scale=1.0, **options),
+        lambda query, key, value, is_causal, **options: sdpa(query, key, value, **options),
+        lambda query, key, value, is_causal, enable_gqa: sdpa(
+            query, key.tile(1, 2, 1, 1), value.tile(1, 2, 1, 1), is_causal=is_causal
+        ),
+        lambda query, key, value, **options: value.mean(-2, keepdim=True).repeat(1, 2, query.shape[-2], 1),
+    ],
+    ids=["unscaled", "not causal", "heads tiled", "mean of the values"],
+)
+def test_a_mistake_in_the_formula_is_wrong(kernel: Kernel) -> None:
+    assert judged(SMALL, kernel).status == "wrong"
+
+
+@each_direction
+def test_tensors_that_did_not_come_back_are_named(direction: str) -> None:
+    for name in SMALL.rows(direction, Random(3)):
+        verdict = judged(SMALL, direction=direction, spoil=lambda found, name=name: found.pop(name))
+
+        assert (verdict.status, verdict.detail) == ("wrong", f"no {name} came back")
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(lambda t: t[:, :-1], id="narrower"),
+        pytest.param(lambda t: t[:-1], id="fewer rows"),
+        pytest.param(lambda t: t[0], id="one row"),
+        pytest.param(lambda t: t.mT, id="transposed"),
+        pytest.param(lambda t: t[None], id="an axis more"),
+        pytest.param(lambda t: t[:, :1].expand_as(t)[:, :0], id="nothing"),
+    ],
+)
+@pytest.mark.parametrize("name", ["output", "query", "key", "value"])
+def test_rows_of_another_shape_are_wrong(name: str, shape: Callable[[Tensor], Tensor]) -> None:
+    def spoil(found: dict[str, Tensor]) -> None:
+        found[name] = shape(found[name])
+
+    verdict = judged(SMALL, direction="forward_backward", spoil=spoil)
+
+    assert verdict.status == "wrong"
+    assert "shape" in verdict.detail
+
+
+@pytest.mark.parametrize("name", ["output", "key"])
+def test_rows_of_another_dtype_are_wrong(name: str) -> None:
+    def spoil(found: dict[str, Tensor]) -> None:
+        found[name] = found[name].double()
+
+    verdict = judged(SMALL, dtype="bfloat16", direction="forward_backward", spoil=spoil)
+
+    assert verdict.status == "wrong"
+    assert "float64, should be bfloat16" in verdict.detail

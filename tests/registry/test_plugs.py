@@ -1,0 +1,277 @@
+"""An attention plugged into what takes one: found, loaded, asked in either process, and judged inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite import registry
+from suite.conformance.session import Session, requested
+from suite.contracts import contract
+from suite.records import FAILURES, UsageError
+from suite.registry import Broken, Declaration, Loaded, Missing
+from suite.registry.plugging import plugged, takes_plug
+from suite.worker import Worker, ask
+
+Write = Callable[[str, str], Path]
+
+HOST = Declaration("transformer", "eager", "transformer", "implementations.transformer.eager",
+                   parameters=("config", "weights", "attention"), lacks={"cached": "no"})  # fmt: skip
+PLUG = Declaration("attention", "mine", "attention", file="/mine.py", parameters=None)
+UNSCALED = '''
+"""The scores are not divided."""
+import math, torch
+
+def attention(query, key, value, *, attn_mask=None, is_causal=False):
+    scores = query @ key.mT
+    if is_causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+    if attn_mask is not None:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    return scores.softmax(-1) @ value
+'''
+
+
+def find(target: str) -> Declaration:
+    (found,) = registry.find([target])
+    return found
+
+
+def test_every_attention_is_plugged_into_whatever_takes_one() -> None:
+    registered = registry.discover()
+    hosts = [each for each in registered if takes_plug(each)]
+    attentions = [each for each in registered if each.contract == "attention"]
+
+    names = {each.full_name for each in registered if each.plug is not None}
+
+    assert {each.full_name for each in hosts} >= {"transformer/eager", "vision_transformer/eager"}
+    assert names == {f"{host.full_name}+{plug.name}" for host in hosts for plug in attentions}
+
+
+def test_what_the_attention_lacks_the_whole_lacks_where_the_contract_has_a_word_for_it() -> None:
+    plug = replace(PLUG, lacks={"float16": "too short", "gqa": "one head each"}, parameters=("attn_mask",))
+
+    found = plugged(HOST, plug)
+
+    assert found.lacks == {
+        "cached": "no",
+        "float16": "attention/mine: too short",
+        "causal": "attention/mine takes no is_causal",
+    }
+    assert found.full_name == "transformer/eager+mine"
+    assert found.parameters == ("config", "weights", "attention")
+
+
+@pytest.mark.parametrize("convention", [{"bool_mask": "may_not"}, {"causal": "lower_right"}])
+def test_another_convention_is_a_gap(convention: dict[str, str]) -> None:
+    (name,) = convention
+
+    found = plugged(HOST, replace(PLUG, conventions=convention))
+
+    assert found.lacks[name] == f"the convention {name} of attention/mine is {convention[name]}"
+    assert plugged(HOST, replace(PLUG, conventions={"bool_mask": "may_attend"})).lacks == HOST.lacks
+
+
+def test_a_broken_attention_breaks_the_whole() -> None:
+    found = registry.load(plugged(HOST, replace(PLUG, broken="SyntaxError: invalid syntax")))
+
+    assert isinstance(found, Broken)
+    assert found.reason == "SyntaxError: invalid syntax"
+
+
+def test_a_missing_library_of_the_attention_is_missing_from_the_whole() -> None:
+    found = registry.load(plugged(HOST, replace(PLUG, requires=("nosuchlibrary",))))
+
+    assert isinstance(found, Missing)
+    assert found.declaration.full_name == "transformer/eager+mine"
+
+
+def test_an_attention_that_cannot_be_imported_breaks_the_whole(write: Write) -> None:
+    file = write("mine.py", "import nosuchmodule\ndef attention(query, key, value): ...")
+
+    found = registry.load(find(f"transformer/eager+{file}"))
+
+    assert isinstance(found, Broken)
+    assert found.reason == "ModuleNotFoundError: No module named 'nosuchmodule'"
+
+
+def test_a_file_can_be_plugged_in_by_its_path(write: Write) -> None:
+    file = write("mine.py", UNSCALED)
+
+    assert find(f"transformer/eager+{file}").full_name == "transformer/eager+mine"
+    assert find(f"vision_transformer/eager+{file}:attention").full_name == "vision_transformer/eager+mine"
+
+
+@pytest.mark.parametrize("plug", ["attention/chunked", "chunked", "mine.py", "mine.py:attention", "mine:attention"])
+@pytest.mark.parametrize("host", ["transformer/eager", "model.py", "model.py:transformer", "model:transformer"])
+def test_every_form_of_a_target_takes_every_form_of_a_plug(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, plug: str
+) -> None:
+    write("model.py", "def transformer(config, weights, *, attention=None): ...")
+    write("mine.py", UNSCALED)
+    monkeypatch.chdir(tmp_path)
+
+    (found,) = registry.find([f"{host}+{plug}"], "transformer")
+
+    names = ["eager" if host == "transformer/eager" else "model", "chunked" if "chunked" in plug else "mine"]
+    assert found.full_name == f"transformer/{'+'.join(names)}"
+    assert found.function == "transformer"
+    assert found.plug is not None
+    assert found.plug.full_name == f"attention/{names[1]}"
+
+
+@pytest.mark.parametrize("target", ["c++/model.py", "c++/model.py:transformer", "a+b.py", "a+b.py:transformer"])
+def test_a_plus_may_stand_in_a_path(write: Write, tmp_path: Path, target: str) -> None:
+    for name in ("c++/model.py", "a+b.py"):
+        write(name, "def transformer(config, weights, *, attention=None): ...")
+    plug = write("c++/mine.py", UNSCALED)
+
+    (alone,) = registry.find([f"{tmp_path}/{target}"], "transformer")
+    (both,) = registry.find([f"{tmp_path}/{target}+{plug}"], "transformer")
+
+    assert both.full_name == f"{alone.full_name}+mine"
+    with pytest.raises(UsageError, match=r"no file '.*c\+\+/nosuch.py'"):
+        registry.find([f"{tmp_path}/c++/nosuch.py"])
+
+
+@pytest.mark.parametrize("text", ["def model(config, **options): ...", "def made(**options): ...\nmodel = made"])
+def test_what_only_an_import_or_a_call_can_tell_is_left_to_it(write: Write, text: str) -> None:
+    file = write("models.py", text)
+
+    (found,) = registry.find([f"{file}:model+chunked"], "transformer")
+
+    assert found.parameters is None
+    assert isinstance(registry.load(found), Loaded)
+
+
+def test_plugs_of_one_name_are_not_mixed_up(write: Write) -> None:
+    one, two = write("a/mine.py", UNSCALED), write("b/mine.py", UNSCALED)
+
+    with pytest.raises(UsageError, match=f"two targets are called transformer/eager.mine: .*{one}.* and .*{two}"):
+        registry.find([f"transformer/eager+{one}", f"transformer/eager+{two}"])
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        (
+            "transformer/torch_nn+chunked",
+            "transformer/torch_nn takes no parameter 'attention'; of transformer, these do: transformer/eager",
+        ),
+        (
+            "seq2seq_attention/eager+chunked",
+            "seq2seq_attention/eager takes no parameter 'attention'; nothing of seq2seq_attention does",
+        ),
+        (
+            "transformer/eager+transformer/eager",
+            "plug 'transformer/eager' is an implementation of transformer, not of attention: what is plugged in is an "
+            "attention",
+        ),
+        ("transformer/eager+", "target 'transformer/eager+': a plug is due after +, an implementation of attention"),
+        ("+chunked", "target '+chunked': before + is due what takes an attention, as transformer/eager"),
+        ("transformer/eager+chunkd", "unknown plug 'chunkd': did you mean attention/chunked?"),
+        ("transformer/eager+nosuch", "unknown plug 'nosuch': of attention there are attention/chunked, "),
+        ("transformer/eagr+chunked", "unknown target 'transformer/eagr': did you mean transformer/eager"),
+        ("nosuch.py+chunked", "no file 'nosuch.py'"),
+        ("eager+nosuch.py", "target 'eager' is ambiguous: transformer/eager or vision_transformer/eager"),
+        ("chunked+matmul", "attention/chunked is asked as an attention, into which none is plugged"),
+        (
+            "{folder}/model.py+chunked",
+            "attention/model is asked as an attention, into which none is plugged: say what it is, as --contract "
+            "transformer",
+        ),
+        ("transformer/eager+{folder}/model.py:nosuch", "model.py has no function 'nosuch': it has transformer"),
+    ],
+)
+def test_what_cannot_be_plugged_is_said(write: Write, tmp_path: Path, target: str, says: str) -> None:
+    write("model.py", "def transformer(config, weights, *, attention=None): ...")
+
+    with pytest.raises(UsageError) as caught:
+        registry.find([target.format(folder=tmp_path)])
+
+    assert str(caught.value).startswith(says)
+
+
+def test_a_plug_of_one_s_own_that_crashes_is_an_outcome(write: Write) -> None:
+    file = write("mine.py", "import ctypes\ndef attention(query, key, value, **options): ctypes.string_at(0)")
+
+    found = list(Session(requested("plain/usual", torch.float32, "cpu")).run(find(f"transformer/eager+{file}")))
+
+    assert [outcome.detail for outcome in found] == ["died: SIGSEGV"]
+
+
+def test_the_plugged_attention_is_the_one_that_is_called(write: Write) -> None:
+    file = write("mine.py", "def attention(query, key, value, **options): raise ArithmeticError('here I am')")
+    case = next(case for case in contract("transformer").cases() if case.name == "plain/usual")
+    calls = case.calls("float32")
+    declaration = find(f"transformer/eager+{file}")
+
+    loaded = registry.load(declaration)
+    assert isinstance(loaded, Loaded)
+    assert ask(loaded.function, calls)[0].raised == "ArithmeticError: here I am"
+    with Worker(declaration) as worker:
+        replies = worker.ask(calls)
+    assert isinstance(replies, tuple)
+    assert replies[0].raised == "ArithmeticError: here I am"
+
+
+@pytest.mark.parametrize("host", ["transformer/eager", "vision_transformer/eager"])
+def test_a_wrong_attention_is_found_inside_a_model_and_named(write: Write, host: str) -> None:
+    declaration = find(f"{host}+{write('mine.py', UNSCALED)}")
+
+    found = list(Session(requested("plain/usual", torch.float32, "cpu"), several=False).run(declaration))
+
+    assert [outcome.status in FAILURES for outcome in found] == [True]
+    assert found[0].detail.startswith('equals "unscaled"')
+
+
+def test_what_a_file_imports_from_around_it_counts(write: Write) -> None:
+    file = write(
+        "room/mine.py", "import suite, torch, json\nfrom helper import scale\nfrom deep.more import x\n" + UNSCALED
+    )
+    helper = write("room/helper.py", "from . import other\nscale = 1\n")
+    others = [write("room/other.py", "y = 1"), write("room/deep/more.py", "x = 1"), write("room/unused.py", "z = 1")]
+
+    def hashed() -> str:
+        return registry.source_hash(find(str(file)))
+
+    seen = [hashed()]
+    for each in (helper, *others):
+        each.write_text(each.read_text() + "\n# changed")
+        seen.append(hashed())
+
+    assert len(set(seen[:4])) == 4
+    assert seen[4] == seen[3], "nobody imports it"
+
+
+def test_the_source_of_both_counts(write: Write) -> None:
+    file = write("mine.py", UNSCALED)
+    before = registry.source_hash(find(f"transformer/eager+{file}"))
+    file.write_text(UNSCALED + "\n")
+
+    after = registry.source_hash(find(f"transformer/eager+{file}"))
+
+    assert len({before, after, registry.source_hash(find("transformer/eager"))}) == 3
+
+
+IGNORES = """
+from implementations.transformer import eager
+
+def transformer(config, weights, *, attention=None):
+    return eager.transformer(config, weights)
+"""
+
+
+@pytest.mark.parametrize("case", ["plug/called", "plug/cached"])
+def test_a_model_that_does_not_call_its_plug_is_wrong_with_one(write: Write, case: str) -> None:
+    hosts = {"transformer/eager": "passed", write("ignores.py", IGNORES): "wrong"}
+
+    for host, status in hosts.items():
+        (declaration,) = registry.find([f"{host}+chunked"], "transformer")
+        found = list(Session(requested(case, torch.float32, "cpu"), several=False).run(declaration))
+        assert [outcome.status for outcome in found] == [status], host
+        assert status == "passed" or 'equals "ignores_the_plug"' in found[0].detail
