@@ -19,7 +19,9 @@ from suite.records import (
     Machine,
     Measurement,
     Outcome,
+    Reason,
     Run,
+    Status,
     UsageError,
 )
 from suite.store.files import Row, read_rows
@@ -68,7 +70,7 @@ def measurement(row: Row) -> tuple[str, Measurement]:
 
 def run_row(run: Run) -> dict[str, Any]:
     """A run as a JSON object, without what is empty."""
-    row = {field.name: getattr(run, field.name) for field in fields(run)}
+    row = {field.name: getattr(run, field.name) for field in fields(run) if field.name != "facts"}
     row = {name: dict(value) if isinstance(value, Mapping) else value for name, value in row.items() if value}
     row["machine"] = {field.name: getattr(run.machine, field.name) for field in fields(Machine)}
     return {"format": FORMAT, **row}
@@ -165,7 +167,7 @@ def _short(value: Any, digits: int) -> Any:
 
 def _one_of(name: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
-        raise ValueError(f"{name} is {value!r:.80}, not one of {', '.join(known)}")
+        raise ValueError(f"{name} is {str(value)!r:.80}, not one of {', '.join(known)}")
 
 
 def _text(name: str, value: Any) -> str:
@@ -207,8 +209,29 @@ def _object(name: str, value: Any) -> dict[str, Any]:
     return value
 
 
+def _status(name: str, value: Any) -> Status:
+    if value not in tuple(Status):
+        raise ValueError(f"{name} is {value!r:.80}, not one of {', '.join(Status)}")
+    return Status(value)
+
+
+def _reason(name: str, value: Any) -> Reason:
+    if value not in tuple(Reason):
+        raise ValueError(f"{name} is {value!r:.80}, not one of {', '.join(filter(None, Reason))}")
+    return Reason(value)
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} should be a list, not {value!r:.80}")
+    return tuple(_text(name, each) for each in value)
+
+
 _OF_TYPE: Mapping[Any, Callable[[str, Any], Any]] = {
     "str": _text,
+    "Status": _status,
+    "Reason": _reason,
+    "tuple[str, ...]": _texts,
     "int": _whole,
     "float | None": _number,
     "tuple[float, ...]": _samples,

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import pytest
 
-from suite.records import EVERY_CASE, Machine, Measurement, Outcome, Run, UsageError
+from suite.records import EVERY_CASE, Machine, Measurement, Outcome, Reason, Run, UsageError
 from suite.store import Recorded, Results, load, read_outcomes, rows
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux", ("NVIDIA H200",))
@@ -48,7 +48,7 @@ FULL = measurement(
     error_ratio=0.125,
     kernel="aten::bmm, aten::softmax",
     telemetry={"sm_clock": [1980, 1980.5], "power_absent": "no NVML", "throttle": {"thermal": False}},
-    known="a-finding",
+    known="a-finding", reason=Reason.TOO_SLOW,
 )
 
 

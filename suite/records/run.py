@@ -1,0 +1,49 @@
+"""One run of the suite, and the machine that it ran on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from suite.records.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What machine this is. `name` is also its folder in results/."""
+
+    name: str
+    processor: str
+    cores: int
+    threads: int
+    memory_bytes: int
+    system: str
+    accelerators: tuple[str, ...] = ()
+    caches: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of one instance by level: `L1d`, `L1i`, `L2`, `L3`. What the system does not tell is left out."""
+    accelerator_facts: Mapping[str, Any] = field(default_factory=dict)
+    """`driver` and the version of CUDA that it offers (`cuda`), and in the order of `accelerators` `memory_bytes` and
+    the set `power_limit` in W. A value that is null has its reason in `<name>_absent`; empty without accelerators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the suite: where, when, of what. Rows carry its `id`.
+
+    `sources` maps each implementation to the hash of its file, `suite` is the hash of the suite's own sources, `asked`
+    is the request in words: a run resumes only what was asked alike, with the same sources, versions and machine.
+    """
+
+    id: str
+    started: str
+    machine: Machine
+    versions: Mapping[str, str]
+    commit: str
+    sources: Mapping[str, str]
+    suite: str
+    finished: str = ""
+    format: int = 1
+    asked: str = ""
+    facts: Facts = field(default_factory=Facts)
+    notes: Mapping[str, Any] = field(default_factory=dict)

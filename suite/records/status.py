@@ -1,0 +1,71 @@
+"""What can become of a question or a measurement, and why it was not answered."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """What became of a question (an outcome) or of a timing (a measurement). The values are those of the rows' JSON."""
+
+    PASSED = "passed"
+    MEASURED = "measured"
+    WRONG = "wrong"
+    RAISED = "raised"
+    DIED = "died"
+    HUNG = "hung"
+    OUT_OF_MEMORY = "out_of_memory"
+    REFUSED = "refused"
+    """No time is shown, because the implementation fails its contract on what the workload uses."""
+    DECLINED = "declined"
+    MISSING = "missing"
+
+
+STATUSES = (
+    Status.PASSED,
+    Status.WRONG,
+    Status.RAISED,
+    Status.DIED,
+    Status.HUNG,
+    Status.DECLINED,
+    Status.MISSING,
+)
+"""The statuses of an outcome, in the order of tables."""
+
+MEASURED_STATUSES = (
+    Status.MEASURED,
+    Status.OUT_OF_MEMORY,
+    Status.RAISED,
+    Status.DIED,
+    Status.HUNG,
+    Status.REFUSED,
+    Status.DECLINED,
+    Status.MISSING,
+)
+"""The statuses of a measurement, in the order of tables."""
+
+FAILURES = (Status.WRONG, Status.RAISED, Status.DIED, Status.HUNG)
+"""Outcomes that make a check fail, unless a finding records them."""
+
+BENCHMARK_FAILURES = (Status.RAISED, Status.DIED, Status.HUNG, Status.REFUSED)
+"""Measurements that make a benchmark fail. Out of memory is a limit of the machine, and no failure."""
+
+
+class Reason(StrEnum):
+    """Why a question or a workload was not answered, where its status alone does not say it."""
+
+    NONE = ""
+    UNTAKEN = "untaken"
+    """The signature has no parameter for what the question needs."""
+    LACKING = "lacking"
+    """The implementation declares that it lacks what the question needs."""
+    AT_RUN_TIME = "at_run_time"
+    """The implementation raised NotImplementedError when it was asked."""
+    UNDEFINED = "undefined"
+    """Under the declared convention the question has no defined answer."""
+    CORE = "core"
+    """The core of the contract, which nobody may decline, was declined; the status is `wrong`."""
+    NOT_ASKED = "not_asked"
+    """The questions before it hung, so this one was not asked."""
+    TOO_SLOW = "too_slow"
+    """A call takes longer than the profile has time for."""
