@@ -17,17 +17,17 @@ from suite.contracts import contract, names
 from suite.contracts.attention.cases import cases
 from suite.contracts.attention.cases.case import Case, judged
 from suite.contracts.attention.cases.layouts import LAYOUTS
-from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.attention.contract import (
     CONTRACT,
     CONVENTIONS,
     FEATURES,
-    MASK_KINDS,
     PARAMETERS,
     adapt,
     needs,
     unanswerable,
 )
+from suite.contracts.attention.features.empty_row import kinds
+from suite.contracts.attention.features.mask import Mask
 from suite.records import DTYPES, UsageError
 
 INPUTS = ("query", "key", "value")
@@ -236,7 +236,7 @@ def test_causal_is_aligned_as_declared() -> None:
     assert ((lower > 0) == np.tril(np.ones((3, 5), dtype=bool), 2)).all()
 
 
-@pytest.mark.parametrize("kind", MASK_KINDS)
+@pytest.mark.parametrize("kind", kinds())
 def test_empty_rows_answer_as_declared_for_their_kind_of_mask(kind: str) -> None:
     asked = {
         "bool_mask": call(mask=Mask(pattern="nothing")),
@@ -248,7 +248,7 @@ def test_empty_rows_answer_as_declared_for_their_kind_of_mask(kind: str) -> None
 
     zeros, nan, other = (
         judged(asked, {**lower_right, "empty_row": rule}).truth.output.value[:, :, 0]
-        for rule in ("zeros", {kind: "nan"}, {one: "nan" for one in MASK_KINDS if one != kind})
+        for rule in ("zeros", {kind: "nan"}, {one: "nan" for one in kinds() if one != kind})
     )
 
     assert (zeros == 0).all()
