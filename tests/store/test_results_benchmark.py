@@ -48,7 +48,8 @@ FULL = measurement(
     error_ratio=0.125,
     kernel="aten::bmm, aten::softmax",
     telemetry={"sm_clock": [1980, 1980.5], "power_absent": "no NVML", "throttle": {"thermal": False}},
-    known="a-finding", reason=Reason.TOO_SLOW,
+    known="a-finding",
+    reason=Reason.TOO_SLOW,
 )
 
 
