@@ -25,10 +25,10 @@ def audit(results: Path, jobs: int | None) -> int:
     from suite.report.audit import audit_lines, write_audit
 
     found = run(progress=_progress, jobs=jobs)
-    for line in audit_lines(found):
+    for line in audit_lines([found]):
         print(line)
     finished = machine.new_run({}, machine.suite_hash(), "audit")
-    print(write_audit(results, found, replace(finished, finished=finished.started)))
+    print(write_audit(results, [found], replace(finished, finished=finished.started)))
     return 0 if found.passed else 1
 
 

@@ -16,7 +16,7 @@ from suite.commands.progress import Steps
 from suite.commands.reporting import report
 from suite.records import Measurement, Outcome, UsageError, baseline
 from suite.registry import Declaration
-from suite.report.terminal import benchmark_lines
+from suite.report import benchmark_lines
 from suite.statistics import interval
 from suite.store import Results, RunWriter
 
@@ -156,7 +156,7 @@ def measured(
                         rows.write(row(measurement))
                 found += news
                 says = "" if table is None else table.workload.shape
-                for line in benchmark_lines(news, says):
+                for line in benchmark_lines(news, says, baseline(benchmark.contract.name)):
                     steps.line(line)
                 if table is not None:
                     steps.step()

@@ -28,6 +28,7 @@ class Audit:
     controls: Sequence[str]
     """Complaints about the deviations' own computations without any mistake: there must be none."""
     absent: Mapping[str, str] = field(default_factory=dict)
+    contract: str = "attention"
 
     @property
     def missed(self) -> list[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
-from suite.records import Measurement, Run
+from suite.records import Measurement, Run, Status
 from suite.report.benchmark import wording
-from suite.report.text import plain
+from suite.report.cells import plain
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
 from suite.store.rows import lean
@@ -33,7 +33,7 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
     Raises UsageError when the folder cannot be written.
     """
     path = Path(folder) / "benchmark.json"
-    timed = [row for row in recorded.measured if row[1].status == "measured" and row[1].seconds]
+    timed = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
     if not timed or recorded.measured_run is None:
         with one_line(path, "removed"):
             path.unlink(missing_ok=True)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 
-from suite.records import TOO_SLOW, Machine, Measurement
-from suite.report.benchmark.speed import Row, Setting
-from suite.report.benchmark.units import NOTHING, size, times
+from suite.records import Machine, Measurement, Reason
+from suite.report.benchmark.speed import BASELINE, Row, Setting
+from suite.report.cells import NOTHING
+from suite.report.units import size, times
 
 ATTENTION = "attention"
+"""The contract that the suite is about: first on each page, and not named where no other is."""
 DIRECTIONS = {"forward": "forward", "backward": "backward", "forward_backward": "forward and backward"}
 
 
 def verdict(row: Row) -> str:
     """Who is faster, the baseline or this: "2.31× faster", "same"; empty where nothing is compared."""
     if row.against is None:
-        return "" if row.verdict == "baseline" else row.verdict
+        return "" if row.verdict == BASELINE else row.verdict
     if row.verdict == "faster":
         return f"{times(row.against.speedup)} faster"
     if row.verdict == "slower":
@@ -25,8 +27,8 @@ def verdict(row: Row) -> str:
 
 def status(of: Measurement) -> str:
     """Why there is no time, in a word or three."""
-    if of.status == "declined" and of.detail.startswith(TOO_SLOW):
-        return TOO_SLOW
+    if of.reason == Reason.TOO_SLOW:
+        return "too slow"
     return of.status.replace("_", " ") + (" (known)" if of.known else "")
 
 
