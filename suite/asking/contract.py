@@ -58,6 +58,8 @@ class Contract:
     """The features that these calls need, read off the calls themselves."""
     core: str = "plain"
     """The family whose cases that need no feature nobody may decline."""
+    strict_core: bool = False
+    """Whether the core, too, has to catch a mistake that no other family catches."""
     core_dtypes: Mapping[str, str] = field(default_factory=lambda: {"cpu": "float32", "cuda": "float32"})
     """The dtype of the core by kind of device."""
     core_needs: frozenset[str] = frozenset()

@@ -160,6 +160,7 @@ CONTRACT = Contract(
     needs=needs,
     adapt=adapt,
     unanswerable=unanswerable,
+    strict_core=True,
     findings=Path(__file__).with_name("findings.toml"),
     core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
     **rooms(
