@@ -174,6 +174,8 @@ def audit(
     """The suite against itself: all deviations caught, no stranger accused? Writes results/audit.md."""
     from suite.commands import auditing
 
+    if benchmark and contract:
+        raise UsageError("--contract does not go with --benchmark: the stopwatch is audited, not a contract")
     raise typer.Exit(auditing.audit_stopwatch(results, jobs) if benchmark else auditing.audit(results, jobs, contract))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def audit(results: Path, jobs: int | None, contract: str | None = None) -> int:
-    """Audit every contract, or one, and return 1 when anything is amiss. The audit of all is written: results/audit.md."""
+    """Audit every contract and write results/audit.md, or audit one alone; return 1 when anything is amiss."""
     audited = [contract_named(contract).name] if contract else contract_names()
     with one_line(results, "written"):  # before the minutes that an audit takes
         results.mkdir(parents=True, exist_ok=True)

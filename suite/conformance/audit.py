@@ -1,4 +1,4 @@
-"""The suite against itself, contract by contract: every deviation caught, every family necessary, no stranger accused."""
+"""The suite against itself: is every deviation caught, every family necessary, and no correct stranger accused?"""
 
 from __future__ import annotations
 

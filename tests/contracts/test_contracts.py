@@ -65,11 +65,12 @@ def catches(name: str) -> dict[str, set[str]]:
     left = set(contract(name).deviations())
     for asked in in_turn(questions(name)):
         for deviation in sorted(left, key=lambda each: each.name):
-            if asked.dtype in deviation.dtypes and asked.case.name not in TOO_LARGE:
-                if audit.catches(asked.case, asked.calls, asked.truth, deviation):
-                    found[deviation.name].add(asked.case.family)
-                    if len(found[deviation.name] - {"documents"}) > 1:
-                        left.remove(deviation)
+            if asked.dtype not in deviation.dtypes or asked.case.name in TOO_LARGE:
+                continue
+            if audit.catches(asked.case, asked.calls, asked.truth, deviation):
+                found[deviation.name].add(asked.case.family)
+                if len(found[deviation.name] - {"documents"}) > 1:
+                    left.remove(deviation)
     return found
 
 
