@@ -61,9 +61,10 @@ def samples(seconds: float, count: int = 24) -> tuple[float, ...]:
 
 
 def measured(
-    name: str = "attention/matmul", workload: str = "vit/b16", seconds: float | Iterable[float] = 0.1, **others: Any
+    name: str = "matmul", workload: str = "vit/b16", seconds: float | Iterable[float] = 0.1, **others: Any
 ) -> Measurement:
-    """A row with times, in float32 on one thread of the CPU."""
+    """A row with times, in float32 on one thread of the CPU; a name without a contract is of attention."""
+    name = name if "/" in name else f"attention/{name}"
     fields = {
         "dtype": "float32",
         "device": "cpu",

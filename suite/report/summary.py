@@ -88,7 +88,9 @@ def benchmark_lines(measurements: Sequence[Measurement], shape: str = "", baseli
     compared with, without its contract.
     """
     about_all = [of for of in measurements if of.workload == EVERY_CASE]
-    lines: list[Block] = [note(f"{plain(of.implementation, LONGEST_NAME)}  {_without_time(of)}") for of in about_all]
+    columns = (Column("implementation"), Column("outcome"))
+    rows = tuple((_name(of.implementation), text(_without_time(of), LONGEST_SAID)) for of in about_all)
+    lines: list[Block] = [Table(columns, rows)] if rows else []
     contracts = {of.contract: ContractFacts(baseline=baseline) for of in measurements}
     for found in tables((("", of) for of in measurements if of.workload != EVERY_CASE), contracts):
         heading = ", ".join(filter(None, (found.workload, shape, wording.setting(found.setting))))

@@ -24,6 +24,7 @@ from suite.records import (
     Status,
     UsageError,
 )
+from suite.store.facts import facts, facts_row
 from suite.store.files import Row, read_rows
 
 FORMAT = 1
@@ -73,6 +74,8 @@ def run_row(run: Run) -> dict[str, Any]:
     row = {field.name: getattr(run, field.name) for field in fields(run) if field.name != "facts"}
     row = {name: dict(value) if isinstance(value, Mapping) else value for name, value in row.items() if value}
     row["machine"] = {field.name: getattr(run.machine, field.name) for field in fields(Machine)}
+    if noted := facts_row(run.facts):
+        row["facts"] = noted
     return {"format": FORMAT, **row}
 
 
@@ -91,7 +94,7 @@ def run(row: Row) -> Run:
             _object(field.name, row.get(field.name, {}))
     machine = dict(row["machine"]) if "machine" in row else {}
     machine["accelerators"] = tuple(machine.get("accelerators", ()))
-    return _made(Run, {**row, "machine": _made(Machine, machine)})
+    return _made(Run, {**row, "machine": _made(Machine, machine), "facts": facts(row)})
 
 
 def read(folder: Path) -> tuple[dict[str, Run], list[tuple[str, Outcome]], list[tuple[str, Measurement]]]:
