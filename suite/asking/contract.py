@@ -76,6 +76,10 @@ class Contract:
     """Correct implementations in foreign styles, which must never be accused."""
     workloads: Callable[[], Sequence[Workload]] = tuple
     """What is timed."""
+    baseline: str = "matmul"
+    """The implementation that others are compared with when they are timed."""
+    is_model: bool = False
+    """Whether an implementation is a factory, `factory(config, weights)`, of what is called."""
     examples: Callable[[], Sequence[Example]] = tuple
     """The documents' examples among the cases, printed beside what the oracle computes."""
     page: str = ""

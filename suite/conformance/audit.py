@@ -1,4 +1,4 @@
-"""The suite against itself: is every deviation caught, every family necessary, and no correct stranger accused?"""
+"""The suite against itself: every deviation is to be caught, every family needed, and no correct stranger accused."""
 
 from __future__ import annotations
 

@@ -104,5 +104,7 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features={},
     needs=needs,
+    baseline="eager",
+    is_model=True,
     **rooms(__package__),
 )

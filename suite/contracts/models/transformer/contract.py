@@ -103,5 +103,7 @@ CONTRACT = Contract(
     parameter_features={},
     needs=needs,
     core_needs=frozenset({"bool_mask", "causal"}),
+    baseline="eager",
+    is_model=True,
     **rooms(__package__, workloads="workloads.workloads"),
 )

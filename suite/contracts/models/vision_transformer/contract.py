@@ -81,5 +81,7 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features={},
     needs=needs,
+    baseline="eager",
+    is_model=True,
     **rooms(__package__, workloads="workloads.workloads"),
 )
