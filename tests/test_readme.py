@@ -1,14 +1,20 @@
-"""The README says what results/ hold: numbers are measured, never typed."""
+"""README and docs/ say what results/ hold, where things are, and no more than fits."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
 from suite.conformance.coverage import summary
 
 HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
+TIMING, JUDGING, DOCUMENTS = (
+    (HOME / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in ("timing", "judging", "documents")
+)
+PAGES = [*HOME.glob("*.md"), *(HOME / "docs").glob("*.md")]
 
 
 MACHINES = (HOME / "results" / "README.md").read_text(encoding="utf-8").replace("**", "").split("\n## ")[1:]
@@ -31,11 +37,11 @@ def test_the_readme_quotes_measured_times() -> None:
     assert any(quoted <= set(row.findall(machine)) for machine in MACHINES), "of one machine, all of them"
 
 
-def test_the_readme_quotes_the_audit() -> None:
+def test_the_page_on_judging_quotes_the_audit() -> None:
     audit = (HOME / "results" / "audit.md").read_text(encoding="utf-8")
 
-    caught = re.search(r"(\d+ of \d+ deviations caught)", README)
-    strangers = re.search(r"(\d+ correct\s+strangers)", README)
+    caught = re.search(r"(\d+ of \d+ deviations caught)", JUDGING)
+    strangers = re.search(r"(\d+ correct\s+strangers)", JUDGING)
 
     assert caught is not None
     assert caught.group(1) in audit
@@ -43,8 +49,8 @@ def test_the_readme_quotes_the_audit() -> None:
     assert " ".join(strangers.group(1).split()) in audit
 
 
-def test_the_readme_quotes_the_stopwatch_s_audits() -> None:
-    _, *quoted = re.split(r"\]\(results/([\w-]+)/stopwatch\.md\)", README)
+def test_the_page_on_timing_quotes_the_stopwatch_s_audits() -> None:
+    _, *quoted = re.split(r"\]\(\.\./results/([\w-]+)/stopwatch\.md\)", TIMING)
 
     assert len(quoted) == 4, "two machines, and what is said of each"
     for machine, after in zip(quoted[::2], quoted[1::2], strict=True):
@@ -62,5 +68,16 @@ def test_the_readme_quotes_the_stopwatch_s_audits() -> None:
         assert re.search(rf"\b{re.escape(apart)} %", said)
 
 
-def test_the_readme_counts_the_documents_examples() -> None:
-    assert f"\n{summary()}\n\n" in README, "python -m suite.conformance.coverage prints what is due"
+def test_the_documents_page_counts_their_examples() -> None:
+    assert f"\n{summary()}\n\n" in DOCUMENTS, "python -m suite.conformance.coverage prints what is due"
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOME)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []

@@ -88,23 +88,31 @@ class Contract:
 EVERYWHERE = {**{dtype: dtype for dtype in DTYPES}, "cpu": "the CPU", "cuda": "CUDA devices"}
 """The features of every contract."""
 
-USUAL = {"cases": "cases.cases", "deviations": "deviations.deviations", "controls": "deviations.controls"}
-"""Where the lists of a contract usually are: in which room, and what makes them."""
-
 
 def rooms(package: str, **others: str) -> dict[str, Any]:
     """The lists of a contract, by its field. A room is imported when its list is asked for.
 
-    `others` says what is elsewhere than usual, `cases="cases.cases"`. Examples are the cases that have one.
+    Cases are made by the function `cases` of the room `cases`, deviations and controls are collected from the room
+    `deviations`; `others` says what makes further lists, `workloads="workloads.workloads"`. Examples are the cases that
+    have one.
     """
 
-    def asked(room: str, function: str) -> Callable[[], Any]:
+    def made(path: str) -> Callable[[], Any]:
+        room, function = path.rsplit(".", 1)
         return lambda: getattr(import_module(f"{package}.{room}"), function)()
 
-    found: dict[str, Any] = {name: asked(*path.rsplit(".", 1)) for name, path in (USUAL | others).items()}
-    cases = found["cases"]
-    page = import_module(f"{package}.contract").__doc__
-    return {"page": page, "examples": lambda: [case.example() for case in cases() if hasattr(case, "example")]} | found
+    def collected(collect: str) -> Callable[[], Any]:
+        return lambda: getattr(import_module("suite.asking.staged"), collect)(f"{package}.deviations")
+
+    cases = made(others.pop("cases", "cases.cases"))
+    found = {
+        "page": import_module(f"{package}.contract").__doc__,
+        "cases": cases,
+        "deviations": collected("deviations_in"),
+        "controls": collected("controls_in"),
+        "examples": lambda: [case.example() for case in cases() if hasattr(case, "example")],
+    }
+    return found | {name: made(path) for name, path in others.items()}
 
 
 def needs_by(parameters: Mapping[str, tuple[str, ...]]) -> Callable[[tuple[Call, ...]], frozenset[str]]:

@@ -164,6 +164,8 @@ CONTRACT = Contract(
     core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
     **rooms(
         __package__,
+        deviations="deviations.deviations",
+        controls="deviations.controls",
         strangers="strangers.strangers",
         workloads="workloads.workloads",
         examples="cases.documents.table",
