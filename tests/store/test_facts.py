@@ -1,11 +1,11 @@
-"""A run's facts come back from its row as they were, those of runs that noted them without types included."""
+"""A run's facts come back from its row as they were; what former versions said without types is read into today's."""
 
 from dataclasses import replace
 
 import pytest
-from builders import RUN
+from builders import RUN, outcome, without_time
 
-from suite.records import ContractFacts, Example, Facts, WorkloadFacts
+from suite.records import ContractFacts, Example, Facts, Reason, WorkloadFacts
 from suite.store import rows
 
 FACTS = Facts(
@@ -46,3 +46,13 @@ def test_a_run_that_noted_facts_without_types_has_them_and_a_baseline():
 def test_facts_of_another_form_are_refused(noted):
     with pytest.raises(ValueError, match="the facts are not of the form"):
         rows.run({**rows.run_row(RUN), "facts": noted})
+
+
+def test_a_former_row_has_the_deviation_and_the_reason_that_its_detail_names():
+    wrong = outcome("a", "wrong", detail='output[0] is 1; equals "unscaled": no scale or equals "untied": x')
+    raised = outcome("a", "raised", detail='ValueError: equals "unscaled"')
+    slow = without_time("loops", "declined", "too slow to time here")
+
+    assert rows.outcome({"run": "r1", **rows.lean(wrong)})[1].diagnosis == ("unscaled", "untied")
+    assert rows.outcome({"run": "r1", **rows.lean(raised)})[1] == raised
+    assert rows.measurement({"run": "r1", **rows.lean(slow)})[1].reason is Reason.TOO_SLOW
