@@ -24,6 +24,7 @@ from suite.records import (
     Status,
     UsageError,
 )
+from suite.store import former
 from suite.store.facts import facts, facts_row
 from suite.store.files import Row, read_rows
 
@@ -55,7 +56,7 @@ def outcome(row: Row) -> tuple[str, Outcome]:
     """The run's id and the outcome that a row holds. Raises ValueError for what is no such row."""
     run, found = _answer(Outcome, row)
     _one_of("status", found.status, STATUSES)
-    return run, found
+    return run, former.outcome(found)
 
 
 def measurement(row: Row) -> tuple[str, Measurement]:
@@ -66,7 +67,7 @@ def measurement(row: Row) -> tuple[str, Measurement]:
     _one_of("cache", found.cache, (*CACHES, EVERY_CASE))
     if found.status == "measured" and not found.seconds:
         raise ValueError("status is measured, yet there are no seconds")
-    return run, found
+    return run, former.measurement(found)
 
 
 def run_row(run: Run) -> dict[str, Any]:

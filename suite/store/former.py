@@ -1,0 +1,24 @@
+"""What rows of former versions say in words alone, read into the fields that it has today."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from suite.records import TOO_SLOW, Measurement, Outcome, Reason, Status
+
+_DEVIATION = re.compile(r'\bequals "([^"]+)"')
+
+
+def outcome(of: Outcome) -> Outcome:
+    """With the deviations that its detail names."""
+    if of.status != Status.WRONG or of.diagnosis:
+        return of
+    named = tuple(_DEVIATION.findall(of.detail))
+    return replace(of, diagnosis=named) if named else of
+
+
+def measurement(of: Measurement) -> Measurement:
+    """With its reason, where it was declined because a call takes too long."""
+    is_slow = of.status == Status.DECLINED and of.detail.startswith(TOO_SLOW)
+    return replace(of, reason=Reason.TOO_SLOW) if is_slow and not of.reason else of
