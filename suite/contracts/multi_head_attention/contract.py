@@ -37,13 +37,8 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from suite.contracts.attention.contract import LARGE
+from suite.contracts.attention.contract import LARGE, has_empty_row
 from suite.contracts.base import EVERYWHERE, Call, Contract, rooms
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_value")
 INPUT_BIASES = ("b_query", "b_key", "b_value")
@@ -79,7 +74,7 @@ def _needs(call: Call) -> set[str]:
     query, key, _, w_query, _, w_value = (call.tensors[name] for name in POSITIONAL)
     needed = {str(query.dtype).removeprefix("torch.")}
     needed |= {feature for name in call.arguments for feature in PARAMETERS.get(name, ())}
-    if _has_empty_row(call.tensors.get("attn_mask")):
+    if has_empty_row(call.tensors.get("attn_mask")):
         needed.add("empty_row")
     if 0 in query.shape or 0 in key.shape:
         needed.add("no_keys")
@@ -90,10 +85,6 @@ def _needs(call: Call) -> set[str]:
     if query.shape[:-1].numel() * key.shape[-2] * (w_query.shape[-1] + w_value.shape[-1]) > LARGE:
         needed.add("large")
     return needed
-
-
-def _has_empty_row(mask: Tensor | None) -> bool:
-    return mask is not None and not mask.dtype.is_floating_point and bool((~mask.any(-1)).any())
 
 
 CONTRACT = Contract(
