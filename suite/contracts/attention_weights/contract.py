@@ -17,6 +17,8 @@ Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
     inputs           of any strides; never modified; the output aliases none
     output           the scores' dtype and device
     renormalising    what is masked after the softmax and divided by the rest gives the same weights: it is allowed
+    rounding         sums may run in any order, in half types in float32; differences, powers, sums and quotients may
+                     each be rounded to the dtype
     bad input        raises: an unknown normaliser, a mask that cannot broadcast or is not boolean, lengths that are
                      negative, no integers, or not one for each item or query
 """
