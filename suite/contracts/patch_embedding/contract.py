@@ -28,5 +28,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features={},
     needs=needs_by({}),
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

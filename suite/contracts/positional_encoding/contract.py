@@ -33,5 +33,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs_by(PARAMETERS),
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )
