@@ -94,5 +94,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

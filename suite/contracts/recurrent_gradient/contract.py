@@ -68,5 +68,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )
