@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import pytest
 
 from suite import registry
+from suite.audit import ask_strangers
 from suite.checking import Session, requested
 from suite.contracts import contract, names
-from suite.contracts.base import Contract, Verdict
+from suite.contracts.base import Contract, Stranger, Verdict
 from suite.contracts.question import MustRaise
 from suite.records import FAILURES, Outcome
 from suite.runner import Question, Questions
@@ -104,6 +106,25 @@ def test_the_correct_computations_pass_every_case(name: str) -> None:
         for asked in questions(name):
             given = verdict(asked, function)
             assert given.status == "passed", f"{says} on {asked.case.name} ({asked.dtype}): {given}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_correct_stranger_is_accused(name: str) -> None:
+    asked = [case for case in contract(name).cases() if case.name not in TOO_LARGE]
+    present, absent, accusations = ask_strangers(contract(name), asked, kept(name))
+
+    assert accusations == []
+    assert len(present) >= 3
+    assert absent == {}
+
+
+def test_a_stranger_that_is_wrong_is_accused() -> None:
+    of = contract("positionwise_ffn")
+    (wrong,) = (each for each in of.deviations() if each.name == "tanh_gelu")
+    stranger = Stranger(wrong.name, wrong.says, wrong.function)
+    _, _, accusations = ask_strangers(replace(of, strangers=lambda: [stranger]), of.cases(), kept(of.name))
+
+    assert {outcome.case.split("/")[0] for outcome in accusations} >= {"gelu"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -35,6 +36,11 @@ def in_numpy(core: Function) -> Function:
         return torch.tensor(found, dtype=given[0].dtype)
 
     return answer
+
+
+def tensors(*given: Any) -> Any:
+    """Arrays as tensors, for a check that wants them; all else as it is."""
+    return tuple(torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in given)
 
 
 def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Function:

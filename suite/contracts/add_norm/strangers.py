@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from suite.contracts.add_norm.deviations import Residual
 from suite.contracts.base import Stranger
-from suite.contracts.foreign import in_numpy, widened
+from suite.contracts.foreign import in_numpy, tensors, widened
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ def _folded(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "
 
 def _running(x: Array, y: Array, weight: Array, bias: Array, *, norm: str = "layer", eps: float = 1e-5) -> Array:
     """Mean and squared differences updated number by number, as Welford does."""
-    both = _sum(*map(torch.from_numpy, (x, y, weight, bias)), norm).numpy()
+    both = _sum(*tensors(x, y, weight, bias, norm)).numpy()
     rows = both if norm == "layer" else both.reshape(-1, both.shape[-1]).T
     mean, squares = np.zeros(rows.shape[:-1]), np.zeros(rows.shape[:-1])
     for count in range(rows.shape[-1]):
@@ -44,7 +44,8 @@ def _running(x: Array, y: Array, weight: Array, bias: Array, *, norm: str = "lay
         mean = mean + apart / (count + 1)
         squares = squares + apart * (rows[..., count] - mean)
     found = (rows - mean[..., None]) / np.sqrt(squares / rows.shape[-1] + eps)[..., None]
-    return (found if norm == "layer" else found.T.reshape(both.shape)) * weight + bias
+    normalised = found if norm == "layer" else found.T.reshape(both.shape)
+    return np.asarray(normalised * weight + bias)
 
 
 def _sum(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, norm: str) -> Tensor:

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from suite.contracts.additive_attention.deviations import Additive
 from suite.contracts.base import Stranger
-from suite.contracts.foreign import convolved, in_numpy, widened
+from suite.contracts.foreign import convolved, in_numpy, tensors, widened
 
 Array = np.ndarray[Any, Any]
 
@@ -45,8 +45,7 @@ def _one_query_at_a_time(
     *, attn_mask: Array | None = None,
 ) -> Array:  # fmt: skip
     """Nothing is subtracted before the exponential: tanh keeps scores small."""
-    given = [torch.from_numpy(array) for array in (query, key, value, w_query, w_key, w_score)]
-    Additive.check(*given, None if attn_mask is None else torch.from_numpy(attn_mask))
+    Additive.check(*tensors(query, key, value, w_query, w_key, w_score, attn_mask))
     shape = (*query.shape[:2], key.shape[1])
     allowed = np.broadcast_to(True if attn_mask is None else attn_mask, shape)
     found = np.zeros((*query.shape[:2], value.shape[2]))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from suite.contracts.attention_weights.deviations import Weights
 from suite.contracts.base import Stranger
-from suite.contracts.foreign import in_numpy, widened
+from suite.contracts.foreign import in_numpy, tensors, widened
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[[Tensor, Tensor], Tensor]
@@ -69,8 +69,7 @@ def _row_by_row(
 ) -> Array:  # fmt: skip
     """Only the keys that a query may attend to are ever looked at."""
     Weights.check_normaliser(normaliser)
-    mask, valid = (None if given is None else torch.from_numpy(given) for given in (attn_mask, lengths))
-    allowed = _allowed(torch.from_numpy(scores), mask, valid, is_causal).numpy()
+    allowed = _allowed(*tensors(scores, attn_mask, lengths, is_causal)).numpy()
     found = np.zeros(scores.shape)
     for place in np.ndindex(scores.shape[:-1]):
         keys = np.flatnonzero(allowed[place] & (scores[place] > -np.inf))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Stranger
-from suite.contracts.foreign import in_numpy, widened
+from suite.contracts.foreign import in_numpy, tensors, widened
 from suite.contracts.kernel_pooling.deviations import Pooling
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +50,7 @@ def _compact(kernel: str, apart: Tensor) -> Tensor:
 
 def _query_by_query(query: Array, key: Array, value: Array, *, kernel: str = "gaussian", width: float = 1.0) -> Array:
     """Keys in the order of their distance, farthest first."""
-    Pooling.check(*map(torch.from_numpy, (query, key, value)), kernel, width)
+    Pooling.check(*tensors(query, key, value, kernel, width))
     found = np.zeros((len(query), value.shape[1]))
     for number, place in enumerate(query):
         order = np.argsort(-abs(place - key))

@@ -73,8 +73,8 @@ def _library(asked: Asked) -> Tensor:
 
 def _library_heads(query: Tensor, key: Tensor, value: Tensor, asked: Asked) -> Tensor:
     """The heads side by side, b l c; an empty row gives zeros of a head."""
-    split = [each.unflatten(-1, (asked.heads, -1)).transpose(1, 2) for each in (query, key, value)]
-    mixed = functional.scaled_dot_product_attention(*split, asked.allowed, asked.p)
+    queries, keys, values = (each.unflatten(-1, (asked.heads, -1)).transpose(1, 2) for each in (query, key, value))
+    mixed = functional.scaled_dot_product_attention(queries, keys, values, asked.allowed, asked.p)
     return mixed.masked_fill(~asked.allowed.any(-1, keepdim=True), 0.0).transpose(1, 2).flatten(2)
 
 
@@ -88,7 +88,8 @@ def _head_by_head(asked: Asked) -> Tensor:
     for head in range(asked.heads):
         weights, biases = [each[head] for each in columns[:3]], [each[head] for each in columns[3:]]
         given = zip(asked.inputs, weights, biases, strict=True)
-        found.append(_attend(*(bias_first(x, map_, bias) for x, map_, bias in given), asked, head))
+        query, key, value = (bias_first(x, its, bias) for x, its, bias in given)
+        found.append(_attend(query, key, value, asked, head))
     if asked.w_output is None:
         return torch.cat(found, -1)
     total = asked.w_output.new_zeros(asked.w_output.shape[1]) if asked.b_output is None else asked.b_output

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from suite.contracts.base import Stranger
-from suite.contracts.foreign import backwards, bias_first, in_numpy, widened
+from suite.contracts.foreign import backwards, bias_first, in_numpy, tensors, widened
 from suite.contracts.patch_embedding.deviations import Patches
 
 Array = np.ndarray[Any, Any]
@@ -44,7 +44,7 @@ def _patch_by_patch(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def _pixel_by_pixel(image: Array, weight: Array, bias: Array) -> Array:
     """Every pixel of a patch adds its part to all patches."""
-    Patches.check(*map(torch.from_numpy, (image, weight, bias)))
+    Patches.check(*tensors(image, weight, bias))
     side = weight.shape[-1]
     rows, columns = image.shape[2] // side, image.shape[3] // side
     total = np.zeros((len(image), rows, columns, len(weight)))

@@ -40,7 +40,7 @@ def _turned(x: Array, *, offset: int = 0, base: float = 10000.0) -> Array:
     columns = np.arange(x.shape[2])
     positions = np.arange(offset, offset + x.shape[1])[:, None]
     points = np.exp(1j * positions * float(base) ** (-(columns - columns % 2) / x.shape[2]))
-    return x + np.where(columns % 2, points.real, points.imag)
+    return np.asarray(x + np.where(columns % 2, points.real, points.imag))
 
 
 def strangers() -> list[Stranger]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from suite.contracts.base import Stranger
-from suite.contracts.foreign import in_numpy, widened
+from suite.contracts.foreign import in_numpy, tensors, widened
 from suite.contracts.recurrent_gradient.deviations import ThroughTime
 
 Array = np.ndarray[Any, Any]
@@ -46,7 +46,7 @@ def _by_hand(
     """Forward in time and back again, gradients of weights as sums of outer products."""
     ThroughTime.check_of(of)
     ThroughTime.check_flow(truncate, keep)
-    ThroughTime.check(*map(torch.from_numpy, (x, y, h0, w_hx, w_hh, w_qh)))
+    ThroughTime.check(*tensors(x, y, h0, w_hx, w_hh, w_qh))
     states = [h0]
     for row in x:
         states.append(w_hh.dot(states[-1]) + w_hx.dot(row))
@@ -54,12 +54,13 @@ def _by_hand(
     d_output = (output - y) / len(x)
     d_hidden = _back(d_output, w_hh, w_qh, truncate or len(x), keep)
     if of in WEIGHTS:
-        left, right = {
+        pairs: dict[str, tuple[Any, Any]] = {
             "d_w_hh": (d_hidden, states[:-1]),
             "d_w_hx": (d_hidden, x),
             "d_w_qh": (d_output, states[1:]),
-        }[of]
-        return np.add.reduce([np.outer(one, other) for one, other in zip(left, right, strict=True)])
+        }
+        left, right = pairs[of]
+        return np.asarray(sum(np.outer(one, other) for one, other in zip(left, right, strict=True)))
     loss = np.square(output - y).sum(1).mean() / 2
     found = {"hidden": states[1:], "output": output, "d_output": d_output, "d_hidden": d_hidden, "loss": loss}
     return np.array(found[of])

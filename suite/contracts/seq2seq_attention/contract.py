@@ -106,5 +106,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features={},
     needs=needs,
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

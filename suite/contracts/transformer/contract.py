@@ -107,5 +107,5 @@ CONTRACT = Contract(
     parameter_features={},
     needs=needs,
     core_needs=frozenset({"bool_mask", "causal"}),
-    **rooms(__package__, workloads="workloads.workloads"),
+    **rooms(__package__, strangers="strangers.strangers", workloads="workloads.workloads"),
 )

@@ -83,5 +83,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features={},
     needs=needs,
-    **rooms(__package__, workloads="workloads.workloads"),
+    **rooms(__package__, strangers="strangers.strangers", workloads="workloads.workloads"),
 )
