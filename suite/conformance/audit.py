@@ -39,7 +39,7 @@ def audit(name: str, progress: Callable[[str], None] = lambda _: None, jobs: int
             caught += found
             controls += complaints
             progress(f"{number} of {len(shards)} parts: {len({catch[0] for catch in caught})} deviations caught so far")
-    strangers, absent, accusations = _strangers(contract, cases, progress)
+    strangers, absent, accusations = ask_strangers(contract, cases, Questions(contract, keep=True), progress)
     deviations = contract.deviations()
     families: dict[str, int] = defaultdict(int)
     for case in cases:
@@ -113,14 +113,13 @@ def _failure(case: Case, calls: tuple[Call, ...], truth: object, function: Calla
     return verdict if verdict.status in FAILURES else None
 
 
-def _strangers(
-    contract: Contract, cases: Sequence[Case], progress: Callable[[str], None]
+def ask_strangers(
+    contract: Contract, cases: Sequence[Case], kept: Questions, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[dict[str, str], dict[str, str], list[Outcome]]:
     """Every stranger on every case: who was there, who was missing, and what they were accused of."""
     present: dict[str, str] = {}
     absent: dict[str, str] = {}
     accusations: list[Outcome] = []
-    kept = Questions(contract, keep=True)
     asked = questions(cases, "cpu")
     known = findings.load(contract.findings, machine.versions())
     for stranger in contract.strangers():

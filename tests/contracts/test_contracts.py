@@ -6,6 +6,7 @@ The contract `attention` has tests of its own for the same, in `test_attention_c
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from suite import registry
-from suite.asking import Contract
+from suite.asking import Contract, Stranger
 from suite.asking.question import MustRaise
 from suite.conformance import audit
 from suite.conformance.runner import Question, Questions
@@ -105,6 +106,25 @@ def test_the_correct_computations_pass_every_case(name: str) -> None:
         for asked in questions(name):
             given = verdict(asked, function)
             assert given.status == "passed", f"{says} on {asked.case.name} ({asked.dtype}): {given}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_correct_stranger_is_accused(name: str) -> None:
+    asked = [case for case in contract(name).cases() if case.name not in TOO_LARGE]
+    present, absent, accusations = audit.ask_strangers(contract(name), asked, kept(name))
+
+    assert accusations == []
+    assert len(present) >= 3
+    assert absent == {}
+
+
+def test_a_stranger_that_is_wrong_is_accused() -> None:
+    of = contract("positionwise_ffn")
+    (wrong,) = (each for each in of.deviations() if each.name == "tanh_gelu")
+    stranger = Stranger(wrong.name, wrong.says, wrong.function)
+    _, _, accusations = audit.ask_strangers(replace(of, strangers=lambda: [stranger]), of.cases(), kept(of.name))
+
+    assert {outcome.case.split("/")[0] for outcome in accusations} >= {"gelu"}
 
 
 @pytest.mark.parametrize("name", NAMES)

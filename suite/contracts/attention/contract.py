@@ -23,6 +23,10 @@ v value width, h query heads, g key/value heads). Rank 2, 3 and 4.
     bad input        raises before any work: mismatched widths, key/value lengths, heads that do not divide, a mask that
                      cannot broadcast, p outside [0, 1]
     overflow         scores that overflow the dtype are wrong: float16 kernels accumulate wider
+    rounding         sums may run in any order, the mask included. In half types queries, keys, scores and weights may
+                     be rounded to the dtype on the way; sums are made in float32. In float32 a product may be made of
+                     three products of TensorFloat-32, which is off by 2⁻²⁰ at most; one alone is not float32
+    repeated calls   each is right within the bounds; equal bits are not asked, since atomic sums have no order
     NaN              in masked keys or values: not asked
     random source    torch.manual_seed; a statistical case accuses an honest implementation with probability ≤ 1e-9
 """
@@ -102,7 +106,7 @@ def _needs(call: Call) -> frozenset[str]:
         needed.add("gradient")
     if "attn_mask" in call.gradient_of:
         needed.add("mask_gradient")
-    if _has_empty_row(mask):
+    if has_empty_row(mask):
         needed.add("empty_row")
     if 0 in query.shape or 0 in key.shape:
         needed.add("no_keys")
@@ -115,9 +119,12 @@ def _needs(call: Call) -> frozenset[str]:
     return frozenset(needed)
 
 
-def _has_empty_row(mask: Tensor | None) -> bool:
+def has_empty_row(mask: Tensor | None) -> bool:
+    """Whether a mask may leave a query nothing to attend to; one without data, on the device `meta`, may."""
     if mask is None or mask.numel() == 0:
         return False
+    if mask.is_meta:
+        return True
     allowed = mask != float("-inf") if mask.dtype.is_floating_point else mask
     return bool((~allowed.any(-1)).any())
 

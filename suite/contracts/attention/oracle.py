@@ -16,6 +16,10 @@ Array = np.ndarray[Any, Any]
 FIRST_ORDER = 0.25
 """Score errors beyond this are not small against 1: such rows are bounded by the range of their values instead."""
 
+SPLIT = 16.0
+"""Units of float32 that a product may be off by where tensor cores make it of three products of TensorFloat-32. They
+cut numbers after 11 bits and leave out the product of what was cut off, at most 2⁻¹⁰ of each: 2⁻²⁰ of the product."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -93,7 +97,7 @@ class _Forward:
         self.largest = self.scores.max(axis=-1, keepdims=True, initial=-np.inf)
         below = np.where(self.allowed, abs(scores - self.largest), 0)
         stored = np.maximum(abs(scores), abs(dot))  # a bias may cancel the product, which was rounded before
-        delta = 2 * u * stored + a * (np.sqrt(width) + 4) * magnitude + 2 * u
+        delta = 2 * u * stored + (a * (np.sqrt(width) + 4) + _split(self.precision, width)) * magnitude + 2 * u
         if self.precision.half:
             delta = delta + 2 * u * below
         self.delta = np.where(self.allowed, delta, 0).astype(np.float64)  # b h l s
@@ -134,7 +138,7 @@ class _Forward:
         underflow = eta * (spread(self.allowed.astype(np.float64), value, output) + keys + 1)
         # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
         shared = a * np.where(self.empty, 0, abs(self.largest)).astype(np.float64)
-        bound = moved + (2 * u + a * keys + shared) * magnitude + u * abs(output) + underflow
+        bound = moved + (2 * u + _summing(self.precision, keys) + shared) * magnitude + u * abs(output) + underflow
         zeros = self.empty & (self.asked.empty_row != "mean")
         undefined = self.empty & (self.asked.empty_row == "nan")
         self.output = np.where(undefined, np.nan, np.where(zeros, 0, exact))
@@ -160,7 +164,7 @@ def _gradients(steps: _Forward) -> dict[str, Bounded]:
     survival = steps.survival.astype(np.float64)
     slip = np.minimum(steps.delta, 1)
     rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1) + 2 * u
-    of_weight_gradient = (u + a * value_width) * (d_out @ v.swapaxes(-1, -2)) * survival
+    of_weight_gradient = (u + _summing(steps.precision, value_width)) * (d_out @ v.swapaxes(-1, -2)) * survival
     output = abs(np.where(steps.empty, 0, steps.output)).astype(np.float64)
     of_mean = (2 * u + a * value_width) * (d_out * output).sum(-1, keepdims=True) + (d_out * steps.bound).sum(
         -1, keepdims=True
@@ -173,9 +177,10 @@ def _gradients(steps: _Forward) -> dict[str, Bounded]:
     query_gradient = scale * (score_gradient @ steps.key)
     key_gradient = scale * (score_gradient.swapaxes(-1, -2) @ steps.query)
     value_gradient = steps.applied.swapaxes(-1, -2) @ upstream
-    of_query = (abs(scale) * (of_scores + (u + a * keys) * d_scores) + stored) @ k
-    of_key = (abs(scale) * (of_scores + (u + a * gathered) * d_scores) + stored).swapaxes(-1, -2) @ q
-    of_value = ((p * (rho + a * gathered) + stored) * survival).swapaxes(-1, -2) @ d_out
+    of_query = (abs(scale) * (of_scores + (u + _summing(steps.precision, keys)) * d_scores) + stored) @ k
+    gathering = _summing(steps.precision, gathered)
+    of_key = (abs(scale) * (of_scores + (u + gathering) * d_scores) + stored).swapaxes(-1, -2) @ q
+    of_value = ((p * (rho + gathering) + stored) * survival).swapaxes(-1, -2) @ d_out
 
     of_value = of_value + eta * d_out.sum(-2, keepdims=True)  # weights may underflow
 
@@ -196,6 +201,17 @@ def _gradients(steps: _Forward) -> dict[str, Bounded]:
         error = _summed(of_scores + (u + a * count) * d_scores, shape) if count > 1 else of_scores
         found["attn_mask"] = _rounded(_summed(score_gradient, shape), error.reshape(shape), u, eta)
     return found
+
+
+def _summing(precision: Precision, terms: int) -> float:
+    """The relative error of a sum of products."""
+    return precision.accumulator * terms + _split(precision, terms)
+
+
+def _split(precision: Precision, terms: int) -> float:
+    """The relative error of a sum of split products. Each has a sign of its own, so that of √n of n terms shows."""
+    single = precision.unit == 2.0**-24
+    return SPLIT * precision.unit / np.sqrt(max(terms, 1)) if single else 0.0
 
 
 def spread(coefficients: Array, value: Array, output: Array) -> Array:

@@ -158,14 +158,13 @@ def keeps_length_when_shapes_alternate(asked: Asked) -> Any:
 
 
 @instead_of(
-    Whole.answer, "the second call in a row gives slightly different numbers", source="flash-attention issues 414, 2244"
+    Whole.answer,
+    "the second call in a row misses the last key, as in a race",
+    source="flash-attention issues 414, 2244",
 )
 def varies_between_calls(asked: Asked) -> Any:
-    output = correct(asked)
-    if _counted.alive() is not None:
-        step = torch.finfo(output.dtype).eps
-        output = output * (1 + step)
-    return _counted.remember(asked, output)
+    again = _counted.alive() is not None and asked.keys > 1
+    return _counted.remember(asked, correct(with_first_keys(asked, asked.keys - 1) if again else asked))
 
 
 @instead_of(Whole.answer, "without grad mode the scores are not scaled", source="flash-attention issue 1406")

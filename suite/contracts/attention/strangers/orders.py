@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import torch
@@ -180,6 +181,59 @@ def _own_backward(asked: Question) -> Tensor:
     return apply(asked.query, asked.key, asked.value, asked.bias, asked.keep, asked.factor)
 
 
+class _InThreeProducts(torch.autograd.Function):
+    """A product of matrices as tensor cores make it of three products of TensorFloat-32, and its gradients likewise."""
+
+    @staticmethod
+    def forward(ctx: Any, one: Tensor, other: Tensor) -> Tensor:
+        ctx.save_for_backward(one, other)
+        return _three_products(one, other)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator, unused-ignore]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        one, other = ctx.saved_tensors
+        return _three_products(gradient, other.mT), _three_products(one.mT, gradient)
+
+
+def _three_products(one: Tensor, other: Tensor) -> Tensor:
+    """The two small parts' product is left out. Float64 is multiplied as it is."""
+    if one.dtype == torch.float64:
+        return one @ other
+    large, larger = _cut(one), _cut(other)
+    small, smaller = _cut(one - large), _cut(other - larger)
+    return (small @ larger + large @ smaller) + large @ larger
+
+
+def _cut(tensor: Tensor) -> Tensor:
+    """The first 11 bits of every number."""
+    mantissa, exponent = torch.frexp(tensor)
+    return torch.ldexp((mantissa * 2**11).trunc() / 2**11, exponent)
+
+
+def _tensor_cores(asked: Question) -> Tensor:
+    multiply: Callable[..., Tensor] = _InThreeProducts.apply
+    scores = asked.factor * multiply(asked.query, asked.key.mT) + asked.bias
+    return multiply(scores.softmax(-1) * asked.keep, asked.value)
+
+
+_CALLS = count()
+
+
+def _another_order_each_call(asked: Question) -> Tensor:
+    """The first key is another one in every call, so that sums differ in their last bits, as those of atomics do."""
+    by = next(_CALLS) % asked.key.shape[-2]
+    scores = asked.factor * (asked.query @ asked.key.roll(by, -2).mT) + asked.bias.roll(by, -1)
+    powers = torch.exp(scores - scores.detach().amax(-1, keepdim=True))
+    output, total = torch.zeros_like(asked.query[..., :1] * asked.value[..., :1, :]), powers.new_zeros(())
+    for part in range(3):
+        some = powers[..., part::3]
+        total = total + some.sum(-1, keepdim=True)
+        kept = some * asked.keep.roll(by, -1)[..., part::3]
+        output = output + kept @ asked.value.roll(by, -2)[..., part::3, :]
+    return output / total
+
+
 def _always_float64(dtype: torch.dtype) -> torch.dtype:
     return torch.float64
 
@@ -201,4 +255,8 @@ def strangers() -> list[Stranger]:
         Stranger("small_tiles", "an online softmax over tiles of 20 × 48", attention(_small_tiles)),
         Stranger("one_query_at_a_time", "torch.vmap over single queries", attention(_one_query_at_a_time)),
         Stranger("own_backward", "an autograd.Function that recomputes its weights", attention(_own_backward)),
+        Stranger("tensor_cores", "float32 in three products of TensorFloat-32, cut off", attention(_tensor_cores)),
+        Stranger(
+            "another_order_each_call", "no two calls sum in one order, as atomics", attention(_another_order_each_call)
+        ),
     ]
