@@ -30,7 +30,7 @@ def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
     """Write README.md into `folder`, a section for each machine, with links to the pages and charts in its folder."""
     folder = Path(folder)
     there = [f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS) if (folder / name / file).exists()]
-    return write(folder, "README", index(machines, there))[0]
+    return write(folder, "README", [index(machines, there)])[0]
 
 
 def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:

@@ -78,7 +78,7 @@ def times(ratio: float) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """The value to so many digits, in full: 0.0123, 1.29, 45.0, 1,230."""
+    """The value to this number of digits, in full: 0.0123, 1.29, 45.0, 1,230."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "NaN"
     if value == 0:

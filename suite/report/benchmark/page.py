@@ -28,7 +28,7 @@ LONGEST_NOTE = 600
 LEFT_OUT = "Long tables are left out below, for there are too many to show: benchmark.csv has every number."
 
 
-def benchmark(recorded: Recorded, run: Run, charts: Charts) -> list[Page]:
+def benchmark(recorded: Recorded, run: Run, charts: Charts) -> Iterator[Page]:
     """The page, and after it the same with fewer long tables, for where it is too long: first without those of what
     is not shown first, then without any.
 
@@ -37,7 +37,7 @@ def benchmark(recorded: Recorded, run: Run, charts: Charts) -> list[Page]:
     of = material(recorded)
     every = {table.setting for table in of.tables}
     shown = {table.setting for view in of.views for table in view.related}
-    return [_page(of, run, charts, folded) for folded in (every, shown, set[Setting]())]
+    return (_page(of, run, charts, folded) for folded in (every, shown, set[Setting]()))
 
 
 def _page(of: Material, run: Run, charts: Charts, folded: Collection[Setting]) -> Page:
@@ -157,7 +157,7 @@ Reached = Mapping[tuple[Setting, str], Mapping[str, float]]
 
 
 def _reached(found: Iterable[Table]) -> Reached:
-    """What each run reached on each device in each dtype, on so many threads."""
+    """What each run reached, by device, dtype and number of threads."""
     reached = {
         (replace(of.setting, direction="", cache=""), row.run): row.of.ceilings
         for of in found

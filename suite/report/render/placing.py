@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 
 LINE = 15.0
-"""The height of a line of text."""
+"""Pixels: the height of a line of text."""
 WIDTHS = {**dict.fromkeys("ijl.,:;|'", 2.9), **dict.fromkeys("ftrI-() ", 3.8), **dict.fromkeys("mwMW%", 9.6)}
 LETTER = 6.5
-"""The width of most letters."""
+"""Pixels: the width of most letters; WIDTHS has the narrow and the wide ones."""
 MARGIN = 24.0
-"""By so much a label may leave its panel on the right."""
+"""Pixels by which a label may leave its panel on the right."""
 NEAR = 10.0
-"""From a point to its label."""
+"""Pixels from a point to its label."""
 MARK = 8.0
-"""Half the side of the square that a point takes."""
+"""Pixels: half the side of the square that a point takes."""
 SWEEPS = 6
+"""How often labels are placed anew around each other; they settle within a few."""
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
