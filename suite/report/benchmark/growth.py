@@ -34,8 +34,7 @@ class Growth:
     """The powers of the length by which one implementation's time and memory grow in one run; None where they cannot be
     fitted.
 
-    `long` is fitted to the lengths from 8,192 on. Memory is net of what the meter says of a
-    call that allocates nothing.
+    `long` is fitted to the lengths from LONG on. Memory is net of what the meter says of a call that allocates nothing.
     """
 
     setting: Setting
