@@ -9,7 +9,7 @@ from pages import TIMED, recorded
 
 from suite.records import UsageError
 from suite.report import files, write_machine
-from suite.report.page import Chart, Column, Fold, Note, Page, Points, Section, Table, note, table
+from suite.report.page import Chart, Column, Note, Page, Points, Section, Table, note, table
 
 
 def html(page):
@@ -28,7 +28,7 @@ def html(page):
                 return "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in of.shown.rows)
             case Chart(file, title):
                 return f'<img src="{file}" alt="{escape(title)}">'
-            case Section(title, inner) | Fold(title, inner):
+            case Section(title, inner):
                 return f"<section><h2>{escape(title)}</h2>{''.join(map(block, inner))}</section>"
 
     return f"<h1>{escape(page.title)}</h1>{''.join(map(block, page.blocks))}"

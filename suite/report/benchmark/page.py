@@ -17,7 +17,7 @@ from suite.report.benchmark.speed import Setting, Table
 from suite.report.benchmark.views import Material, Workloads, by_group, by_setting, material
 from suite.report.cells import NOTHING, Span, code, joined, listed, number, said, strong
 from suite.report.charts.files import Charts
-from suite.report.page import Block, Column, Fold, Page, Section, blocks, note, section, table
+from suite.report.page import Block, Column, Page, Section, blocks, note, section, table
 from suite.report.page import Table as PageTable
 from suite.report.units import duration, percent, rate_unit, significant
 from suite.store import Recorded
@@ -150,7 +150,7 @@ def _of_setting(title: str, alike: Sequence[Table], named: Workloads, folded: bo
     pages = [(page, [named.short(of.subject) or of.workload for of in page]) for page in pivots.pages(alike, named)]
     pivoted = [pivot(page, heads) for page, heads in pages for pivot in (pivots.times, pivots.memory)]
     long = blocks(*(block for of in alike if of.measured for block in (note(strong(of.workload)), long_table(of))))
-    return section(title, pivoted, Fold(f"Every number: {title}", long) if folded else ())
+    return section(title, pivoted, Section(f"Every number: {title}", long, folded=True) if folded else ())
 
 
 Reached = Mapping[tuple[Setting, str], Mapping[str, float]]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 
 from suite.report.cells import LONGEST_CODE, Cell, Span, plain
-from suite.report.page import Block, Chart, Column, Fold, Note, Page, Points, Section, Table
+from suite.report.page import Block, Chart, Column, Note, Page, Points, Section, Table
 
 GAP = "  "
 """Between two columns, and before what belongs to the line above."""
@@ -71,6 +71,6 @@ def _chart(block: Chart) -> Iterator[str]:
 
 
 @_lines.register
-def _section(block: Section | Fold) -> Iterator[str]:
+def _section(block: Section) -> Iterator[str]:
     yield plain(block.title, LONGEST_CODE)
     yield from (f"{GAP}{line}" for line in _blocks(block.blocks))
