@@ -46,7 +46,7 @@ class Table:
 
     @property
     def filled(self) -> Table:
-        """Without the columns of which every cell is empty; what is empty in others says that there is nothing."""
+        """Without columns that are empty in every row; empty cells of other columns get a dash."""
         found = self._of([any(cell.spans for cell in cells) for cells in zip(*self.rows, strict=True)])
         rows = (tuple(cell if cell.spans else text(NOTHING) for cell in row) for row in found.rows)
         return Table(found.columns, tuple(rows))

@@ -1,4 +1,4 @@
-"""An audit of the stopwatch → stopwatch.md and stopwatch.csv: how often it cries wolf, and how often it misses one."""
+"""An audit of the stopwatch → its page: how often it claims a difference that is none, and how often it misses one."""
 
 from __future__ import annotations
 

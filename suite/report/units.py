@@ -31,7 +31,7 @@ class Unit:
 
 
 def time_unit(values: Iterable[float]) -> Unit:
-    """The unit in which the one in the middle is at least one, so that all can be read side by side."""
+    """The unit in which the middle one of these times is at least one."""
     ordered = sorted(values)
     return _fitting(ordered[len(ordered) // 2] if ordered else 1.0, TIMES)
 

@@ -69,7 +69,7 @@ def _words() -> Points:
 
 
 def _several(runs: Sequence[Run]) -> Note:
-    """When and with what all was checked, where that was in more than the one run told of above."""
+    """When and with which torch all was checked, where that took several runs."""
     if len(runs) < 2:
         return note()
     used = " with ".join(filter(None, (origin.when(runs), origin.torch(runs))))
@@ -77,7 +77,7 @@ def _several(runs: Sequence[Run]) -> Note:
 
 
 def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
-    """Implementation × dtype: passed/asked, and beside it what that leaves out."""
+    """Implementation × dtype: passed/asked, and beside it what was declined or failed."""
     columns = dtypes(outcomes)
     rows: list[list[object]] = [
         [code(name), device, *_headline_cells(members, columns)]

@@ -1,4 +1,4 @@
-"""Outcomes → counts and groups: what a table says in a cell, and what a failure's line stands for."""
+"""Outcomes → counts for the cells of tables, and groups of failures that are shown as one line each."""
 
 from __future__ import annotations
 
@@ -143,12 +143,12 @@ def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
 
 
 def _diagnosis(outcome: Outcome) -> str:
-    """The deviations that explain it, so that the same ones of other numbers are one kind."""
+    """The deviations that explain an outcome; failures with the same ones are of one kind, whatever their numbers."""
     return " or ".join(outcome.diagnosis)
 
 
 def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """By case, the mistake that it showed in the widest dtype in which it has a name."""
+    """The deviations that explain each case, in the first dtype in which any does."""
     found: dict[str, str] = {}
     for outcome in sorted(outcomes, key=_order):
         if outcome.status == Status.WRONG and outcome.diagnosis:
@@ -157,7 +157,7 @@ def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
 
 
 def pattern(detail: str) -> str:
-    """What two details have in common that say the same of different numbers."""
+    """The detail with its numbers left out, so that two that differ in nothing else are equal."""
     numbers = r"(?<![A-Za-z_])[-+]?(?:0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf\b|nan\b)"
     return re.sub(r"#(?:\s*[,x×]\s*#)+", "#", re.sub(numbers, "#", detail))
 

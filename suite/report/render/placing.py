@@ -26,7 +26,7 @@ Box = tuple[float, float, float, float]
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions at least `gap` apart, in the order of those wanted, as near to them as can be, from `low` to `high`.
+    """Positions from `low` to `high`, at least `gap` apart, in the order of those wanted and as near to them as possible.
 
     The least squares of what each is moved: isotonic regression by pooling adjacent violators.
     """
@@ -48,7 +48,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 def beside(
     points: Sequence[Point], texts: Sequence[str], size: tuple[float, float], line: Sequence[Point] = ()
 ) -> list[Box]:
-    """A box for the text of each point, near it and within `size`, that hides as little as can be of the rest.
+    """A box for the text of each point, near it and within `size`, that hides as little as possible of the rest.
 
     `line` are the corners of a line that should not be written over.
     """

@@ -55,7 +55,7 @@ def _table(block: Table) -> Iterator[str]:
 
 
 def _aligned(row: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    """The cells below those of other rows; what is last in its row is as long as it is, unless its column is right."""
+    """The cells of a row, each as wide as its column. The last one is not padded unless its column is aligned right."""
     words = [
         f"{cell.words:>{width}}" if column.right else f"{cell.words:{width}}"
         for cell, column, width in zip(row, columns, widths, strict=False)
