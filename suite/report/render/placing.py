@@ -26,7 +26,7 @@ Box = tuple[float, float, float, float]
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions from `low` to `high`, at least `gap` apart, in the order of those wanted and as near to them as possible.
+    """Positions from `low` to `high`, at least `gap` apart, in the order of those wanted and as near to them as can be.
 
     The least squares of what each is moved: isotonic regression by pooling adjacent violators.
     """
