@@ -115,11 +115,10 @@ class Group:
 
 
 def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[Group]:
-    """One group per implementation, status, finding and diagnosis or message. Mistakes that have a name come first, of
-    them and of the others the largest.
+    """One group per implementation, status, finding and diagnosis, or message where there is no diagnosis.
 
-    What is wrong in a case belongs to the mistake that was named in that case in another dtype, where it has no name.
-    `again` maps implementations to the words by which they are asked again, where that is not their registered name.
+    Groups with a diagnosis come first, larger ones before smaller ones. A wrong answer without a diagnosis joins the
+    group that the same case has in another dtype. `again` maps implementations to the words by which they are asked again, where that is not their registered name.
     """
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
