@@ -35,7 +35,7 @@ def recorded(*rows, runs=(TIMED,)):
 def page(*rows, runs=(TIMED,)):
     """The page of a benchmark with all its long tables."""
     of = recorded(*rows, runs=runs)
-    return markdown.render(benchmark(of, of.measured_run, Charts())[0])
+    return markdown.render(next(benchmark(of, of.measured_run, Charts())))
 
 
 def ladder(name, seconds_of, bytes_of, lengths=LENGTHS, **others):

@@ -44,7 +44,7 @@ Said: TypeAlias = "str | Span | Iterable[Span]"
 
 
 def spans(*parts: Said, longest: int = LONGEST) -> tuple[Span, ...]:
-    """Some words in a row; strings among them become plain words, and a space at their ends stays."""
+    """Parts joined to one text. Strings become plain words; a space at their start or end is kept."""
     found: list[Span] = []
     for part in parts:
         if isinstance(part, str):

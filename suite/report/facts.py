@@ -1,4 +1,4 @@
-"""What runs note beside their rows: of each thing, what the newest run says that has rows of it here."""
+"""What runs note beside their rows. Of several runs that note the same, the newest that has rows of it counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from suite.store import Recorded
 
 
 def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
-    """Each contract that has rows; features and cases that are no more are kept for the rows of older runs."""
+    """Each contract that has rows. Features and cases that no longer exist are kept, because older rows need them."""
     found: dict[str, ContractFacts] = {}
     for run, rows in _newest_first(recorded):
         for name in {row.contract for row in rows}:
@@ -42,7 +42,7 @@ def again(recorded: Recorded) -> dict[str, Sequence[str]]:
 
 
 def findings(recorded: Recorded) -> dict[str, str]:
-    """Each finding in words. Measurements have findings too, so every run is heard."""
+    """Each finding in words, from all runs, because measurements refer to findings too."""
     found: dict[str, str] = {}
     for run in recorded.runs.values():
         found |= run.facts.findings

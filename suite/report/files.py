@@ -1,8 +1,8 @@
-"""Pages → files beside the rows that they are made of: one Markdown file, and a CSV for each table for programs."""
+"""Pages → files beside the rows that they are made of: one in each form, and a CSV for each table for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from suite.report.page import Page
@@ -10,23 +10,24 @@ from suite.report.render import csv, markdown
 from suite.store import replace_file
 from suite.store.files import one_line
 
+FORMS = (markdown,)
+"""What a page is written as."""
 LONGEST_PAGE = 500_000
 """Bytes of a Markdown file; GitHub shows the source of a longer one."""
 
 
-def write(folder: Path | str, name: str, *pages: Page) -> list[Path]:
-    """Write a page and its tables into `folder`, atomically, and return their paths.
+def write(folder: Path | str, name: str, pages: Iterable[Page]) -> list[Path]:
+    """Write a page in every form and its tables into `folder`, atomically, and return their paths.
 
     Of several pages, the first that is short enough is written, or else the last. Raises UsageError when the folder
     cannot be written.
     """
-    folder = Path(folder)
-    page, text = _first_that_fits(pages)
-    written = {f"{name}{markdown.SUFFIX}": text}
+    page = _first_that_fits(pages)
+    written = {f"{name}{form.SUFFIX}": form.render(page) for form in FORMS}
     written |= {f"{key}{csv.SUFFIX}": csv.render(table) for key, table in page.data.items()}
     for file, content in written.items():
-        replace_file(folder / file, content)
-    return [folder / file for file in written]
+        replace_file(Path(folder) / file, content)
+    return [Path(folder) / file for file in written]
 
 
 def remove(folder: Path | str, *names: str) -> None:
@@ -37,9 +38,8 @@ def remove(folder: Path | str, *names: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def _first_that_fits(pages: Sequence[Page]) -> tuple[Page, str]:
+def _first_that_fits(pages: Iterable[Page]) -> Page:
     for page in pages:
-        text = markdown.render(page)
-        if len(text.encode()) <= LONGEST_PAGE:
+        if len(markdown.render(page).encode()) <= LONGEST_PAGE:
             break
-    return page, text
+    return page

@@ -30,7 +30,7 @@ def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
     """Write README.md into `folder`, a section for each machine, with links to the pages and charts in its folder."""
     folder = Path(folder)
     there = [f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS) if (folder / name / file).exists()]
-    return write(folder, "README", index(machines, there))[0]
+    return write(folder, "README", [index(machines, there)])[0]
 
 
 def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
@@ -68,7 +68,7 @@ def _row(recorded: Recorded) -> list[object]:
 
 
 def _dates(recorded: Recorded) -> Note:
-    """When it was checked and when measured, where that was not in one run."""
+    """When the machine was checked and when measured, unless one run did both."""
     checked, measured = recorded.checked_runs, recorded.measured_runs
     if not checked or (len(checked) == 1 and measured in ([], checked)):
         return note()
@@ -90,7 +90,7 @@ def _benchmark(recorded: Recorded, charts: list[Chart]) -> Iterator[Block]:
 
 
 def _findings(recorded: Recorded) -> Table:
-    """What shipping libraries are known to get wrong and got wrong here: who, in how many answers, and what it is."""
+    """The findings that explain rows of this machine: which implementations, how many rows, and what it is."""
     who: dict[str, list[str]] = defaultdict(list)
     rows: list[Outcome | Measurement] = [*recorded.outcomes, *recorded.measurements]
     for row in rows:

@@ -29,7 +29,7 @@ def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
 
 def write_conformance(folder: Path | str, recorded: Recorded) -> list[Path]:
     """Write conformance.md and its CSVs into `folder` and return their paths."""
-    return write(folder, "conformance", conformance(recorded))
+    return write(folder, "conformance", [conformance(recorded)])
 
 
 def write_benchmark(folder: Path | str, recorded: Recorded, charts: Charts | None = None) -> list[Path]:
@@ -38,6 +38,6 @@ def write_benchmark(folder: Path | str, recorded: Recorded, charts: Charts | Non
     `charts` are those that lie in `folder` already.
     """
     if run := recorded.measured_run:
-        return write(folder, "benchmark", *benchmark(recorded, run, charts or Charts()))
+        return write(folder, "benchmark", benchmark(recorded, run, charts or Charts()))
     remove(folder, *OF_BENCHMARK)
     return []

@@ -46,7 +46,7 @@ class Table:
 
     @property
     def filled(self) -> Table:
-        """Without the columns of which every cell is empty; what is empty in others says that there is nothing."""
+        """Without columns that are empty in every row; empty cells of other columns get a dash."""
         found = self._of([any(cell.spans for cell in cells) for cells in zip(*self.rows, strict=True)])
         rows = (tuple(cell if cell.spans else text(NOTHING) for cell in row) for row in found.rows)
         return Table(found.columns, tuple(rows))
@@ -139,27 +139,17 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading."""
+    """Blocks under a heading; where it is `folded`, a reader unfolds them."""
 
     title: str
     blocks: tuple[Block, ...]
+    folded: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.blocks)
 
 
-@dataclass(frozen=True)
-class Fold:
-    """Blocks that a reader unfolds."""
-
-    title: str
-    blocks: tuple[Block, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.blocks)
-
-
-Block: TypeAlias = "Note | Points | Table | Chart | Section | Fold"
+Block: TypeAlias = "Note | Points | Table | Chart | Section"
 Parts: TypeAlias = "Block | Iterable[Block]"
 
 
@@ -167,7 +157,7 @@ def blocks(*parts: Parts) -> tuple[Block, ...]:
     """Blocks in a row, without those that say nothing."""
     found: list[Block] = []
     for part in parts:
-        found += [part] if isinstance(part, (Note, Points, Table, Chart, Section, Fold)) else part
+        found += [part] if isinstance(part, (Note, Points, Table, Chart, Section)) else part
     return tuple(each for each in found if each)
 
 

@@ -79,7 +79,7 @@ def statistics(seconds: Sequence[float]) -> dict[str, Any]:
 
 
 def _quartiles(ordered: Sequence[float]) -> tuple[float, float]:
-    """Between the medians of each half with and without the middle sample, as pytest-benchmark has them."""
+    """Means of the medians of each half with and without the middle sample, as pytest-benchmark defines them."""
     sizes = (len(ordered) // 2 or 1, (len(ordered) + 1) // 2)
     return fmean(median(ordered[:size]) for size in sizes), fmean(median(ordered[-size:]) for size in sizes)
 
@@ -89,7 +89,7 @@ def _outside(low: float, high: float, samples: Iterable[float]) -> int:
 
 
 def _newest_of_tables(runs: Mapping[str, Run], timed: Sequence[tuple[str, Measurement]]) -> dict[tuple[str, ...], str]:
-    """The newest run of each table: rows of another one were not measured beside these."""
+    """The newest run of each table; rows of other runs were not measured together with its rows."""
     order = list(runs)
     return {(of.contract, *of.table): run for run, of in sorted(timed, key=lambda row: order.index(row[0]))}
 
@@ -120,7 +120,7 @@ def _more(run: Run, of: Measurement) -> dict[str, Any]:
 
 
 def _machine_info(run: Run) -> dict[str, Any]:
-    """The machine by its name in results/: no host stands there."""
+    """The machine by its name in results/, without the name of a host."""
     machine = run.machine
     return {
         "node": machine.name,

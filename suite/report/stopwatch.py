@@ -1,4 +1,4 @@
-"""An audit of the stopwatch → stopwatch.md and stopwatch.csv: how often it cries wolf, and how often it misses one."""
+"""An audit of the stopwatch → its page: how often it claims a difference that is none, and how often it misses one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]
     """Write both files into `folder`, atomically, and return their paths. UsageError where that cannot be done."""
     with one_line(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-    return write(folder, "stopwatch", stopwatch_page(audit, run))
+    return write(folder, "stopwatch", [stopwatch_page(audit, run)])
 
 
 def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
@@ -122,7 +122,7 @@ def _method(audit: StopwatchAudit) -> Iterator[str]:
     )
     yield (
         "Each table holds the baseline, identical implementations (the baseline again), and one for each slowdown: the "
-        "baseline that then waits, busy, until so much more than its own time has passed."
+        "baseline that then waits, busy, until that share of its own time has passed."
     )
     yield (
         f"A claim is the verdict faster or slower: the {percent(LEVEL)} interval, corrected for all comparisons of the "

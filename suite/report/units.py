@@ -31,7 +31,7 @@ class Unit:
 
 
 def time_unit(values: Iterable[float]) -> Unit:
-    """The unit in which the one in the middle is at least one, so that all can be read side by side."""
+    """The unit in which the middle one of these times is at least one."""
     ordered = sorted(values)
     return _fitting(ordered[len(ordered) // 2] if ordered else 1.0, TIMES)
 
@@ -78,7 +78,7 @@ def times(ratio: float) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """The value to so many digits, in full: 0.0123, 1.29, 45.0, 1,230."""
+    """The value to this number of digits, in full: 0.0123, 1.29, 45.0, 1,230."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "NaN"
     if value == 0:

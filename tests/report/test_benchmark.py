@@ -193,7 +193,7 @@ def test_ceilings_are_told_once_for_each_dtype_and_thread_count():
     other = replace(measured(), contract="mask", implementation="mask/matmul")
 
     text = page(*rows, other)
-    (whole, *_) = benchmark(recorded(*rows, other), TIMED, Charts())
+    whole, *_ = benchmark(recorded(*rows, other), TIMED, Charts())
 
     assert text.split("## What the machine reaches")[1].count("| cpu |") == 2
     assert "| cpu | float32 | one thread | r1 | 80.0 GFLOP/s | 10.0 GB/s |" in text

@@ -6,9 +6,9 @@ import pytest
 from builders import MACHINE, NASTY, RUN, outcome, recorded
 from markdown_it import MarkdownIt
 
-from suite.records import EVERY_CASE, ContractFacts, Example, Facts, UsageError
+from suite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, UsageError
 from suite.report import write_index
-from suite.report.conformance.page import conformance
+from suite.report.conformance.page import WORDS, conformance
 from suite.report.machine import write_conformance
 from suite.report.render import markdown
 
@@ -222,12 +222,10 @@ def test_examples_stand_printed_beside_computed():
     outcomes = [outcome("d/2", status, f"attention/{name}") for name, status in became.items()]
     asked = {"attention": ContractFacts(cases={"d/1": (), "d/2": (), "d/3": ()})}
 
-    text = page([*outcomes, outcome("d/1")], examples=examples, contracts=asked)
-    table = conformance(of([*outcomes, outcome("d/1")], examples=examples, contracts=asked)).data[
-        "conformance_examples"
-    ]
+    found = conformance(of([*outcomes, outcome("d/1")], examples=examples, contracts=asked))
+    text, table = markdown.render(found), found.data["conformance_examples"]
 
-    first, second, third = text.split("## The documents' examples")[1].strip().splitlines()[2:]
+    first, second, third = text.split("## The documents' examples")[1].split("##")[0].strip().splitlines()[2:]
     assert first == "| doc-001 | 3.1 | shape | (2, 3) | (2, 3) | 1 of 1 | erratum E3 |"
     assert "| \\[0.5, 0.25\\] | \\[0.5000, 0.2500\\] | 1 of 2; not `attention/flex` (wrong) |" in second
     assert third == "| doc-002 | 1 | output | – | – | not asked |  |"
@@ -260,10 +258,11 @@ def test_a_page_of_hostile_text_holds_no_html_and_no_link(tmp_path):
 
     page, index = write_conformance(tmp_path, found)[0], write_index(tmp_path, {"amd": found})
 
-    for path in (page, index):
+    for path, explained in ((page, len(WORDS)), (index, 0)):
         tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(path.read_text())
-        kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
-        assert not kinds & {"html_block", "html_inline", "image", "em_open", "s_open", "link_open", "list_item_open"}
+        kinds = [each.type for token in tokens for each in (token, *(token.children or ()))]
+        assert not {"html_block", "html_inline", "image", "s_open", "link_open", "ordered_list_open"} & set(kinds)
+        assert kinds.count("em_open") == kinds.count("list_item_open") == explained
         assert not any(c < " " and c != "\n" for c in path.read_text())
 
 
@@ -272,6 +271,12 @@ def test_nothing_but_a_run_is_needed():
 
     assert "Nothing is recorded yet." in markdown.render(found)
     assert not any(table for table in found.data.values())
+
+
+def test_each_status_is_explained_once():
+    text = page([outcome()])
+
+    assert all(text.count(f"- *{status}*: ") == 1 for status in STATUSES)
 
 
 def test_a_table_for_readers_and_for_programs_has_the_same_rows():

@@ -5,7 +5,7 @@ from builders import NASTY
 from markdown_it import MarkdownIt
 
 from suite.report.cells import code, emphasis, plain, strong, text
-from suite.report.page import Chart, Column, Fold, Page, Points, Table, blocks, note, section, table
+from suite.report.page import Chart, Column, Page, Points, Section, Table, blocks, note, section, table
 from suite.report.render.markdown import render
 
 
@@ -38,7 +38,7 @@ def test_each_block_has_its_form():
             Points((note("one"), Points((note("within"),)), note("two"))),
             section("Part", table(("a", "b"), [("x", 1)]), section("Within", note("deep"))),
             Chart("time.svg", "time [s]"),
-            Fold("more", (note(strong("bold")),)),
+            Section("more", (note(strong("bold")),), folded=True),
         ),
     )
 
@@ -88,7 +88,7 @@ def test_whatever_a_submission_is_called_is_shown_as_it_is(words):
 @pytest.mark.parametrize("words", NASTY)
 def test_hostile_words_are_no_markup_wherever_they_stand(words):
     said = section(words, note(words, strong(words), "."), Chart("x.svg", words), Points((note(words),)))
-    page = Page(words, blocks(said, Fold(words, (note("x"),))))
+    page = Page(words, blocks(said, Section(words, (note("x"),), folded=True)))
 
     tokens = parsed(render(page))
 

@@ -1,4 +1,4 @@
-"""Why there is no number: what says the same is one line, however often it was said."""
+"""Why there is no number: one line for each reason, with all implementations and workloads that have it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Absence:
 
 
 def absences(rows: Iterable[Measurement]) -> list[Absence]:
-    """Of some rows those without a time, grouped by status, finding and reason; the largest first."""
+    """The rows without a time, grouped by status, finding and reason; the largest group first."""
     alike: dict[tuple[str, str, str], list[Measurement]] = defaultdict(list)
     for of in _ordered(rows):
         if of.status != Status.MEASURED:
@@ -67,7 +67,7 @@ def absence_table(rows: Iterable[Measurement]) -> Table:
 
 
 def note_table(rows: Iterable[Measurement]) -> Table:
-    """What rows that have a time say all the same: no memory, timed in the suite's own process."""
+    """Remarks on rows that have a time, such as that their memory could not be measured."""
     alike: dict[str, list[Measurement]] = defaultdict(list)
     for of in _ordered(rows):
         if of.status == Status.MEASURED and of.detail:

@@ -1,4 +1,4 @@
-"""How time and memory grow with the length: powers of it, fitted to the rungs of the ladder."""
+"""How time and memory grow with the sequence length: exponents, fitted to the workloads of the ladder."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class Growth:
     """The powers of the length by which one implementation's time and memory grow in one run; None where they cannot be
     fitted.
 
-    `long` is fitted to the lengths from 8,192 on. Memory is net of what the meter says of a
-    call that allocates nothing.
+    `long` is fitted to the lengths from LONG on. Memory is net of what the meter says of a call that allocates nothing.
     """
 
     setting: Setting
@@ -48,15 +47,17 @@ class Growth:
 
 
 def growths(tables: Sequence[Table], named: Workloads) -> list[Growth]:
-    """Those of every implementation that was measured at two lengths of the ladder in one run."""
+    """The growth of every implementation that was measured at two lengths of the ladder or more in one run."""
     ladder = by_setting((of for of in tables if named[of.subject].group == LADDER), named)
     found = [_growth(of, name, rows) for of, rungs in ladder.items() for name, rows in by_length(rungs, named).items()]
     return sorted((of for of in found if len(of.lengths) > 1), key=lambda of: (of.setting.order, of.name))
 
 
 def by_length(tables: Sequence[Table], named: Workloads) -> dict[str, dict[int, Row]]:
-    """What was measured of each implementation in tables of one setting, the shortest first, in one run alone: the one
-    with most lengths, of several the newest. A machine's pace changes from run to run, and that is no growth.
+    """The rows of each implementation by length, the shortest first, in tables of one setting.
+
+    All rows of an implementation are of one run, because a machine's pace differs from run to run: the run that
+    measured most lengths, or the newest of these.
     """
     found: dict[str, dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
     for of in tables:
@@ -82,7 +83,7 @@ def growth_section(found: Sequence[Growth], machine: Machine) -> Section:
 
 
 def growth_table(found: Sequence[Growth]) -> PageTable:
-    """A row for each."""
+    """A row for each implementation and setting."""
     return table(COLUMNS, map(_row, found))
 
 

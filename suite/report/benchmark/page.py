@@ -17,7 +17,7 @@ from suite.report.benchmark.speed import Setting, Table
 from suite.report.benchmark.views import Material, Workloads, by_group, by_setting, material
 from suite.report.cells import NOTHING, Span, code, joined, listed, number, said, strong
 from suite.report.charts.files import Charts
-from suite.report.page import Block, Column, Fold, Page, Section, blocks, note, section, table
+from suite.report.page import Block, Column, Page, Section, blocks, note, section, table
 from suite.report.page import Table as PageTable
 from suite.report.units import duration, percent, rate_unit, significant
 from suite.store import Recorded
@@ -28,16 +28,17 @@ LONGEST_NOTE = 600
 LEFT_OUT = "Long tables are left out below, for there are too many to show: benchmark.csv has every number."
 
 
-def benchmark(recorded: Recorded, run: Run, charts: Charts) -> list[Page]:
-    """The page, and after it the same with fewer long tables, for where it is too long: first without those of what
-    is not shown first, then without any.
+def benchmark(recorded: Recorded, run: Run, charts: Charts) -> Iterator[Page]:
+    """The page with all long tables; then with those of the settings that are shown first; then with none.
+
+    The later ones are for when a page would be too long for GitHub to show.
 
     `run` is the newest that measured something here, `charts` those that lie beside the page.
     """
     of = material(recorded)
     every = {table.setting for table in of.tables}
     shown = {table.setting for view in of.views for table in view.related}
-    return [_page(of, run, charts, folded) for folded in (every, shown, set[Setting]())]
+    return (_page(of, run, charts, folded) for folded in (every, shown, set[Setting]()))
 
 
 def _page(of: Material, run: Run, charts: Charts, folded: Collection[Setting]) -> Page:
@@ -72,7 +73,7 @@ def _in_short(of: Material, run: Run) -> list[Block]:
 
 
 def _time_spent(recorded: Recorded) -> Iterator[Block]:
-    """What the run took that measured most of each contract; of equals, the newest."""
+    """For each contract, how long the run took that measured most of its rows, or the newest of these."""
     found: dict[str, list[str]] = defaultdict(list)
     age = ages(recorded.runs)
     for contract in sorted({of.contract for of in recorded.measurements}):
@@ -84,7 +85,7 @@ def _time_spent(recorded: Recorded) -> Iterator[Block]:
 
 
 def _spent_in(run: Run, whose: Sequence[Span]) -> Iterator[Block]:
-    """What a run itself took, by activity: what was not in timed rounds is the harness's own."""
+    """How long a run took, by activity. All but the timed rounds is spent by the suite itself."""
     spent = {name: seconds for name, seconds in run.facts.seconds.items() if seconds > 0}
     parts = {name: seconds for name, seconds in spent.items() if name != "total"}
     total = max(spent.get("total", 0.0), sum(parts.values()))
@@ -133,7 +134,7 @@ def _groups(of: Material, machine: Machine, folded: Collection[Setting]) -> Iter
 
 
 def _shapes(members: Iterable[Table], named: Workloads) -> Iterator[Block]:
-    """What the workloads of a group are; a purpose that all share is said once."""
+    """The workloads of a group: their sizes and purposes. A purpose that all of them share is said once."""
     subjects = sorted({of.subject for of in members}, key=named.place)
     known = {subject: of for subject in subjects if (of := named[subject]).shape}
     purposes = {of.why for of in known.values()}
@@ -150,14 +151,14 @@ def _of_setting(title: str, alike: Sequence[Table], named: Workloads, folded: bo
     pages = [(page, [named.short(of.subject) or of.workload for of in page]) for page in pivots.pages(alike, named)]
     pivoted = [pivot(page, heads) for page, heads in pages for pivot in (pivots.times, pivots.memory)]
     long = blocks(*(block for of in alike if of.measured for block in (note(strong(of.workload)), long_table(of))))
-    return section(title, pivoted, Fold(f"Every number: {title}", long) if folded else ())
+    return section(title, pivoted, Section(f"Every number: {title}", long, folded=True) if folded else ())
 
 
 Reached = Mapping[tuple[Setting, str], Mapping[str, float]]
 
 
 def _reached(found: Iterable[Table]) -> Reached:
-    """What each run reached on each device in each dtype, on so many threads."""
+    """What each run reached, by device, dtype and number of threads."""
     reached = {
         (replace(of.setting, direction="", cache=""), row.run): row.of.ceilings
         for of in found
@@ -183,6 +184,6 @@ def _ceilings(reached: Reached, machine: Machine) -> PageTable:
 
 
 def _once(of: PageTable) -> PageTable:
-    """For readers, of rows that read alike only one: contracts of one run may have the same ceilings."""
+    """Each row once: contracts of one run have the same ceilings, and readers do not see the contract."""
     unlike = {tuple(cell.words for cell in row): row for row in of.shown.rows}
     return PageTable(of.shown.columns, tuple(unlike.values()))

@@ -1,4 +1,4 @@
-"""Measurements → the tables in which they were measured, and what their samples say there."""
+"""Measurements → tables of rows that were timed together, with medians, intervals and comparisons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Subject = tuple[str, str]
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement and what its samples say beside those of its table's baseline."""
+    """One measurement, the interval of its median, and how it compares with the baseline of its table."""
 
     run: str
     of: Measurement
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def net_peak(self) -> float | None:
-        """Bytes of one call, without what the meter says of a call that allocates nothing; None where not above it."""
+        """Peak bytes of one call above what the meter says of a call that allocates nothing; None where not above."""
         if self.of.peak is None or not self.time:
             return None
         net = self.of.peak - (self.of.memory.get("constant") or 0.0)
@@ -58,7 +58,7 @@ class Row:
 
     @property
     def roofline(self) -> float | None:
-        """What share of its time the machine would need at its ceilings."""
+        """The share of its time that the work would take at the ceilings measured on this machine."""
         least = [
             self.of.work[work] / self.of.ceilings[ceiling]
             for work, ceiling in (("attended", "flops"), ("bytes", "bytes"))
@@ -75,7 +75,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a table was measured, whatever its workload. The tables of one setting stand beside each other."""
+    """How a table was measured, apart from its workload. Tables of one setting are shown side by side."""
 
     contract: str
     dtype: str
@@ -111,7 +111,7 @@ class Table:
 
     @cached_property
     def measured(self) -> tuple[Row, ...]:
-        """Those that have a time."""
+        """The rows that have a time."""
         return tuple(row for row in self.rows if row.time)
 
     def row(self, name: str) -> Row | None:
@@ -181,7 +181,7 @@ def _row(run: str, of: Measurement) -> Row:
 
 
 def _compared(row: Row, base: Row, against: Mapping[str, Comparison]) -> Row:
-    """The row beside the baseline, where both have a time."""
+    """The row with its verdict, where it has a time."""
     if not row.time:
         return row
     if row is base:

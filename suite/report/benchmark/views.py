@@ -1,4 +1,4 @@
-"""Which tables stand beside each other, in what order, and which of them say most in little room."""
+"""Which tables are shown side by side, in what order, and which few of them represent the others."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ def by_setting(tables: Iterable[Table], named: Workloads) -> dict[Setting, list[
 
 @dataclass(frozen=True)
 class View:
-    """What is shown first of one contract on one device: one setting, its tables, and those that differ from it only
-    in direction and threads.
+    """What is shown first of one contract on one device: the tables of one setting, and related ones.
+
+    Related tables differ from that setting only in direction and number of threads.
     """
 
     setting: Setting
@@ -77,7 +78,7 @@ class View:
     is_model: bool
     """Whether an implementation makes a whole model."""
     representatives: tuple[Table, ...]
-    """Of each group the table with the most work among those in which more than half of all have a time."""
+    """Of each group, the table with most work among those in which more than half of all have a time."""
 
     @property
     def measured(self) -> int:

@@ -1,4 +1,4 @@
-"""Measurements → charts in SVG; without a library that draws, old ones stay while they show the same."""
+"""Measurements → charts in SVG files. Without the libraries that draw, charts that are still true stay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 
 @dataclass(frozen=True)
 class Charts:
-    """The charts that lie in a folder and show what is recorded, and in `note` why others do not."""
+    """The charts in a folder that show what is recorded; `note` says why others are left out."""
 
     charts: tuple[Chart, ...] = ()
     note: str = ""
@@ -57,7 +57,7 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
 
 
 def _due(recorded: Recorded) -> dict[str, Picture]:
-    """What there is to draw, by file name: plain for the first view that has such a chart; others say whose it is."""
+    """What there is to draw, by file name. Only the first view that has a chart gets its plain name."""
     of = material(recorded)
     found: dict[str, Picture] = {}
     for view in of.views:
@@ -105,7 +105,7 @@ def _stamped(svg: str, stamp: str) -> str:
 
 
 def _is_drawn(path: Path, stamp: str) -> bool:
-    """Whether the file is what drawing it would give: of the same picture, by the same code, and not touched since."""
+    """Whether the file is what drawing would give: the same picture by the same code, not changed since."""
     text = _text_of(path)
     found = STAMP.search(text)
     return bool(found and found.groups() == (stamp, _way(STAMP.sub("", text, count=1).removesuffix("\n"))))
@@ -120,7 +120,7 @@ def _way(svg: str) -> str:
 
 
 def _stamp_of(path: Path) -> str:
-    """The stamp of a chart; empty where there is none, or where the file is not from here."""
+    """The stamp of a chart; empty where there is no file, or one that was not written here."""
     found = STAMP.search(_text_of(path))
     return found.group(1) if found else ""
 
@@ -135,7 +135,7 @@ def _text_of(path: Path) -> str:
 
 
 def _remove_others(folder: Path, kept: set[str]) -> int:
-    """Remove the charts from here that are not among these; other people's files stay."""
+    """Remove the charts that were written here and are not among these; other files stay."""
     stale = [path for path in sorted(folder.glob("*.svg")) if path.name not in kept and _stamp_of(path)]
     for path in stale:
         with one_line(path, "removed"):

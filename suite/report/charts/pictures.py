@@ -27,7 +27,7 @@ FRONT = "filled and joined: no other is better in both"
 
 
 def pictures(view: View, of: Material) -> dict[str, Picture]:
-    """The charts of one view by name; those of which there is too little to show are left out."""
+    """The charts of one view by name, without those that have too little to show."""
     made = {
         "time": _grown(view, of, "time", lambda row: row.median),
         "memory": _grown(view, of, "memory", lambda row: row.net_peak),
@@ -104,7 +104,7 @@ def _series(
 
 
 def _worth_it(panels: Sequence[Panel]) -> tuple[Panel, ...]:
-    """Those in which some line has two points, at most as many as fit."""
+    """The panels in which some line has two points, at most PANELS of them."""
     return tuple(panel for panel in panels if any(len(mark.points) > 1 for mark in panel.marks))[:PANELS]
 
 
@@ -160,7 +160,7 @@ def _tradeoff(view: View, of: Material) -> Picture:
 
 
 def _placed(view: View, places: Mapping[str, tuple[float, float]], better: tuple[int, int]) -> tuple[Mark, ...]:
-    """The points by name, in front those that no other beats in both. `better` is the sign of good on each axis."""
+    """The points by name; in front are those that no other beats on both axes. `better` is the good sign of each."""
     styles = _styles(view)
     good = {name: (better[0] * at[0], better[1] * at[1]) for name, at in places.items()}
     return tuple(
@@ -192,7 +192,7 @@ def _panel_title(setting: Setting, machine: Machine) -> str:
 
 
 def _subtitle(view: View, shown: Sequence[Table], of: Material, what: str = "", threads: bool = True) -> str:
-    """What is true of the whole picture: dtype, device, threads where no panel says them, machine, torch and dates."""
+    """Dtype, device, machine, torch and dates, and the number of threads unless the panels say it."""
     runs = runs_of(shown, of.recorded)
     setting, machine = view.setting, (runs[-1] if runs else of.recorded.run).machine
     said = wording.threads(setting.threads, machine) if threads else ""

@@ -40,7 +40,7 @@ def columns(of: ContractFacts) -> list[str]:
 
 
 def needs(facts: ContractFacts, outcome: Outcome, column: str) -> bool:
-    """Whether an outcome counts in a column. What is said of every case counts in all, a forgotten case in none."""
+    """Whether an outcome counts in a column. One about every case counts in all; one of an unknown case in none."""
     if outcome.case == EVERY_CASE:
         return True
     if outcome.case not in facts.cases:

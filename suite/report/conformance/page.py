@@ -7,15 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from suite.records import EVERY_CASE, FAILURES, Outcome, Run, Status
 from suite.report import facts, origin
-from suite.report.cells import NOTHING, Cell, code, listed, said, status, text
+from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, status, text
 from suite.report.conformance import features
 from suite.report.conformance.examples import example_table
 from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
-from suite.report.page import Block, Column, Note, Page, Section, Table, blocks, note, section, table
+from suite.report.page import Block, Column, Note, Page, Points, Section, Table, blocks, note, section, table
 from suite.store import Recorded
 
 MOST_NAMED = 12
 """The most implementations that are named beside an earlier run."""
+WORDS = {
+    Status.PASSED: "the answer is within the bound",
+    Status.WRONG: "it is not; what is said in quotes is a known mistake that gives the same answer",
+    Status.RAISED: "an exception came instead of an answer",
+    Status.DIED: "the process ended: a crash, or the system killed it",
+    Status.HUNG: "no answer came in time",
+    Status.DECLINED: "the implementation does not support this, and says why",
+    Status.MISSING: "a library that it requires is not installed",
+    "known failure": "a finding records that this library fails here; a check does not fail for it",
+}
+"""The words that this page uses for what became of a question."""
 LONGEST_FINDING = 600
 """Characters of what a finding records."""
 
@@ -41,6 +52,7 @@ def conformance(recorded: Recorded) -> Page:
         section("Declared conventions", features.conventions(facts.conventions(recorded))),
         _reasons("Declined", outcomes, Status.DECLINED),
         section("The documents' examples", examples),
+        section("What the words mean", _words()) if outcomes else (),
     )
     data = {
         "conformance": _counts(outcomes),
@@ -51,8 +63,13 @@ def conformance(recorded: Recorded) -> Page:
     return Page(f"Conformance on {run.machine.name}", shown, data)
 
 
+def _words() -> Points:
+    """Each word that this page uses for an outcome, explained once."""
+    return Points(tuple(note(emphasis(word), f": {means}.") for word, means in WORDS.items()))
+
+
 def _several(runs: Sequence[Run]) -> Note:
-    """When and with what all was checked, where that was in more than the one run told of above."""
+    """When and with which torch all was checked, where that took several runs."""
     if len(runs) < 2:
         return note()
     used = " with ".join(filter(None, (origin.when(runs), origin.torch(runs))))
@@ -60,7 +77,7 @@ def _several(runs: Sequence[Run]) -> Note:
 
 
 def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
-    """Implementation × dtype: passed/asked, and beside it what that leaves out."""
+    """Implementation × dtype: passed/asked, and beside it what was declined or failed."""
     columns = dtypes(outcomes)
     rows: list[list[object]] = [
         [code(name), device, *_headline_cells(members, columns)]

@@ -1,4 +1,4 @@
-"""Outcomes → counts and groups: what a table says in a cell, and what a failure's line stands for."""
+"""Outcomes → counts for the cells of tables, and groups of failures that are shown as one line each."""
 
 from __future__ import annotations
 
@@ -115,11 +115,10 @@ class Group:
 
 
 def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[Group]:
-    """One group per implementation, status, finding and diagnosis or message. Mistakes that have a name come first, of
-    them and of the others the largest.
+    """One group per implementation, status, finding and diagnosis, or message where there is no diagnosis.
 
-    What is wrong in a case belongs to the mistake that was named in that case in another dtype, where it has no name.
-    `again` maps implementations to the words by which they are asked again, where that is not their registered name.
+    Groups with a diagnosis come first, larger ones before smaller ones. A wrong answer without a diagnosis joins the
+    group that the same case has in another dtype. `again` maps implementations to the words by which they are asked again, where that is not their registered name.
     """
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
@@ -143,12 +142,12 @@ def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
 
 
 def _diagnosis(outcome: Outcome) -> str:
-    """The deviations that explain it, so that the same ones of other numbers are one kind."""
+    """The deviations that explain an outcome; failures with the same ones are of one kind, whatever their numbers."""
     return " or ".join(outcome.diagnosis)
 
 
 def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """By case, the mistake that it showed in the widest dtype in which it has a name."""
+    """The deviations that explain each case, in the first dtype in which any does."""
     found: dict[str, str] = {}
     for outcome in sorted(outcomes, key=_order):
         if outcome.status == Status.WRONG and outcome.diagnosis:
@@ -157,7 +156,7 @@ def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
 
 
 def pattern(detail: str) -> str:
-    """What two details have in common that say the same of different numbers."""
+    """The detail with its numbers left out, so that two that differ in nothing else are equal."""
     numbers = r"(?<![A-Za-z_])[-+]?(?:0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf\b|nan\b)"
     return re.sub(r"#(?:\s*[,x×]\s*#)+", "#", re.sub(numbers, "#", detail))
 

@@ -9,7 +9,7 @@ from html import escape
 from urllib.parse import quote
 
 from suite.report.cells import Span, Style, plain
-from suite.report.page import Block, Chart, Fold, Note, Page, Points, Section, Table
+from suite.report.page import Block, Chart, Note, Page, Points, Section, Table
 
 SUFFIX = ".md"
 
@@ -109,10 +109,8 @@ def _chart(block: Chart, level: int) -> Iterator[str]:
 
 @_lines.register
 def _section(block: Section, level: int) -> Iterator[str]:
-    yield from (f"{'#' * level} {_title(block.title)}", "", *_blocks(block.blocks, level + 1))
-
-
-@_lines.register
-def _fold(block: Fold, level: int) -> Iterator[str]:
-    yield from (f"<details><summary>{escape(plain(block.title))}</summary>", "")
-    yield from (*_blocks(block.blocks, level), "</details>", "")
+    if block.folded:
+        yield from (f"<details><summary>{escape(plain(block.title))}</summary>", "")
+        yield from (*_blocks(block.blocks, level), "</details>", "")
+    else:
+        yield from (f"{'#' * level} {_title(block.title)}", "", *_blocks(block.blocks, level + 1))

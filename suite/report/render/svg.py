@@ -83,7 +83,7 @@ def render(picture: Picture) -> str:
 
 
 def _numbered(svg: str) -> str:
-    """The same with its clips counted from one: the library counts on from chart to chart of a process."""
+    """The drawing with its clips numbered from one; the library goes on counting from chart to chart of a process."""
     places: dict[str, str] = {}
     return re.sub(r"\bclip\d+", lambda found: places.setdefault(found[0], f"clip{len(places) + 1}"), svg)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 
 from suite.report.cells import LONGEST_CODE, Cell, Span, plain
-from suite.report.page import Block, Chart, Column, Fold, Note, Page, Points, Section, Table
+from suite.report.page import Block, Chart, Column, Note, Page, Points, Section, Table
 
 GAP = "  "
 """Between two columns, and before what belongs to the line above."""
@@ -55,7 +55,7 @@ def _table(block: Table) -> Iterator[str]:
 
 
 def _aligned(row: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    """The cells below those of other rows; what is last in its row is as long as it is, unless its column is right."""
+    """The cells of a row, each as wide as its column. The last one is not padded unless its column is aligned right."""
     words = [
         f"{cell.words:>{width}}" if column.right else f"{cell.words:{width}}"
         for cell, column, width in zip(row, columns, widths, strict=False)
@@ -71,6 +71,6 @@ def _chart(block: Chart) -> Iterator[str]:
 
 
 @_lines.register
-def _section(block: Section | Fold) -> Iterator[str]:
+def _section(block: Section) -> Iterator[str]:
     yield plain(block.title, LONGEST_CODE)
     yield from (f"{GAP}{line}" for line in _blocks(block.blocks))
