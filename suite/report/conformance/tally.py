@@ -118,7 +118,8 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
     """One group per implementation, status, finding and diagnosis, or message where there is no diagnosis.
 
     Groups with a diagnosis come first, larger ones before smaller ones. A wrong answer without a diagnosis joins the
-    group that the same case has in another dtype. `again` maps implementations to the words by which they are asked again, where that is not their registered name.
+    group that the same case has in another dtype. `again` maps implementations to the words by which they are asked
+    again, where that is not their registered name.
     """
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
