@@ -33,8 +33,11 @@ class Watcher(Protocol):
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         """An implementation has answered all questions."""
 
-    def timed(self, measurements: Sequence[Measurement], table: Table | None) -> None:
-        """A table was timed; without one, the rows say why implementations cannot be timed at all."""
+    def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
+        """A table was timed; without one, the rows say why implementations cannot be timed at all.
+
+        `baseline` is the implementation that others are compared with, without its contract.
+        """
 
     def resumed(self, measurements: Sequence[Measurement]) -> None:
         """The run that is resumed has these already."""
@@ -80,7 +83,7 @@ def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, watcher: Watcher) 
             for measurement in news:
                 writer.write(measurement)
             found += news
-            watcher.timed(news, table)
+            watcher.timed(news, table, benchmark.contract.baseline)
     return found
 
 

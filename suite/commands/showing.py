@@ -50,9 +50,9 @@ class Shown(Steps):
         for line in summary_lines(outcomes, self._again, reasons=self._reasons):
             self.line(line)
 
-    def timed(self, measurements: Sequence[Measurement], table: Table | None) -> None:
+    def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
         self.resumed(measurements)
-        for line in benchmark_lines(measurements, "" if table is None else table.workload.shape):
+        for line in benchmark_lines(measurements, "" if table is None else table.workload.shape, baseline):
             self.line(line)
         if table is not None:
             self.step()

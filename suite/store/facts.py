@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from suite.records import MODELS, ContractFacts, Example, Facts, WorkloadFacts, baseline
+from suite.records import ContractFacts, Example, Facts, WorkloadFacts
+from suite.store.former import MODELS
 
 
 def facts_row(facts: Facts) -> dict[str, Any]:
@@ -45,4 +46,5 @@ def _facts(noted: Mapping[str, Any]) -> Facts:
 def _contract(name: str, noted: Mapping[str, Any]) -> ContractFacts:
     cases = {case: tuple(needs) for case, needs in noted.get("cases", {}).items()}
     is_model = noted.get("is_model", name in MODELS)
-    return ContractFacts(noted.get("features", {}), cases, noted.get("baseline", baseline(name)), is_model)
+    baseline = noted.get("baseline", "eager" if is_model else "matmul")
+    return ContractFacts(noted.get("features", {}), cases, baseline, is_model)

@@ -91,11 +91,13 @@ def run(row: Row) -> Run:
     for field in fields(Run):
         if field.type == "str" and field.name in row:
             _text(field.name, row[field.name])
-        elif field.name in ("machine", "versions", "sources", "notes"):
+        elif field.name in ("machine", "versions", "sources"):
             _object(field.name, row.get(field.name, {}))
+    noted = facts(row)
+    row.pop("notes", None)
     machine = dict(row["machine"]) if "machine" in row else {}
     machine["accelerators"] = tuple(machine.get("accelerators", ()))
-    return _made(Run, {**row, "machine": _made(Machine, machine), "facts": facts(row)})
+    return _made(Run, {**row, "machine": _made(Machine, machine), "facts": noted})
 
 
 def read(folder: Path) -> tuple[dict[str, Run], list[tuple[str, Outcome]], list[tuple[str, Measurement]]]:

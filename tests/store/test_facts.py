@@ -34,7 +34,7 @@ def test_a_run_that_noted_facts_without_types_has_them_and_a_baseline():
         "profile": "full",
     }
 
-    found = rows.run(rows.run_row(replace(RUN, facts=Facts(), notes=noted))).facts
+    found = rows.run({**rows.run_row(replace(RUN, facts=Facts())), "notes": noted}).facts
 
     assert found.contracts["attention"] == ContractFacts({}, {"plain": ("causal",)}, "matmul")
     assert found.contracts["transformer"] == ContractFacts(baseline="eager", is_model=True)
