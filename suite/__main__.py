@@ -159,6 +159,9 @@ def bench(
 
 @app.command()
 def audit(
+    contract: Annotated[
+        str | None, typer.Option("--contract", metavar="C", help="only this contract; writes nothing")
+    ] = None,
     results: Folder = Path("results"),
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", parser=count, help="processes; one per core by default")
@@ -171,7 +174,9 @@ def audit(
     """The suite against itself: all deviations caught, no stranger accused? Writes results/audit.md."""
     from suite.commands import auditing
 
-    raise typer.Exit(auditing.audit_stopwatch(results, jobs) if benchmark else auditing.audit(results, jobs))
+    if benchmark and contract:
+        raise UsageError("--contract does not go with --benchmark: the stopwatch is audited, not a contract")
+    raise typer.Exit(auditing.audit_stopwatch(results, jobs) if benchmark else auditing.audit(results, jobs, contract))
 
 
 @app.command()

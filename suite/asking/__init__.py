@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suite.asking.call import ALL, NO_MODEL, Call, Conventions, Reply
-from suite.asking.case import Case
+from suite.asking.call import ALL, NO_MODEL, Call, Conventions, Reply, Unanswered
+from suite.asking.case import Case, questions
 from suite.asking.contract import EVERYWHERE, Contract, Deviation, Stranger, needs_by, rooms
 from suite.asking.workload import Workload
 
@@ -18,7 +18,9 @@ __all__ = [
     "Deviation",
     "Reply",
     "Stranger",
+    "Unanswered",
     "Workload",
     "needs_by",
+    "questions",
     "rooms",
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from suite.records import Status
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,6 +53,15 @@ class Call:
 
 NO_MODEL = "in place of a model"
 """How the kind of a reply ends where a factory made nothing that can be called."""
+
+
+class Unanswered(Protocol):
+    """Why there are no replies to a question: the library is missing, the import raised, the process died or hung."""
+
+    @property
+    def status(self) -> Status: ...
+
+    def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from suite.asking.call import Call, Conventions, Reply
@@ -22,6 +23,8 @@ class Case(ABC):
     name: str
     why: str
     dtypes: tuple[str, ...] = DTYPES
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    """The kinds of device on which it is asked."""
     in_worker: ClassVar[bool] = False
     """Asked in a process of its own, whatever the implementation: its calls may take the process down."""
 
@@ -48,3 +51,14 @@ class Case(ABC):
     def alike(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Any) -> bool:
         """Whether two sets of replies are equal within the bounds, for diagnosis; False where that makes no sense."""
         return False
+
+
+def questions(cases: Iterable[Case], device: str, dtypes: Container[str] = DTYPES) -> list[tuple[Case, str]]:
+    """What is asked of an implementation on a kind of device: each case in each of its dtypes that is wanted."""
+    return [
+        (case, dtype)
+        for case in cases
+        if device in case.devices
+        for dtype in DTYPES
+        if dtype in case.dtypes and dtype in dtypes
+    ]

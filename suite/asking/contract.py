@@ -58,6 +58,8 @@ class Contract:
     """The features that these calls need, read off the calls themselves."""
     core: str = "plain"
     """The family whose cases that need no feature nobody may decline."""
+    strict_core: bool = False
+    """Whether the core, too, has to catch a mistake that no other family catches."""
     core_dtypes: Mapping[str, str] = field(default_factory=lambda: {"cpu": "float32", "cuda": "float32"})
     """The dtype of the core by kind of device."""
     core_needs: frozenset[str] = frozenset()
@@ -74,6 +76,10 @@ class Contract:
     """Correct implementations in foreign styles, which must never be accused."""
     workloads: Callable[[], Sequence[Workload]] = tuple
     """What is timed."""
+    baseline: str = "matmul"
+    """The implementation that others are compared with when they are timed."""
+    is_model: bool = False
+    """Whether an implementation is a factory, `factory(config, weights)`, of what is called."""
     examples: Callable[[], Sequence[Example]] = tuple
     """The documents' examples among the cases, printed beside what the oracle computes."""
     page: str = ""
@@ -88,23 +94,31 @@ class Contract:
 EVERYWHERE = {**{dtype: dtype for dtype in DTYPES}, "cpu": "the CPU", "cuda": "CUDA devices"}
 """The features of every contract."""
 
-USUAL = {"cases": "cases.cases", "deviations": "deviations.deviations", "controls": "deviations.controls"}
-"""Where the lists of a contract usually are: in which room, and what makes them."""
-
 
 def rooms(package: str, **others: str) -> dict[str, Any]:
     """The lists of a contract, by its field. A room is imported when its list is asked for.
 
-    `others` says what is elsewhere than usual, `cases="cases.cases"`. Examples are the cases that have one.
+    Cases are made by the function `cases` of the room `cases`, deviations and controls are collected from the room
+    `deviations`; `others` says what makes further lists, `workloads="workloads.workloads"`. Examples are the cases that
+    have one.
     """
 
-    def asked(room: str, function: str) -> Callable[[], Any]:
+    def made(path: str) -> Callable[[], Any]:
+        room, function = path.rsplit(".", 1)
         return lambda: getattr(import_module(f"{package}.{room}"), function)()
 
-    found: dict[str, Any] = {name: asked(*path.rsplit(".", 1)) for name, path in (USUAL | others).items()}
-    cases = found["cases"]
-    page = import_module(f"{package}.contract").__doc__
-    return {"page": page, "examples": lambda: [case.example() for case in cases() if hasattr(case, "example")]} | found
+    def collected(collect: str) -> Callable[[], Any]:
+        return lambda: getattr(import_module("suite.asking.staged"), collect)(f"{package}.deviations")
+
+    cases = made(others.pop("cases", "cases.cases"))
+    found = {
+        "page": import_module(f"{package}.contract").__doc__,
+        "cases": cases,
+        "deviations": collected("deviations_in"),
+        "controls": collected("controls_in"),
+        "examples": lambda: [case.example() for case in cases() if hasattr(case, "example")],
+    }
+    return found | {name: made(path) for name, path in others.items()}
 
 
 def needs_by(parameters: Mapping[str, tuple[str, ...]]) -> Callable[[tuple[Call, ...]], frozenset[str]]:

@@ -35,7 +35,7 @@ from suite.judging import compare
 from suite.judging.precision import PRECISIONS, widest
 from suite.judging.rounded import Rounded, Unbounded
 from suite.judging.verdicts import Verdict
-from suite.records import DTYPES, Example
+from suite.records import DTYPES, Example, Status
 
 Array = np.ndarray[Any, Any]
 Config = Mapping[str, Any]
@@ -142,9 +142,9 @@ class Posed(asking.Case):
             actual = compare.numbers(reply.output)
             ratio = float(compare.distances(actual, due.value, due.allowed).max(initial=0.0))
             if says := compare.distance(actual, due.value, due.allowed, name=name):
-                return Verdict("wrong", says, ratio, output_wrong=True)
+                return Verdict(Status.WRONG, says, ratio, output_wrong=True)
             largest = max(largest, ratio)
-        return Verdict("passed", "", largest)
+        return Verdict(Status.PASSED, "", largest)
 
     def alike(
         self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: list[Truth]
@@ -212,7 +212,7 @@ class Printed(Posed):
             return verdict
         actual, printed = self.select(compare.numbers(replies[0].output)), numbers(self.printed)
         if actual.shape != printed.shape:
-            return Verdict("wrong", f"output has shape {actual.shape}, the document prints {printed.shape}")
+            return Verdict(Status.WRONG, f"output has shape {actual.shape}, the document prints {printed.shape}")
         unit = (
             DERIVED * abs(printed) + 1e-9
             if self.decimals is None
@@ -221,7 +221,7 @@ class Printed(Posed):
         if dtype_of(calls[0]) == "float32":
             unit = unit + EMBEDDED * (1 + abs(printed))
         if complaint := compare.difference(actual, printed, unit):
-            return Verdict("wrong", f"the document has another number: {complaint}", output_wrong=True)
+            return Verdict(Status.WRONG, f"the document has another number: {complaint}", output_wrong=True)
         return verdict
 
     def example(self) -> Example:
@@ -243,7 +243,7 @@ class Shaped(Posed):
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: list[Truth]) -> Verdict:
         verdict, output = super().verdict(calls, replies, truth), replies[0].output
         if verdict.status == "passed" and output is not None and tuple(output.shape) != self.shape:
-            return Verdict("wrong", f"output has shape {tuple(output.shape)}, the document prints {self.shape}")
+            return Verdict(Status.WRONG, f"output has shape {tuple(output.shape)}, the document prints {self.shape}")
         return verdict
 
     def example(self) -> Example:

@@ -17,7 +17,7 @@ from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Bounded, widest
 from suite.judging.rounded import Rounded
 from suite.judging.verdicts import Verdict, closest, unlike
-from suite.records import DTYPES, Example
+from suite.records import DTYPES, Example, Status
 
 Array = np.ndarray[Any, Any]
 Generator = np.random.Generator
@@ -101,9 +101,9 @@ class Printed(Question):
             return verdict
         actual, printed = self.select(compare.numbers(replies[0].output)), numbers(self.printed)
         if actual.shape != printed.shape:
-            return Verdict("wrong", f"output has shape {actual.shape}, the document prints {printed.shape}")
+            return Verdict(Status.WRONG, f"output has shape {actual.shape}, the document prints {printed.shape}")
         if complaint := compare.difference(actual, printed, self.tolerance(dtype_of(calls[0]), truth)):
-            return Verdict("wrong", f"the document has another number: {complaint}", output_wrong=True)
+            return Verdict(Status.WRONG, f"the document has another number: {complaint}", output_wrong=True)
         return verdict
 
     def tolerance(self, dtype: str, truth: Bounded) -> Array:
@@ -138,7 +138,7 @@ class Shaped(Question):
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Bounded) -> Verdict:
         verdict, output = super().verdict(calls, replies, truth), replies[0].output
         if verdict.status == "passed" and output is not None and tuple(output.shape) != self.shape:
-            return Verdict("wrong", f"output has shape {tuple(output.shape)}, the document prints {self.shape}")
+            return Verdict(Status.WRONG, f"output has shape {tuple(output.shape)}, the document prints {self.shape}")
         return verdict
 
     def example(self) -> Example:
@@ -157,8 +157,8 @@ class MustRaise(asking.Case):
 
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: None) -> Verdict:
         if replies[0].raised:
-            return Verdict("passed", replies[0].raised)
-        return Verdict("wrong", f"accepted {self.why}; an error was due")
+            return Verdict(Status.PASSED, replies[0].raised)
+        return Verdict(Status.WRONG, f"accepted {self.why}; an error was due")
 
 
 @dataclass(frozen=True)
@@ -187,18 +187,18 @@ def hold(reply: Reply, due: Bounded, dtype: torch.dtype, name: str = "output") -
 def unfit(reply: Reply, shape: tuple[int, ...], dtype: torch.dtype, name: str = "output") -> Verdict | None:
     """What is wrong with a reply before any number is read: errors, types, shapes, dtypes, changed or shared inputs."""
     if reply.raised:
-        return Verdict("raised", reply.raised)
+        return Verdict(Status.RAISED, reply.raised)
     if reply.output is None:
         due = "a callable" if reply.kind.endswith(NO_MODEL) else "a Tensor"
-        return Verdict("wrong", f"returned {reply.kind}, should return {due}")
+        return Verdict(Status.WRONG, f"returned {reply.kind}, should return {due}")
     if complaint := unlike(name, reply.output, shape, dtype):
-        return Verdict("wrong", complaint)
+        return Verdict(Status.WRONG, complaint)
     if reply.changed:
-        return Verdict("wrong", f"changed its input {' and '.join(reply.changed)}")
+        return Verdict(Status.WRONG, f"changed its input {' and '.join(reply.changed)}")
     if reply.aliased:
-        return Verdict("wrong", f"the {name} shares memory with {' and '.join(reply.aliased)}")
+        return Verdict(Status.WRONG, f"the {name} shares memory with {' and '.join(reply.aliased)}")
     if reply.overwritten:
-        return Verdict("wrong", f"a later call changed this {name}")
+        return Verdict(Status.WRONG, f"a later call changed this {name}")
     return None
 
 

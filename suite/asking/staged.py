@@ -1,16 +1,29 @@
 """Correct computations of small steps, each of which a deviation may replace.
 
-class Additive(Staged):
-    def __call__(self, query, key, ...): ...
+    class Additive(Staged):
+        def __call__(self, query, key, ...): ...
 
-@instead_of(Additive.activate, "the features are rectified, not squashed by tanh")
-def relu_features(features: Tensor) -> Tensor:
-    return features.relu()
+Mistakes of one line are a table, by the step that they replace:
+
+    IN_ACTIVATE = mistakes(
+        Additive.activate,
+        relu_features=Mistake("the features are rectified, not squashed by tanh", lambda features: features.relu()),
+    )
+
+Longer ones are functions:
+
+    @instead_of(Additive.activate, "features beyond the 128th are left out")
+    def drops_features(features: Tensor) -> Tensor:
+        ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -68,6 +81,27 @@ def instead_of(
     return deviation
 
 
+@dataclass(frozen=True)
+class Mistake:
+    """A replacement of a step, as a row of a table."""
+
+    says: str
+    """The mistake in words, as a diagnosis quotes it."""
+    replacement: Callable[..., Any]
+    source: str = ""
+    """Where it happened."""
+    dtypes: Sequence[str] = ("float32",)
+    """Where the audit asks it."""
+
+
+def mistakes(step: Callable[..., Any], *, of: type[Staged] | None = None, **rows: Mistake) -> list[Deviation]:
+    """The deviations that replace one step; each row's name is its deviation's."""
+    return [
+        instead_of(step, row.says, of=of, source=row.source, dtypes=row.dtypes, name=name)(row.replacement)
+        for name, row in rows.items()
+    ]
+
+
 def imprecise(computation: type[Staged]) -> list[Deviation]:
     """The computation in less precision than its dtype has."""
     return [
@@ -86,9 +120,26 @@ def imprecise(computation: type[Staged]) -> list[Deviation]:
 
 
 def collected(things: Iterable[Any]) -> list[Deviation]:
-    """The deviations among these things, sorted by name. ValueError where two have one name."""
+    """The deviations among these things, those in lists too, sorted by name. ValueError where two have one name."""
     found: dict[str, Deviation] = {}
     for thing in things:
-        if isinstance(thing, Deviation) and found.setdefault(thing.name, thing) is not thing:
-            raise ValueError(f"two deviations are named {thing.name}")
+        for each in thing if isinstance(thing, list) else [thing]:
+            if isinstance(each, Deviation) and found.setdefault(each.name, each) is not each:
+                raise ValueError(f"two deviations are named {each.name}")
     return [found[name] for name in sorted(found)]
+
+
+def deviations_in(package: str) -> list[Deviation]:
+    """All deviations that a module defines, or the modules of a package."""
+    return collected(thing for module in _modules(package) for thing in vars(module).values())
+
+
+def controls_in(package: str) -> Mapping[str, Callable[..., Any]]:
+    """The computations without any mistake: what a module, or one of a package's, calls CONTROLS."""
+    return {name: made for module in _modules(package) for name, made in getattr(module, "CONTROLS", {}).items()}
+
+
+def _modules(package: str) -> list[ModuleType]:
+    home = import_module(package)
+    inner = [import_module(f"{package}.{each.name}") for each in iter_modules(getattr(home, "__path__", []))]
+    return [home, *inner]

@@ -47,7 +47,11 @@ class Workload(ABC):
 
     @abstractmethod
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
-        """The call of round 0, with gradients for every direction but forward; on the device `meta` without numbers."""
+        """The call of round 0, with gradients for every direction but forward.
+
+        On the device `meta` its numbers and weights have no data. Masks, lengths and tokens have theirs there too:
+        what the call needs of an implementation is read off them.
+        """
 
     @abstractmethod
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:

@@ -25,7 +25,7 @@ from suite.benchmark.rounds import Course
 from suite.contracts import contract as contract_named
 from suite.machine import nvidia
 from suite.measure.memory import device_uuid
-from suite.records import EVERY_CASE, TOO_SLOW, Measurement, Outcome, UsageError, baseline
+from suite.records import EVERY_CASE, Measurement, Outcome, Reason, Status, UsageError
 from suite.registry import Declaration, Loaded
 from suite.worker import await_servers
 
@@ -57,7 +57,7 @@ class Pace:
         if times < 1 or (self.seconds <= slowest and expected <= HOPELESS * slowest):
             return ""
         more = f"{times:.3g} times the work" if times > 1 else "as much work"
-        return f"{TOO_SLOW} to time here: {more} of {self.says}, which takes {self.seconds:.3g} s a call"
+        return f"too slow to time here: {more} of {self.says}, which takes {self.seconds:.3g} s a call"
 
 
 @dataclass
@@ -125,7 +125,7 @@ class Benchmark:
         ]
 
     def _keys(self, table: Table) -> list[tuple[str, ...]]:
-        return [self._row(name, table, "measured").key for name in self._names]
+        return [self._row(name, table, Status.MEASURED).key for name in self._names]
 
     @property
     def _names(self) -> list[str]:
@@ -199,8 +199,8 @@ class Benchmark:
         work = table.workload.work(table.dtype, table.direction)["attended"]
         group = each.name, table.workload.group, table.dtype, table.threads
         pace = self._paces.get(group, Pace("", 0.0, math.inf))
-        if reason := pace.hopeless(work, self.request.slowest):
-            return {"status": "declined", "detail": reason}
+        if detail := pace.hopeless(work, self.request.slowest):
+            return {"status": Status.DECLINED, "detail": detail, "reason": Reason.TOO_SLOW}
         with self._spending("preparing"):
             answer = each.request("prepare", self._arguments(table))
         if "status" in answer:
@@ -210,8 +210,8 @@ class Benchmark:
         self._paces[group] = max(pace, Pace(table.says, seconds, work), key=lambda pace: pace.seconds)
         if seconds > self.request.slowest:
             each.request("release", {})
-            reason = f"{TOO_SLOW} to time here: a call takes {seconds:.3g} s, more than {self.request.slowest:g} s"
-            return {"status": "declined", "detail": reason}
+            detail = f"too slow to time here: a call takes {seconds:.3g} s, more than {self.request.slowest:g} s"
+            return {"status": Status.DECLINED, "detail": detail, "reason": Reason.TOO_SLOW}
         return {**self._arguments(table), **answer}
 
     def _race(self, table: Table, courses: Sequence[Course]) -> None:
@@ -219,7 +219,7 @@ class Benchmark:
         used = {course.member.name: -_used(course) for course in courses}
         with self._spending("between rounds"):
             rounds.run(
-                courses, f"{self.contract.name}/{baseline(self.contract.name)}", rows, self.request.seconds, self.random
+                courses, f"{self.contract.name}/{self.contract.baseline}", rows, self.request.seconds, self.random
             )
         for course in courses:
             self._move("between rounds", "rounds", course.spent + course.made)
@@ -284,7 +284,7 @@ class Benchmark:
             note = f"no memory: {weighed['status']}: {weighed['detail']}"
         elif not memory:
             note = "timed in this process, for no other can import it; its memory is not told from the suite's"
-        row = self._row(each.name, table, "measured", note)
+        row = self._row(each.name, table, Status.MEASURED, note)
         return replace(
             row,
             seconds=tuple(course.seconds),
@@ -328,7 +328,7 @@ class Benchmark:
         if key in self._ceilings or not able:
             return
         trusted = next(
-            (each for each in able if each.name == f"{self.contract.name}/{baseline(self.contract.name)}"), able[0]
+            (each for each in able if each.name == f"{self.contract.name}/{self.contract.baseline}"), able[0]
         )
         with self._spending("ceilings"):
             answer = trusted.request("ceilings", {"dtype": table.dtype})
@@ -342,13 +342,15 @@ class Benchmark:
     def _row(self, name: str, table: Table, status: str, detail: str = "", **more: Any) -> Measurement:
         return Measurement(
             name, self.contract.name, table.workload.name, table.dtype, self.request.device, table.threads,
-            table.direction, table.cache, status, detail, **more,
+            table.direction, table.cache, Status(status), detail, **more,
         )  # fmt: skip
 
     def _about_all(self, name: str, status: str, detail: str = "") -> Measurement:
         """A row that speaks of every workload."""
         every = EVERYTHING
-        return Measurement(name, self.contract.name, every, every, self.request.device, 0, every, every, status, detail)
+        return Measurement(
+            name, self.contract.name, every, every, self.request.device, 0, every, every, Status(status), detail
+        )
 
     @contextmanager
     def _spending(self, activity: str) -> Iterator[None]:

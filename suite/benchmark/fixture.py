@@ -22,7 +22,7 @@ from suite.conformance.session import alone
 from suite.contracts import contract as contract_named
 from suite.measure.serving import failure
 from suite.measure.task import Task
-from suite.records import DIRECTIONS, DTYPES, TOO_SLOW, Measurement, UsageError
+from suite.records import DIRECTIONS, DTYPES, Measurement, Reason, Status, UsageError
 from suite.registry import Broken, Declaration, Loaded, Missing, undisturbed
 from suite.store.rows import lean
 
@@ -175,33 +175,32 @@ class Speed:
     def name(self) -> str:
         return self._declaration.full_name
 
-    def row(self, table: Table, status: str = "measured", **more: Any) -> Measurement:
+    def row(self, table: Table, status: str = Status.MEASURED, **more: Any) -> Measurement:
         """What is to be measured, with what became of it; pytest-benchmark has the times."""
         return Measurement(
             self.name, self.gate.contract.name, table.workload.name, table.dtype, self.device, table.threads,
-            table.direction, table.cache, status, **more,
+            table.direction, table.cache, Status(status), **more,
         )  # fmt: skip
 
     def measured(self, table: Table, stage: Stage) -> Measurement:
         """Time the implementation, or say why it may not be timed. No time is left of what failed in between."""
         loaded = self._loaded
         if not isinstance(loaded, Loaded):
-            status = "missing" if isinstance(loaded, Missing) else "raised"
-            return self.row(table, status, detail=loaded.reason)
+            return self.row(table, loaded.status, detail=loaded.reason)
         kind = torch.device(self.device).type
         if reason := table.declined(loaded.declaration, self.gate.contract, kind):
-            return self.row(table, "declined", detail=reason)
+            return self.row(table, Status.DECLINED, detail=reason)
         features = table.features(self.gate.contract)
         self.gate.ask([self.implementation], [(table.dtype, features)])
         refusal, known = self.gate.refusal(self.name, table.dtype, features)
         if refusal:
-            return self.row(table, "refused", detail=refusal, known=known)
+            return self.row(table, Status.REFUSED, detail=refusal, known=known)
         if not stage.waits_for(self.device):
             detail = "pytest.mark.benchmark took the place of the timer that waits for the device; use the command line"
-            return self.row(table, "refused", detail=detail)
+            return self.row(table, Status.REFUSED, detail=detail)
         with alone(self.device), undisturbed(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self.row(table, **{"status": "measured", **self._timed(loaded.function, table, stage)})
+            return self.row(table, **{"status": Status.MEASURED, **self._timed(loaded.function, table, stage)})
 
     @property
     def _declaration(self) -> Declaration:
@@ -228,8 +227,8 @@ class Speed:
                 found["first_call"] = task.stopwatch.first_call()
                 found["warm_up"], expected = task.stopwatch.warm_up()
             if expected > self.slowest:
-                reason = f"{TOO_SLOW} to time here: a call takes {expected:.3g} s, more than {self.slowest:g} s"
-                return {"status": "declined", "detail": reason}
+                detail = f"too slow to time here: a call takes {expected:.3g} s, more than {self.slowest:g} s"
+                return {"status": Status.DECLINED, "detail": detail, "reason": Reason.TOO_SLOW}
             stage.time(task, expected)
             found |= self._verified(task, table)
         except (KeyboardInterrupt, pytest.exit.Exception):

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import filterfalse
 
-from suite.asking import Case, Contract
+from suite.asking import Case, Contract, questions
 from suite.benchmark.request import cores
-from suite.conformance.runner import PATIENCE
+from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import Request, Session, alone
-from suite.records import EVERY_CASE, FAILURES, Outcome
+from suite.records import EVERY_CASE, FAILURES, Outcome, Status
 from suite.registry import Declaration, Loaded
 
 WITHOUT_CASES = frozenset({"large"})
@@ -73,8 +73,8 @@ class Gate:
         if dtype not in self._cases:
             self._cases[dtype] = {
                 (case.name, dtype): (case, self.contract.needs(case.calls(dtype)))
-                for case in self.contract.cases()
-                if dtype in case.dtypes and not case.in_worker
+                for case, _ in questions(self.contract.cases(), self.device.split(":")[0], (dtype,))
+                if not case.in_worker
             }
         return self._cases[dtype]
 
@@ -99,11 +99,11 @@ class Gate:
             for case, dtype in missing:
                 if self._over:
                     return
-                if len(lost) >= PATIENCE:  # each answer would take the time limit, or a process of its own
+                if len(lost) >= HUNG_IN_A_ROW:  # each answer would take the time limit, or a process of its own
                     known[case, dtype] = replace(lost[-1], case=case, dtype=dtype)
                     continue
                 outcome = known[case, dtype] = check.outcome(self._of(dtype)[case, dtype][0], dtype)
-                lost = [*lost, outcome] if outcome.status in ("hung", "died") else []
+                lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []
 
 
 def _is_here(implementation: Declaration | Loaded) -> bool:

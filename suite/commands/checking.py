@@ -6,18 +6,17 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from suite import registry
-from suite.commands.progress import Steps
+from suite import campaign, registry
+from suite.commands.showing import Shown
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Outcome, UsageError
 from suite.registry import Declaration
-from suite.report import summary_lines
 
 if TYPE_CHECKING:
     from suite.conformance.session import Request, Session
@@ -46,21 +45,13 @@ def check(
     session = Session(request, several=len(declarations) > 1)
     declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))
-    again = asked_again(declarations, request)
-    outcomes: list[Outcome] = []
-    with ExitStack() as stack:
-        rows = stack.enter_context(JsonRows(json_file))
-        steps = stack.enter_context(Steps(total, sys.stderr if json_file == "-" else sys.stdout))
-        for declaration in declarations:
-            steps.heading(declaration.full_name)
-            found = []
-            for outcome in session.run(declaration):
-                rows.write(row(outcome))
-                found.append(outcome)
-                steps.step()
-            for line in summary_lines(found, again, reasons=len(declarations) == 1):
-                steps.line(line)
-            outcomes += found
+    lines = sys.stderr if json_file == "-" else sys.stdout
+    again, alone = asked_again(declarations, request), len(declarations) == 1
+    with (
+        JsonRows(json_file) as rows,
+        Shown(total, lines, again=again, reasons=alone, outcome=lambda each: rows.write(row(each))) as shown,
+    ):
+        outcomes = campaign.check(session, declarations, shown)
     return status(outcomes, alone=bool(targets) and len(declarations) == 1)
 
 

@@ -1,4 +1,4 @@
-"""The suite against itself: every deviation must be caught, every family be necessary, no correct stranger accused."""
+"""The suite against itself: every deviation is to be caught, every family needed, and no correct stranger accused."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from functools import partial
 from importlib.util import find_spec
 
 from suite import machine
-from suite.asking import Call, Case, Contract, Stranger
+from suite.asking import Call, Case, Contract, Deviation, Stranger, questions
 from suite.conformance import findings
 from suite.conformance.runner import Check, Questions, Subject
 from suite.contracts import contract as contract_named
 from suite.judging.verdicts import Verdict
-from suite.records import FAILURES, Audit, Outcome
+from suite.records import EXEMPT, FAILURES, Audit, Outcome, Status
 from suite.registry import from_function
 from suite.worker import ask
 
@@ -25,12 +25,12 @@ Catch = tuple[str, str, str]
 """A deviation, the case that caught it, and the dtype."""
 
 
-def audit(name: str = "attention", progress: Callable[[str], None] = lambda _: None, jobs: int | None = None) -> Audit:
-    """Run the whole audit of a contract, its cases shared out over `jobs` processes."""
+def audit(name: str, progress: Callable[[str], None] = lambda _: None, jobs: int | None = None) -> Audit:
+    """Run the whole audit of a contract, its cases shared out over `jobs` processes, as many as cores by default."""
     contract = contract_named(name)
     cases = contract.cases()
     jobs = jobs or os.cpu_count() or 1
-    progress(f"{len(contract.deviations())} deviations on {len(cases)} cases in {jobs} processes")
+    progress(f"{name}: {len(contract.deviations())} deviations on {len(cases)} cases in {jobs} processes")
     shards = [range(start, len(cases), jobs * 4) for start in range(jobs * 4)]
     caught: list[Catch] = []
     controls: list[str] = []
@@ -39,7 +39,7 @@ def audit(name: str = "attention", progress: Callable[[str], None] = lambda _: N
             caught += found
             controls += complaints
             progress(f"{number} of {len(shards)} parts: {len({catch[0] for catch in caught})} deviations caught so far")
-    strangers, absent, accusations = _strangers(contract, cases, progress)
+    strangers, absent, accusations = ask_strangers(contract, cases, Questions(contract, keep=True), progress)
     deviations = contract.deviations()
     families: dict[str, int] = defaultdict(int)
     for case in cases:
@@ -53,7 +53,17 @@ def audit(name: str = "attention", progress: Callable[[str], None] = lambda _: N
         accusations=accusations,
         controls=controls,
         absent=absent,
+        contract=name,
+        exempt=exempt(contract),
     )
+
+
+def exempt(contract: Contract) -> frozenset[str]:
+    """The families that need catch nothing alone: the documents' examples, and the core that nobody may decline.
+
+    Not the core of `attention`, whose plain cases catch mistakes that nothing else does.
+    """
+    return EXEMPT if contract.strict_core else EXEMPT | {contract.core}
 
 
 def _by_family(deviation: str, caught: Sequence[Catch]) -> dict[str, frozenset[str]]:
@@ -75,18 +85,23 @@ def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
     complaints: list[str] = []
     for case in (cases[index] for index in chosen):
         for dtype in case.dtypes:
-            asked = [deviation for deviation in deviations if dtype in deviation.dtypes]
             calls = case.calls(dtype)
             truth = case.truth(calls, {})
             for control, function in controls.items():
                 if failure := _failure(case, calls, truth, function):
                     complaints.append(f"{control} fails {case.name} ({dtype}): {failure.detail}")
-            for deviation in asked:
-                failure = _failure(case, calls, truth, deviation.function)
-                # where bounds are loose luck decides, but a NaN is no luck
-                if failure and (case.counts(truth) or failure.error_ratio == math.inf):
-                    caught.append((deviation.name, case.name, dtype))
+            caught += [
+                (deviation.name, case.name, dtype)
+                for deviation in deviations
+                if dtype in deviation.dtypes and catches(case, calls, truth, deviation)
+            ]
     return caught, complaints
+
+
+def catches(case: Case, calls: tuple[Call, ...], truth: object, deviation: Deviation) -> bool:
+    """Whether a case catches a deviation. Where bounds are loose luck decides, but a NaN or infinity is no luck."""
+    failure = _failure(case, calls, truth, deviation.function)
+    return failure is not None and (case.counts(truth) or failure.error_ratio == math.inf)
 
 
 def _failure(case: Case, calls: tuple[Call, ...], truth: object, function: Callable[..., object]) -> Verdict | None:
@@ -98,24 +113,23 @@ def _failure(case: Case, calls: tuple[Call, ...], truth: object, function: Calla
     return verdict if verdict.status in FAILURES else None
 
 
-def _strangers(
-    contract: Contract, cases: Sequence[Case], progress: Callable[[str], None]
+def ask_strangers(
+    contract: Contract, cases: Sequence[Case], kept: Questions, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[dict[str, str], dict[str, str], list[Outcome]]:
     """Every stranger on every case: who was there, who was missing, and what they were accused of."""
     present: dict[str, str] = {}
     absent: dict[str, str] = {}
     accusations: list[Outcome] = []
-    questions = Questions(contract, keep=True)
-    asked = [(case, dtype) for case in cases for dtype in case.dtypes]
+    asked = questions(cases, "cpu")
     known = findings.load(contract.findings, machine.versions())
     for stranger in contract.strangers():
         if lacking := [library for library in stranger.requires if find_spec(library) is None]:
             absent[stranger.name] = f"No module named {lacking[0]!r}"
             continue
         present[stranger.name] = stranger.says
-        outcomes = list(Check(_subject(stranger, contract), questions, asked, known).run())
+        outcomes = list(Check(_subject(stranger, contract), kept, asked, known).run())
         accusations += [outcome for outcome in outcomes if outcome.fails]
-        count = sum(outcome.status == "passed" for outcome in outcomes)
+        count = sum(outcome.status == Status.PASSED for outcome in outcomes)
         progress(f"{stranger.name}: {count} passed, {sum(outcome.fails for outcome in outcomes)} accusations")
     return present, absent, accusations
 

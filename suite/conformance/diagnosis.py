@@ -5,17 +5,28 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from suite.asking import Call, Case, Contract, Conventions, Deviation, Reply
+from suite.records import Status
 from suite.worker import ask
 
-THOROUGH = 12
-"""So many wrong answers are held against every deviation; later ones only against those that matched before."""
-CLEAR = 10.0
-"""Bounds by which a deviation's own answer must be wrong: closer to the truth, agreeing with it proves little."""
+EXAMINED = 12
+"""How many wrong answers are held against every deviation. Later ones are held against those that matched before,
+because one implementation seldom makes many mistakes."""
+CLEARLY_WRONG = 10.0
+"""How many bounds off a deviation's own answer must be: close to the truth, agreeing with it proves little."""
 SECONDS = 30.0
-"""Time that one implementation's diagnosis may take."""
+"""How long the diagnosis of one implementation may take, in seconds."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The deviations that give the same wrong answer, the likeliest first, and the same in words; empty without any."""
+
+    deviations: tuple[str, ...] = ()
+    says: str = ""
 
 
 class Diagnostician:
@@ -31,28 +42,29 @@ class Diagnostician:
         self.seconds = 0.0
         self._deviations: list[Deviation] | None = None
 
-    def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> str:
-        """`equals "unscaled": the scores are not divided by √e`, or nothing when no deviation reproduces the answer.
+    def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
+        """Which mistake a wrong answer is: `equals "unscaled": the scores are not divided by √e`.
 
-        Nothing either where bounds are so loose that many mistakes would agree.
+        No diagnosis where bounds are so loose that many mistakes would agree.
         """
         if not case.counts(truth):
-            return ""
+            return Diagnosis()
         if self.conventions and self._by_the_contract(case, calls, replies, truth):
             declared = ", ".join(f"{point} is {chosen}" for point, chosen in self.conventions.items())
-            return f"answers by the contract's own rule, not by the convention declared ({declared})"
+            return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
         if self._deviations is None:
             self._deviations = list(self.contract.deviations())
-        thorough = self.examined < THOROUGH
-        candidates = [d for d in self._deviations if thorough or d.name in self.matches]
+        everyone = self.examined < EXAMINED
+        candidates = [d for d in self._deviations if everyone or d.name in self.matches]
         found = [d for d in self._in_time(candidates) if self._reproduces(d, case, calls, replies, truth)]
         self.examined += 1
         self.matches.update(deviation.name for deviation in found)
         if not found:
-            return ""
+            return Diagnosis()
         most = max(self.matches[deviation.name] for deviation in found)
-        likeliest = [deviation for deviation in found if self.matches[deviation.name] == most]
-        return " or ".join(f'equals "{deviation.name}": {deviation.says}' for deviation in likeliest[:2])
+        likeliest = [deviation for deviation in found if self.matches[deviation.name] == most][:2]
+        says = " or ".join(f'equals "{deviation.name}": {deviation.says}' for deviation in likeliest)
+        return Diagnosis(tuple(deviation.name for deviation in likeliest), says)
 
     def _by_the_contract(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> bool:
         """Whether a computation without any mistake gives this answer: then only the declaration is wrong."""
@@ -78,5 +90,5 @@ class Diagnostician:
         if any(reply.output is None for reply in theirs):
             return False
         verdict = case.verdict(calls, theirs, truth)
-        clear = verdict.error_ratio is None or verdict.error_ratio >= CLEAR
-        return verdict.status != "passed" and clear and case.alike(calls, replies, theirs, truth)
+        clear = verdict.error_ratio is None or verdict.error_ratio >= CLEARLY_WRONG
+        return verdict.status != Status.PASSED and clear and case.alike(calls, replies, theirs, truth)

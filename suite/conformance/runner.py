@@ -8,23 +8,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from suite.asking import Call, Case, Contract, Conventions, Reply
+from suite.asking import Call, Case, Contract, Conventions, Reply, Unanswered, questions
 from suite.conformance import findings
-from suite.conformance.diagnosis import Diagnostician
+from suite.conformance.diagnosis import Diagnosis, Diagnostician
 from suite.conformance.findings import Finding
-from suite.records import EVERY_CASE, Outcome
+from suite.records import EVERY_CASE, Outcome, Reason, Status
 
-Answer = tuple[Reply, ...] | str
-"""Replies to the calls of a question, or what became of the process: `died: SIGSEGV`, `hung: …`."""
+Answer = tuple[Reply, ...] | Unanswered
+"""Replies to the calls of a question, or why there are none."""
 Ask = Callable[[Sequence[Call]], Answer]
 
 UNCHECKED = ("large",)
 """Declared gaps that are not rechecked: `large` speaks of time, and asking would spend it."""
-PATIENCE = 4
-"""So many answers in a row may hang; the questions after them are not asked any more."""
+HUNG_IN_A_ROW = 4
+"""After this many answers in a row that did not come, the remaining questions are not asked: each would take the whole
+time limit, a minute."""
 CORE = "declines the core, which nobody may"
+"""How the detail begins where the core of a contract is declined."""
 MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
-"""What Python says where a signature does not fit."""
+"""What Python itself says where a call does not fit the signature."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class Subject:
     device: str = "cpu"
     plugged: bool = False
     """Whether another implementation is plugged into it, whose gaps are its gaps."""
+
+    def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
+        """An outcome of this implementation."""
+        return Outcome(self.name, self.contract.name, case, dtype, self.device, status, detail, reason=reason)
 
     @cached_property
     def understood(self) -> Conventions:
@@ -110,25 +116,25 @@ def answer(subject: Subject, question: Question) -> Answer:
 
 def judge(subject: Subject, question: Question, given: Answer, diagnostician: Diagnostician | None = None) -> Outcome:
     """Hold an answer against the truth."""
-    blank = Outcome(subject.name, subject.contract.name, question.case.name, question.dtype, subject.device, "")
-    if isinstance(given, str):
-        return replace(blank, status=given.split(":")[0], detail=given)
-    seconds = sum(reply.seconds for reply in given)
-    if reason := next((reply.declined for reply in given if reply.declined), ""):
-        return replace(blank, status="declined", detail=reason, seconds=seconds)
+    blank = subject.outcome(question.case.name, question.dtype, Status.WRONG)
+    if not isinstance(given, tuple):
+        return replace(blank, status=given.status, detail=str(given))
+    blank = replace(blank, seconds=sum(reply.seconds for reply in given))
+    if said := next((reply.declined for reply in given if reply.declined), ""):
+        return replace(blank, status=Status.DECLINED, detail=said, reason=Reason.AT_RUN_TIME)
     device = subject.device.split(":")[0]
     if strayed := next((reply.device for reply in given if reply.output is not None and reply.device != device), ""):
-        return replace(
-            blank, status="wrong", detail=f"the output is on {strayed}, should be on {device}", seconds=seconds
-        )
+        return replace(blank, detail=f"the output is on {strayed}, should be on {device}")
     verdict = question.case.verdict(question.calls, given, question.truth)
-    detail = verdict.detail
-    if verdict.status == "raised" and MISCALLED.match(detail):
+    detail, diagnosis = verdict.detail, Diagnosis()
+    if verdict.status == Status.RAISED and MISCALLED.match(detail):
         detail = f"{detail}; it is called as {subject.contract.signature}"
     if verdict.output_wrong and diagnostician is not None:
         diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)
-        detail = f"{diagnosis}; {detail}" if diagnosis else detail
-    return replace(blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio, seconds=seconds)
+        detail = f"{diagnosis.says}; {detail}" if diagnosis.says else detail
+    return replace(
+        blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio, diagnosis=diagnosis.deviations
+    )
 
 
 @dataclass
@@ -149,8 +155,8 @@ class Check:
         for case, dtype in self.asked:
             if (self.subject.name, case.name, dtype, self.subject.device) in done:
                 continue
-            if [outcome.status for outcome in outcomes[-PATIENCE:]] == ["hung"] * PATIENCE:
-                outcomes.append(self._hopeless(case, dtype))
+            if [outcome.status for outcome in outcomes[-HUNG_IN_A_ROW:]] == [Status.HUNG] * HUNG_IN_A_ROW:
+                outcomes.append(self._not_asked(case, dtype))
             else:
                 outcomes.append(self.outcome(case, dtype))
             yield outcomes[-1]
@@ -160,16 +166,12 @@ class Check:
     def outcome(self, case: Case, dtype: str) -> Outcome:
         """Ask one question, unless the implementation declines it beforehand."""
         question = self.questions.question(case, dtype, self.subject.understood)
-        declined = Outcome(
-            self.subject.name, self.subject.contract.name, case.name, dtype, self.subject.device, "declined"
-        )
-        if reason := self._declines(question):
-            if self._is_core(question) and self.device not in self.subject.lacks:
-                return replace(declined, status="wrong", detail=f"{CORE}: {reason}")
-            return replace(declined, detail=reason)
-        outcome = judge(self.subject, question, answer(self.subject, question), self._diagnostician)
-        if outcome.status == "declined" and self._is_core(question):
-            return replace(outcome, status="wrong", detail=f"{CORE}: {outcome.detail}")
+        if declined := self._declined(question):
+            outcome, allowed = declined, self.device in self.subject.lacks
+        else:
+            outcome, allowed = judge(self.subject, question, answer(self.subject, question), self._diagnostician), False
+        if outcome.status == Status.DECLINED and self._is_core(question) and not allowed:
+            outcome = replace(outcome, status=Status.WRONG, detail=f"{CORE}: {outcome.detail}", reason=Reason.CORE)
         return findings.mark(outcome, self.findings)
 
     def misdeclared(self) -> Iterator[Outcome]:
@@ -215,20 +217,25 @@ class Check:
     def _everything(self) -> list[tuple[Case, str]]:
         """All that the contract asks: first what is asked here, then the rest."""
         asked = {(case.name, dtype) for case, dtype in self.asked}
-        rest = [(case, dtype) for case in self.subject.contract.cases() for dtype in case.dtypes]
+        rest = questions(self.subject.contract.cases(), self.device)
         return [*self.asked, *((case, dtype) for case, dtype in rest if (case.name, dtype) not in asked)]
 
     @cached_property
     def _diagnostician(self) -> Diagnostician:
         return Diagnostician(self.subject.contract, self.subject.understood)
 
-    def _declines(self, question: Question) -> str:
-        """Why a question is not asked, by signature, declaration or convention; empty when it is."""
+    def _declined(self, question: Question) -> Outcome | None:
+        """The outcome of a question that is not asked, by signature, declaration or convention; None when it is."""
+
+        def because(reason: Reason, detail: str) -> Outcome:
+            return self.subject.outcome(question.case.name, question.dtype, Status.DECLINED, detail, reason)
+
         if missing := self._untaken(question):
-            return f"takes no {' and no '.join(missing)}"
+            return because(Reason.UNTAKEN, f"takes no {' and no '.join(missing)}")
         for feature in self._lacking(question.needs):
-            return self.gaps[feature] or self._reason(feature)
-        return self._unanswerable(question)
+            return because(Reason.LACKING, self.gaps[feature] or self._reason(feature))
+        undefined = self._unanswerable(question)
+        return because(Reason.UNDEFINED, undefined) if undefined else None
 
     def _unanswerable(self, question: Question) -> str:
         return self.subject.contract.unanswerable(question.case, question.needs, self.subject.understood)
@@ -252,8 +259,8 @@ class Check:
             if self._untaken(question) or self._unanswerable(question):
                 continue
             outcome = judge(self.subject, question, answer(self.subject, question))
-            if outcome.status != "passed":
-                words = f"; in its own words: {outcome.detail}" if outcome.status == "declined" else ""
+            if outcome.status != Status.PASSED:
+                words = f"; in its own words: {outcome.detail}" if outcome.status == Status.DECLINED else ""
                 return self._reason(feature) + words
             refuted = True
         return None if refuted else self._reason(feature)
@@ -267,15 +274,11 @@ class Check:
             return False
         return question.needs - contract.core_needs == {contract.core_dtypes[self.device]}
 
-    def _hopeless(self, case: Case, dtype: str) -> Outcome:
+    def _not_asked(self, case: Case, dtype: str) -> Outcome:
         """The outcome of a question that is not asked, because those before it hung."""
-        said = f"hung: not asked, for the {PATIENCE} answers before it did not come"
-        return Outcome(
-            self.subject.name, self.subject.contract.name, case.name, dtype, self.subject.device, "hung", said
-        )
+        says = f"hung: not asked, because the {HUNG_IN_A_ROW} answers before it did not come"
+        return self.subject.outcome(case.name, dtype, Status.HUNG, says, Reason.NOT_ASKED)
 
     def _about(self, case: str, detail: str) -> Outcome:
         """An outcome about the implementation as a whole."""
-        return Outcome(
-            self.subject.name, self.subject.contract.name, case, EVERY_CASE, self.subject.device, "wrong", detail
-        )
+        return self.subject.outcome(case, EVERY_CASE, Status.WRONG, detail)

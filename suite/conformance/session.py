@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from suite import machine, registry
-from suite.asking import Case, Contract
+from suite.asking import Case, Contract, Unanswered, questions
 from suite.conformance import findings
-from suite.conformance.runner import Check, Questions, Subject
+from suite.conformance.runner import Ask, Check, Questions, Subject
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Outcome, UsageError
-from suite.registry import Broken, Declaration, Loaded, Missing
-from suite.worker import Died, Hung, Ready, Worker, ask
+from suite.registry import Broken, Declaration, Loaded
+from suite.worker import Ready, Worker, ask
 
 TIME_LIMIT = 60.0
 """Seconds that one question may take in a process of its own."""
@@ -55,13 +55,11 @@ class Request:
                     f"no case of {contract.name} matches {pattern!r}; {hint}families are: {', '.join(families)}"
                 )
         chosen = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
-        asked = [(case, dtype) for case in chosen for dtype in DTYPES if dtype in case.dtypes and self._wants(dtype)]
+        asked = questions(chosen, self.device.split(":")[0], self.dtypes or DTYPES)
         if not asked:
-            raise UsageError(f"the cases {', '.join(self.cases)} are not asked in {', '.join(self.dtypes)}")
+            where = f"in {', '.join(self.dtypes or DTYPES)} on {self.device}"
+            raise UsageError(f"the cases {', '.join(self.cases)} are not asked {where}")
         return asked
-
-    def _wants(self, dtype: str) -> bool:
-        return not self.dtypes or dtype in self.dtypes
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -161,23 +159,24 @@ class Session:
         elif missing := registry.absent(implementation):
             return unaskable(missing, device, implementation)
         assert isinstance(declaration, Declaration)
-        in_process = None if function is None else partial(ask, function, device=device)
-        in_worker: Callable[..., Any] | None = in_process
+        here: Ask | None = None if function is None else partial(ask, function, device=device)
+        elsewhere = here
         if declaration.module or declaration.file:
             worker = stack.enter_context(Worker(declaration, device=device, time_limit=self.request.time_limit))
-            if apart or in_process is None:
+            if apart or here is None:
                 worker.start()  # it imports while the first questions are answered here
-            if in_process is None:
+            if here is None:
                 state = worker.ready()
                 if not isinstance(state, Ready):
                     return unaskable(state, device, declaration)
                 declaration = state.declaration
-            in_worker = worker.ask
+            elsewhere = worker.ask
+        assert elsewhere is not None, "what has neither a function nor a module cannot be declared"
         return Subject(
             declaration.full_name,
             contract,
-            ask=told(in_process or in_worker),
-            ask_apart=told(in_worker),
+            ask=here or elsewhere,
+            ask_apart=elsewhere,
             parameters=None if declaration.parameters is None else frozenset(declaration.parameters),
             lacks=declaration.lacks,
             conventions=declaration.conventions,
@@ -213,25 +212,10 @@ def has_findings(declaration: Declaration) -> bool:
     return is_shipped(declaration)
 
 
-def unaskable(problem: Missing | Broken | Died | Hung, device: str, declaration: Declaration) -> Outcome:
+def unaskable(problem: Unanswered, device: str, declaration: Declaration) -> Outcome:
     """The one row of an implementation that cannot be asked."""
-    status, detail = str(problem).split(":")[0], str(problem)
-    if isinstance(problem, Missing | Broken):
-        status, detail = "missing" if isinstance(problem, Missing) else "raised", problem.reason
-    return Outcome(declaration.full_name, declaration.contract, EVERY_CASE, EVERY_CASE, device, status, detail)
-
-
-def told(ask: Callable[..., Any] | None) -> Callable[..., Any]:
-    """An asker whose failures are words: `died: SIGSEGV`, `hung: no answer within 60 s`."""
-    assert ask is not None
-
-    def answer(calls: Sequence[Any]) -> Any:
-        given = ask(calls)
-        if isinstance(given, Missing | Broken):
-            return f"raised: {given.reason}"
-        return given if isinstance(given, tuple) else str(given)
-
-    return answer
+    where = (declaration.full_name, declaration.contract, EVERY_CASE, EVERY_CASE, device)
+    return Outcome(*where, problem.status, str(problem))
 
 
 def requested(

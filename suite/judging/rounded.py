@@ -81,6 +81,17 @@ class Rounded:
         passed_on = self.size @ other.bound + self.bound @ other.size + self.bound @ other.bound
         return self._made(self.value @ other.value, passed_on + self._summing(terms) * (self.size @ other.size))
 
+    def affine(self, weights: Rounded, bias: Rounded) -> Rounded:
+        """self @ weights + bias, … v, of weights n v and a bias v.
+
+        The bias may be added last, or be one more term of the sum, in any place: BLAS begins its sum with it on some
+        machines. A sum of n + 1 terms in any order is off by accumulator · (n + 1) · (|self| |weights| + |bias|) at
+        most (Higham, section 4.2).
+        """
+        ones = type(self).exact(np.ones((*self.shape[:-1], 1)), self.precision, self.value.dtype.type)
+        as_a_row = concatenated([self, ones]) @ concatenated([weights, bias[None]], -2)
+        return whichever(self @ weights + bias, as_a_row)
+
     def sum(self, axis: int = -1, keepdims: bool = False) -> Rounded:
         passed_on = self.bound.sum(axis, keepdims=keepdims)
         lost = self._summing(self.shape[axis]) * self.size.sum(axis, keepdims=keepdims)
@@ -200,6 +211,9 @@ class Unbounded(Rounded):
     def __matmul__(self, other: Rounded) -> Rounded:
         return Unbounded(self.value @ other.value, 0.0, self.precision)
 
+    def affine(self, weights: Rounded, bias: Rounded) -> Rounded:
+        return self @ weights + bias
+
     def attend(self, values: Rounded, allowed: Array | None = None) -> Rounded:
         return Unbounded(self._weights(allowed)[0] @ values.value, 0.0, self.precision)
 
@@ -212,3 +226,10 @@ def concatenated(parts: list[Rounded], axis: int = -1) -> Rounded:
     value = np.concatenate([part.value for part in parts], axis)
     bound = np.concatenate([np.asarray(part.bound) for part in parts], axis)
     return type(parts[0])(value, bound, parts[0].precision)
+
+
+def whichever(*ways: Rounded) -> Rounded:
+    """One result that may honestly be computed in several ways, each with its own bound: the largest of them holds."""
+    bound = np.maximum.reduce([np.asarray(way.bound) for way in ways])
+    unknown = np.isnan(bound)  # a bound that is infinite, times zero
+    return type(ways[0])(ways[0].value, np.where(unknown, np.inf, bound), ways[0].precision)

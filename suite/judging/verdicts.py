@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from suite.judging import compare
+from suite.records import Status
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +23,7 @@ Array = np.ndarray[Any, Any]
 class Verdict:
     """The judgement on the replies to one question."""
 
-    status: str
+    status: Status
     detail: str = ""
     error_ratio: float | None = None
     output_wrong: bool = False
@@ -37,8 +38,8 @@ def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
         complaint = complaint or compare.difference(actual, value, bound, name=name, accept=accept)
         largest = max(largest, compare.error_ratio(actual, value, bound))
     if complaint:
-        return Verdict("wrong", complaint, largest, output_wrong=True)
-    return Verdict("passed", "", largest)
+        return Verdict(Status.WRONG, complaint, largest, output_wrong=True)
+    return Verdict(Status.PASSED, "", largest)
 
 
 def unlike(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:

@@ -9,21 +9,15 @@ from suite.records.outcome import Outcome
 from suite.records.run import Machine, Run
 from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
 from suite.records.words import (
-    BASELINE,
     CACHES,
     DIRECTIONS,
     DTYPES,
     EVERY_CASE,
-    MODEL_BASELINE,
-    MODELS,
     PROFILES,
-    TOO_SLOW,
     UsageError,
-    baseline,
 )
 
 __all__ = [
-    "BASELINE",
     "BENCHMARK_FAILURES",
     "CACHES",
     "DIRECTIONS",
@@ -32,11 +26,8 @@ __all__ = [
     "EXEMPT",
     "FAILURES",
     "MEASURED_STATUSES",
-    "MODELS",
-    "MODEL_BASELINE",
     "PROFILES",
     "STATUSES",
-    "TOO_SLOW",
     "Audit",
     "ContractFacts",
     "Example",
@@ -49,5 +40,4 @@ __all__ = [
     "Status",
     "UsageError",
     "WorkloadFacts",
-    "baseline",
 ]

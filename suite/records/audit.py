@@ -28,6 +28,9 @@ class Audit:
     controls: Sequence[str]
     """Complaints about the deviations' own computations without any mistake: there must be none."""
     absent: Mapping[str, str] = field(default_factory=dict)
+    contract: str = "attention"
+    exempt: frozenset[str] = EXEMPT
+    """Families that need not be necessary; those of EXEMPT make no other unnecessary either."""
 
     @property
     def missed(self) -> list[str]:
@@ -37,7 +40,7 @@ class Audit:
     @property
     def unnecessary(self) -> list[str]:
         """Families that catch nothing that no other family catches."""
-        return [family for family in self.families if family not in EXEMPT and not self.caught_only_by(family)]
+        return [family for family in self.families if family not in self.exempt and not self.caught_only_by(family)]
 
     def caught_only_by(self, family: str) -> list[str]:
         """Deviations that no other family catches, exempt ones aside."""

@@ -46,4 +46,3 @@ class Run:
     format: int = 1
     asked: str = ""
     facts: Facts = field(default_factory=Facts)
-    notes: Mapping[str, Any] = field(default_factory=dict)

@@ -13,14 +13,3 @@ EVERY_CASE = "*"
 
 class UsageError(Exception):
     """A request that cannot be carried out: one line that says what came and what exists. Exit status 2."""
-
-
-TOO_SLOW = "too slow"
-"""How the detail begins where an implementation is declined because a call takes too long."""
-BASELINE, MODEL_BASELINE = "matmul", "eager"
-MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
-
-
-def baseline(contract: str) -> str:
-    """The implementation of a contract that others are compared with."""
-    return MODEL_BASELINE if contract in MODELS else BASELINE

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
+
+from suite.records import Status
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -57,9 +59,10 @@ class Missing:
 
     declaration: Declaration
     reason: str
+    status: ClassVar[Status] = Status.MISSING
 
     def __str__(self) -> str:
-        return f"missing: {self.reason}"
+        return self.reason
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,10 @@ class Broken:
     declaration: Declaration
     reason: str
     printed: str = ""
+    status: ClassVar[Status] = Status.RAISED
 
     def __str__(self) -> str:
-        return f"raised: {self.reason}"
+        return self.reason
 
 
 @overload

@@ -1,65 +1,94 @@
-"""An audit → audit.md: which family of cases catches which mistake, and whom the suite accuses."""
+"""Audits → the page of the suite against itself: which cases catch which mistake, and whom the suite accuses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from suite.records import EXEMPT, Audit, Run
-from suite.report.conformance.page import provenance
-from suite.report.text import code, escaped, section, table
-from suite.store import replace_file
+from suite.report import origin
+from suite.report.cells import code, listed, plain, said
+from suite.report.files import write
+from suite.report.page import Page, Points, Section, Table, blocks, note, section, table
+
+NAMED = 4
+"""The most deviations that are named beside the family that alone catches them."""
 
 
-def write_audit(folder: Path, audit: Audit, run: Run) -> Path:
+def write_audit(folder: Path, audits: Sequence[Audit], run: Run) -> Path:
     """Write audit.md into `folder`, atomically, and return its path."""
-    page = ["# The suite against itself", "", *provenance(run), *_summary(audit), *_families(audit)]
-    page += [*_strangers(audit), *_deviations(audit)]
-    replace_file(folder / "audit.md", "\n".join(page).rstrip("\n") + "\n")
-    return folder / "audit.md"
+    return write(folder, "audit", [audit_page(audits, run)])[0]
 
 
-def audit_lines(audit: Audit) -> list[str]:
-    """What the audit found, in plain lines: the score, then every complaint."""
+def audit_lines(audits: Sequence[Audit]) -> list[str]:
+    """What the audits found, in plain lines: the score of each contract, then every complaint."""
+    return [plain(f"{audit.contract}: {line}", 1000) for audit in audits for line in (*_score(audit), *_amiss(audit))]
+
+
+def audit_page(audits: Sequence[Audit], run: Run) -> Page:
+    """A row per contract, what is amiss in any, and the details of each."""
+    amiss = Points(tuple(note(f"{audit.contract}: {line}") for audit in audits for line in _amiss(audit)))
+    details = (_details(audit) for audit in audits)
+    shown = blocks(origin.provenance(run), _contracts(audits), section("Amiss or absent", amiss), details)
+    return Page("The suite against itself", shown)
+
+
+def _score(audit: Audit) -> Iterator[str]:
     total = len(audit.catches)
-    lines = [
-        f"mutation score: {total - len(audit.missed)} of {total} deviations caught",
-        f"distinct sets of failing cases: {audit.distinct}",
-        f"false accusations: {len(audit.accusations)} against {len(audit.strangers)} correct strangers",
-        f"families: {len(audit.families)}, unnecessary: {len(audit.unnecessary)}",
-    ]
-    lines += [f"missed: {name}: {audit.says[name]}" for name in audit.missed]
-    lines += [f"unnecessary: {family} catches nothing that no other family catches" for family in audit.unnecessary]
-    lines += [f"accused: {o.implementation} {o.case} ({o.dtype}): {o.status}: {o.detail}" for o in audit.accusations]
-    lines += [f"wrong without a mistake: {complaint}" for complaint in audit.controls]
-    return lines + [f"absent: {name}: {reason}" for name, reason in audit.absent.items()]
+    yield f"mutation score: {total - len(audit.missed)} of {total} deviations caught"
+    yield f"distinct sets of failing cases: {audit.distinct}"
+    yield f"false accusations: {len(audit.accusations)} against {len(audit.strangers)} correct strangers"
+    yield f"families: {len(audit.families)}, unnecessary: {len(audit.unnecessary)}"
 
 
-def _summary(audit: Audit) -> list[str]:
-    return [*(f"- {escaped(line)}" for line in audit_lines(audit)), ""]
+def _amiss(audit: Audit) -> Iterator[str]:
+    """A line for each thing that should not be, and for each stranger that was not there to be asked."""
+    yield from (f"missed: {name}: {audit.says[name]}" for name in audit.missed)
+    yield from (f"unnecessary: {family} catches nothing that no other family catches" for family in audit.unnecessary)
+    yield from (f"accused: {o.implementation} {o.case} ({o.dtype}): {o.status}: {o.detail}" for o in audit.accusations)
+    yield from (f"wrong without a mistake: {complaint}" for complaint in audit.controls)
+    yield from (f"absent: {name}: {reason}" for name, reason in audit.absent.items())
 
 
-def _families(audit: Audit) -> list[str]:
-    rows = []
+def _contracts(audits: Sequence[Audit]) -> Table:
+    """A row per contract. A deviation is a planted mistake, a stranger a correct implementation in a foreign style."""
+    heads = (
+        "contract", "deviations", "caught", "distinct sets of failing cases", "families", "unnecessary", "strangers",
+        "accused",
+    )  # fmt: skip
+    return table(heads, map(_row, audits))
+
+
+def _row(of: Audit) -> list[object]:
+    caught = len(of.catches) - len(of.missed)
+    families = (len(of.families), len(of.unnecessary))
+    return [code(of.contract), len(of.catches), caught, of.distinct, *families, len(of.strangers), len(of.accusations)]
+
+
+def _details(audit: Audit) -> Section:
+    return section(
+        audit.contract,
+        section("Families", _families(audit)),
+        section(
+            "Correct strangers",
+            table(("stranger", "its style"), [(code(name), says) for name, says in audit.strangers.items()]),
+        ),
+        section("Deviations", _deviations(audit)),
+    )
+
+
+def _families(audit: Audit) -> Table:
+    rows: list[Sequence[object]] = []
     for family, count in audit.families.items():
-        catching = [name for name, families in audit.catches.items() if family in families]
-        alone = audit.caught_only_by(family)
-        only = ", ".join(map(code, alone[:4])) + (f" and {len(alone) - 4} more" if len(alone) > 4 else "")
-        rows.append((code(family), str(count), str(len(catching)), only or ("exempt" if family in EXEMPT else "none")))
-    return section("Families", table(("family", "cases", "deviations caught", "that no other family catches"), rows))
+        catching = sum(family in families for families in audit.catches.values())
+        only = said(listed(audit.caught_only_by(family), NAMED) or ("exempt" if family in EXEMPT else "none"))
+        rows.append((code(family), count, catching, only))
+    return table(("family", "cases", "deviations caught", "that no other family catches"), rows)
 
 
-def _strangers(audit: Audit) -> list[str]:
-    rows = [(code(name), escaped(says)) for name, says in audit.strangers.items()]
-    return section("Correct strangers", table(("stranger", "its style"), rows))
-
-
-def _deviations(audit: Audit) -> list[str]:
-    header = ("deviation", "its mistake", "seen in", "caught by (cases)")
-    return section("Deviations", table(header, list(_deviation_rows(audit))))
-
-
-def _deviation_rows(audit: Audit) -> Iterator[tuple[str, ...]]:
+def _deviations(audit: Audit) -> Table:
+    rows = []
     for name, families in audit.catches.items():
-        caught = ", ".join(f"{escaped(family)} {len(cases)}" for family, cases in families.items())
-        yield code(name), escaped(audit.says[name]), escaped(audit.sources[name]), caught or "nothing"
+        caught = ", ".join(f"{family} {len(cases)}" for family, cases in families.items())
+        rows.append((code(name), audit.says[name], audit.sources[name], caught or "nothing"))
+    return table(("deviation", "its mistake", "seen in", "caught by (cases)"), rows)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 from suite.records import Measurement, Outcome
-from suite.report.benchmark import origin, pivots
-from suite.report.benchmark.speed import tables
-from suite.report.benchmark.views import shapes, views
-from suite.report.conformance import facts
-from suite.report.conformance.page import headline, provenance
+from suite.report import facts, origin
+from suite.report.benchmark import pivots
+from suite.report.benchmark.views import material
+from suite.report.cells import NOTHING, Span, code, joined, listed, said, text
+from suite.report.conformance.page import LONGEST_FINDING, headline
 from suite.report.conformance.tally import count
-from suite.report.text import code, escaped, section, table
-from suite.store import Recorded, replace_file
+from suite.report.files import write
+from suite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
+from suite.store import Recorded
 
 PAGES = ("conformance.md", "benchmark.md", "stopwatch.md")
 CHARTS = {
@@ -29,81 +29,76 @@ CHARTS = {
 def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
     """Write README.md into `folder`, a section for each machine, with links to the pages and charts in its folder."""
     folder = Path(folder)
-    lines = ["# Results", "", "Written by `attnsuite report`, never by hand.", ""]
-    lines += table(
-        ("machine", "date", "commit", "torch", "contracts", "passed/asked", "failures", "known failures"),
-        map(_row, _sorted(machines)),
+    there = [f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS) if (folder / name / file).exists()]
+    return write(folder, "README", [index(machines, there)])[0]
+
+
+def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
+    """The page. `there` are the files that it may link or show, by their path from it."""
+    shown = [machines[name] for name in sorted(machines) if machines[name].runs]
+    heads = ("machine", "date", "commit", "torch", "contracts", "passed/asked", "failures", "known failures")
+    of_all = table(heads, map(_row, shown))
+    opening = note("Written by ", code("attnsuite report"), ", never by hand.")
+    return Page("Results", blocks(opening, of_all, (_machine(recorded, there) for recorded in shown)))
+
+
+def _machine(recorded: Recorded, there: list[str]) -> Section:
+    def place(file: str) -> str:
+        return f"{recorded.machine}/{file}"
+
+    links = [Span(page.removesuffix(".md"), link=place(page)) for page in PAGES if place(page) in there]
+    charts = [Chart(place(name), words) for name, words in CHARTS.items() if place(name) in there]
+    checked = recorded.outcomes or not recorded.measured
+    return section(
+        recorded.machine,
+        note(joined(links)),
+        origin.provenance(recorded.run),
+        _dates(recorded),
+        section("Conformance", headline(recorded.outcomes) if checked else ()),
+        section("Benchmark", _benchmark(recorded, charts)),
+        section("Findings", _findings(recorded)),
     )
-    for recorded in _sorted(machines):
-        place = quote(recorded.machine)
-        pages = [page for page in PAGES if (folder / recorded.machine / page).exists()]
-        links = ", ".join(f"[{page.removesuffix('.md')}]({place}/{page})" for page in pages)
-        lines += [f"## {escaped(recorded.machine)}", "", *([links, ""] if links else [])]
-        lines += [*provenance(recorded.run), *_dates(recorded)]
-        if recorded.outcomes or not recorded.measured:
-            lines += section("Conformance", headline(recorded.outcomes), "###")
-        lines += section("Benchmark", _benchmark(recorded, _charts(folder / recorded.machine, place)), "###")
-        lines += section("Findings", _findings(recorded), "###")
-    replace_file(folder / "README.md", "\n".join(lines).rstrip("\n") + "\n")
-    return folder / "README.md"
 
 
-def _sorted(machines: Mapping[str, Recorded]) -> list[Recorded]:
-    return [machines[name] for name in sorted(machines) if machines[name].runs]
-
-
-def _row(recorded: Recorded) -> tuple[str, ...]:
+def _row(recorded: Recorded) -> list[object]:
     counts, run = count(recorded.outcomes), recorded.run
-    torch = run.versions.get("torch", "–")
-    return (
-        escaped(recorded.machine),
-        escaped(origin.date(run)),
-        escaped(run.commit or "–"),
-        escaped(torch),
-        str(len({outcome.contract for outcome in recorded.outcomes})),
-        str(counts),
-        f"{counts.failures}",
-        f"{counts.known}",
-    )
+    contracts = {outcome.contract for outcome in recorded.outcomes}
+    told = (recorded.machine, origin.date(run), run.commit or NOTHING, run.versions.get("torch", NOTHING))
+    return [*told, len(contracts), str(counts), counts.failures, counts.known]
 
 
-def _dates(recorded: Recorded) -> list[str]:
-    """When it was checked and when measured, where that was not in one run."""
+def _dates(recorded: Recorded) -> Note:
+    """When the machine was checked and when measured, unless one run did both."""
     checked, measured = recorded.checked_runs, recorded.measured_runs
     if not checked or (len(checked) == 1 and measured in ([], checked)):
-        return []
-    also = f", measured {escaped(origin.when(measured))}" if measured else ""
-    return [f"Checked {escaped(origin.when(checked))}{also}.", ""]
+        return note()
+    also = f", measured {origin.when(measured)}" if measured else ""
+    return note(f"Checked {origin.when(checked)}{also}.")
 
 
-def _benchmark(recorded: Recorded, charts: list[str]) -> list[str]:
+def _benchmark(recorded: Recorded, charts: list[Chart]) -> Iterator[Block]:
     """The contract that comes first with its charts, the others in short."""
-    seen = views(tables(recorded.measured), shapes(recorded))
-    first = [view for view in seen if view.setting.contract == seen[0].setting.contract]
-    lines = [line for view in first for line in pivots.headline(view, recorded, recorded.run)]
-    others = [line for view in seen[len(first) :] for line in pivots.headline(view, recorded, recorded.run, short=True)]
-    return [*lines, *charts, *others]
+    of, above = material(recorded), recorded.run
+    first = of.views[0].setting.contract if of.views else ""
+    for view in of.views:
+        if view.setting.contract == first:
+            yield from pivots.headline(view, of, above)
+    yield from charts
+    for view in of.views:
+        if view.setting.contract != first:
+            yield from pivots.headline(view, of, above, short=True)
 
 
-def _charts(folder: Path, place: str) -> list[str]:
-    return [
-        line
-        for name, words in CHARTS.items()
-        if (folder / name).exists()
-        for line in (f"![{words}]({place}/{name})", "")
-    ]
-
-
-def _findings(recorded: Recorded) -> list[str]:
-    """What shipping libraries are known to get wrong and got wrong here: who, in how many answers, and what it is."""
+def _findings(recorded: Recorded) -> Table:
+    """The findings that explain rows of this machine: which implementations, how many rows, and what it is."""
     who: dict[str, list[str]] = defaultdict(list)
     rows: list[Outcome | Measurement] = [*recorded.outcomes, *recorded.measurements]
-    for of in rows:
-        if of.known:
-            who[of.known].append(of.implementation)
-    said = facts.findings(recorded)
+    for row in rows:
+        if row.known:
+            who[row.known].append(row.implementation)
+    words = facts.findings(recorded)
     lines = [
-        (code(name), ", ".join(map(code, sorted(set(of)))), str(len(of)), escaped(said.get(name, "–"), 600))
+        (code(name), said(listed(sorted(set(of)))), len(of), text(words.get(name, NOTHING), LONGEST_FINDING))
         for name, of in sorted(who.items())
     ]
     return table(("finding", "implementation", "rows", "what it is"), lines)

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
-from suite.records import Measurement, Run
+from suite.records import Measurement, Run, Status
 from suite.report.benchmark import wording
-from suite.report.text import plain
+from suite.report.cells import plain
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
 from suite.store.rows import lean
@@ -33,7 +33,7 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
     Raises UsageError when the folder cannot be written.
     """
     path = Path(folder) / "benchmark.json"
-    timed = [row for row in recorded.measured if row[1].status == "measured" and row[1].seconds]
+    timed = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
     if not timed or recorded.measured_run is None:
         with one_line(path, "removed"):
             path.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ def statistics(seconds: Sequence[float]) -> dict[str, Any]:
 
 
 def _quartiles(ordered: Sequence[float]) -> tuple[float, float]:
-    """Between the medians of each half with and without the middle sample, as pytest-benchmark has them."""
+    """Means of the medians of each half with and without the middle sample, as pytest-benchmark defines them."""
     sizes = (len(ordered) // 2 or 1, (len(ordered) + 1) // 2)
     return fmean(median(ordered[:size]) for size in sizes), fmean(median(ordered[-size:]) for size in sizes)
 
@@ -89,7 +89,7 @@ def _outside(low: float, high: float, samples: Iterable[float]) -> int:
 
 
 def _newest_of_tables(runs: Mapping[str, Run], timed: Sequence[tuple[str, Measurement]]) -> dict[tuple[str, ...], str]:
-    """The newest run of each table: rows of another one were not measured beside these."""
+    """The newest run of each table; rows of other runs were not measured together with its rows."""
     order = list(runs)
     return {(of.contract, *of.table): run for run, of in sorted(timed, key=lambda row: order.index(row[0]))}
 
@@ -120,7 +120,7 @@ def _more(run: Run, of: Measurement) -> dict[str, Any]:
 
 
 def _machine_info(run: Run) -> dict[str, Any]:
-    """The machine by its name in results/: no host stands there."""
+    """The machine by its name in results/, without the name of a host."""
     machine = run.machine
     return {
         "node": machine.name,

@@ -1,11 +1,13 @@
-"""An audit of the stopwatch → stopwatch.md and stopwatch.csv: how often it cries wolf, and how often it misses one."""
+"""An audit of the stopwatch → its page: how often it claims a difference that is none, and how often it misses one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, fields
+from itertools import product
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from suite.records import Machine, Run
 from suite.records.stopwatch import (
@@ -17,13 +19,15 @@ from suite.records.stopwatch import (
     StopwatchAudit,
     Trial,
     percent,
-)
+)  # fmt: skip
+from suite.records.stopwatch import LEVEL as SHARE_LEVEL
+from suite.report import origin
 from suite.report.benchmark import wording
-from suite.report.benchmark.units import duration, significant, time_unit
-from suite.report.conformance.page import provenance
-from suite.report.text import code, escaped, section, table, write_csv
+from suite.report.cells import Cell, code, number, text
+from suite.report.files import write
+from suite.report.page import Column, Page, Points, Table, blocks, note, section, table
+from suite.report.units import duration, significant, time_unit
 from suite.statistics import LEVEL, MARGIN, VERDICTS
-from suite.store import replace_file
 from suite.store.files import one_line
 
 
@@ -31,15 +35,29 @@ def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]
     """Write both files into `folder`, atomically, and return their paths. UsageError where that cannot be done."""
     with one_line(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-    page = [f"# The stopwatch against itself on {escaped(run.machine.name)}", "", *provenance(run)]
-    page += [*(f"- {escaped(line, 1000)}" for line in stopwatch_lines(audit, run.machine)), ""]
-    page += [*_identical(audit, run.machine), *_slowed(audit, run.machine), *_agreements(audit), *_how(audit)]
-    replace_file(folder / "stopwatch.md", "\n".join(page).rstrip("\n") + "\n")
-    rows = [[_six(value) for value in astuple(trial)] for trial in audit.trials]
-    return [
-        folder / "stopwatch.md",
-        write_csv(folder / "stopwatch.csv", [field.name for field in fields(Trial)], rows),
-    ]
+    return write(folder, "stopwatch", [stopwatch_page(audit, run)])
+
+
+def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
+    """What was found in short, then every comparison by threads and workload, and how it was measured."""
+    machine = run.machine
+    shown = blocks(
+        origin.provenance(run),
+        _points(stopwatch_lines(audit, machine)),
+        section("Identical implementations", _identical(audit, machine)),
+        section("Injected slowdowns", _slowed(audit, machine)),
+        section("Other stopwatches", _agreements(audit)),
+        section("How it was measured", _points(_method(audit))),
+    )
+    trials = table(
+        [Column(key=field.name) for field in fields(Trial)],
+        [[_six(value) for value in astuple(trial)] for trial in audit.trials],
+    )
+    return Page(f"The stopwatch against itself on {machine.name}", shown, {"stopwatch": trials})
+
+
+def _points(lines: Iterable[str]) -> Points:
+    return Points(tuple(note(line) for line in lines))
 
 
 def stopwatch_lines(audit: StopwatchAudit, machine: Machine) -> list[str]:
@@ -59,46 +77,41 @@ def stopwatch_lines(audit: StopwatchAudit, machine: Machine) -> list[str]:
     return [*lines, *(f"amiss: {complaint}" for complaint in audit.complaints)]
 
 
-def _identical(audit: StopwatchAudit, machine: Machine) -> list[str]:
-    rows = []
+def _identical(audit: StopwatchAudit, machine: Machine) -> Table:
+    rows: list[list[object]] = []
     for threads in audit.threads:
         for workload in [*audit.workloads, ""]:
             trials = audit.of(0.0, threads, workload)
-            counts = [str(sum(trial.verdict == verdict for trial in trials)) for verdict in VERDICTS]
-            where = wording.threads(threads, machine), code(workload) or "all"
-            rows.append((*where, str(len(trials)), *counts, _share(audit, 0.0, threads, workload)))
-    header = ("threads", "workload", "comparisons", *VERDICTS, "false claims")
-    return section("Identical implementations", table(header, rows))
+            counts = [sum(trial.verdict == verdict for trial in trials) for verdict in VERDICTS]
+            where = (wording.threads(threads, machine), _workload(workload))
+            rows.append([*where, len(trials), *counts, _share(audit, 0.0, threads, workload)])
+    return table(("threads", "workload", "comparisons", *VERDICTS, "false claims"), rows)
 
 
-def _slowed(audit: StopwatchAudit, machine: Machine) -> list[str]:
-    rows = []
-    for threads in audit.threads:
-        for injected in SLOWDOWNS:
-            for workload in [*audit.workloads, ""]:
-                trials = audit.of(injected, threads, workload)
-                if trials:
-                    where = wording.threads(threads, machine), percent(injected), code(workload) or "all"
-                    found = audit.claimed(injected, threads, workload)
-                    measured = percent(median(trial.slowdown for trial in trials), 1)
-                    share = _share(audit, injected, threads, workload)
-                    rows.append((*where, f"{found.count} of {found.total}", share, measured))
-    header = ("threads", "injected", "workload", "found", "share", "measured, in the median")
-    return section("Injected slowdowns", table(header, rows))
+def _slowed(audit: StopwatchAudit, machine: Machine) -> Table:
+    rows: list[list[object]] = []
+    for threads, injected, workload in product(audit.threads, SLOWDOWNS, [*audit.workloads, ""]):
+        if trials := audit.of(injected, threads, workload):
+            found = audit.claimed(injected, threads, workload)
+            slower = median(trial.slowdown for trial in trials)
+            where = (wording.threads(threads, machine), number(injected, percent(injected)), _workload(workload))
+            share = _share(audit, injected, threads, workload)
+            rows.append([*where, f"{found.count} of {found.total}", share, number(slower, percent(slower, 1))])
+    return table(("threads", "injected", "workload", "found", "share", "measured, in the median"), rows)
 
 
-def _agreements(audit: StopwatchAudit) -> list[str]:
-    rows = []
+def _workload(name: str) -> Cell:
+    return Cell((code(name),), name) if name else text("all")
+
+
+def _agreements(audit: StopwatchAudit) -> Table:
+    rows: list[list[object]] = []
     for of in audit.agreements:
-        what = escaped(of.tool), code(of.workload), code(of.implementation)
-        time = time_unit([of.seconds]).of(of.seconds)
-        rows.append((*what, escaped(of.device), time, str(of.pairs), significant(of.ratio, 4), percent(of.off, 1)))
-    header = ("stopwatch", "workload", "implementation", "device", "our time", "pairs", "ours / theirs", "apart")
-    return section("Other stopwatches", table(header, rows))
-
-
-def _how(audit: StopwatchAudit) -> list[str]:
-    return section("How it was measured", [*(f"- {escaped(each, 1000)}" for each in _method(audit)), ""])
+        time = number(of.seconds, time_unit([of.seconds]).of(of.seconds), "s")
+        ratio, apart = number(of.ratio, significant(of.ratio, 4)), number(of.off, percent(of.off, 1))
+        rows.append([of.tool, code(of.workload), code(of.implementation), of.device, time, of.pairs, ratio, apart])
+    heads = ("stopwatch", "workload", "implementation", "device", "our time", "pairs", "ours / theirs", "apart")
+    return table(heads, rows)
 
 
 def _method(audit: StopwatchAudit) -> Iterator[str]:
@@ -109,7 +122,7 @@ def _method(audit: StopwatchAudit) -> Iterator[str]:
     )
     yield (
         "Each table holds the baseline, identical implementations (the baseline again), and one for each slowdown: the "
-        "baseline that then waits, busy, until so much more than its own time has passed."
+        "baseline that then waits, busy, until that share of its own time has passed."
     )
     yield (
         f"A claim is the verdict faster or slower: the {percent(LEVEL)} interval, corrected for all comparisons of the "
@@ -117,8 +130,8 @@ def _method(audit: StopwatchAudit) -> Iterator[str]:
         f"verdict is slower; of those of {percent(SLOWDOWNS[0])}, which lie on the margin, about half are."
     )
     yield (
-        "Shares have exact 95 % intervals for independent comparisons. Those of a table share a baseline, so that "
-        "claims come in groups: the number of tables with a claim is the more careful figure."
+        f"Shares have exact {percent(SHARE_LEVEL)} intervals for independent comparisons. Those of a table share a "
+        "baseline, so that claims come in groups: the number of tables with a claim is the more careful figure."
     )
     yield (
         "Other stopwatches took turns with ours in one process, in random order. The ratio is the median over pairs."
@@ -135,8 +148,8 @@ def _share(audit: StopwatchAudit, injected: float, threads: int, workload: str =
     """A share with its interval: "1.0 %, 95 % interval 0.3 to 2.4 %"."""
     of = audit.claimed(injected, threads, workload)
     low, high = of.interval
-    return f"{percent(of.value, 1)}, 95 % interval {100 * low:.1f} to {percent(high, 1)}"
+    return f"{percent(of.value, 1)}, {percent(SHARE_LEVEL)} interval {100 * low:.1f} to {percent(high, 1)}"
 
 
-def _six(value: object) -> object:
+def _six(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -24,6 +24,8 @@ from suite.records import (
     Status,
     UsageError,
 )
+from suite.store import former
+from suite.store.facts import facts, facts_row
 from suite.store.files import Row, read_rows
 
 FORMAT = 1
@@ -54,7 +56,7 @@ def outcome(row: Row) -> tuple[str, Outcome]:
     """The run's id and the outcome that a row holds. Raises ValueError for what is no such row."""
     run, found = _answer(Outcome, row)
     _one_of("status", found.status, STATUSES)
-    return run, found
+    return run, former.outcome(found)
 
 
 def measurement(row: Row) -> tuple[str, Measurement]:
@@ -65,7 +67,7 @@ def measurement(row: Row) -> tuple[str, Measurement]:
     _one_of("cache", found.cache, (*CACHES, EVERY_CASE))
     if found.status == "measured" and not found.seconds:
         raise ValueError("status is measured, yet there are no seconds")
-    return run, found
+    return run, former.measurement(found)
 
 
 def run_row(run: Run) -> dict[str, Any]:
@@ -73,6 +75,8 @@ def run_row(run: Run) -> dict[str, Any]:
     row = {field.name: getattr(run, field.name) for field in fields(run) if field.name != "facts"}
     row = {name: dict(value) if isinstance(value, Mapping) else value for name, value in row.items() if value}
     row["machine"] = {field.name: getattr(run.machine, field.name) for field in fields(Machine)}
+    if noted := facts_row(run.facts):
+        row["facts"] = noted
     return {"format": FORMAT, **row}
 
 
@@ -87,11 +91,13 @@ def run(row: Row) -> Run:
     for field in fields(Run):
         if field.type == "str" and field.name in row:
             _text(field.name, row[field.name])
-        elif field.name in ("machine", "versions", "sources", "notes"):
+        elif field.name in ("machine", "versions", "sources"):
             _object(field.name, row.get(field.name, {}))
+    noted = facts(row)
+    row.pop("notes", None)
     machine = dict(row["machine"]) if "machine" in row else {}
     machine["accelerators"] = tuple(machine.get("accelerators", ()))
-    return _made(Run, {**row, "machine": _made(Machine, machine)})
+    return _made(Run, {**row, "machine": _made(Machine, machine), "facts": noted})
 
 
 def read(folder: Path) -> tuple[dict[str, Run], list[tuple[str, Outcome]], list[tuple[str, Measurement]]]:

@@ -73,7 +73,8 @@ class RunWriter:
         self,
         whole: Collection[str] = (),
         workloads: Mapping[str, Collection[str]] | None = None,
-        notes: Mapping[str, Any] | None = None,
+        profile: str = "",
+        seconds: Mapping[str, float] | None = None,
     ) -> Run:
         """Mark the run as finished, drop the rows that it supersedes, and close.
 
@@ -81,7 +82,7 @@ class RunWriter:
         `whole` are the implementations that were asked every case in every dtype: all their older outcomes go, on the
         devices asked, for their cases may not exist any more. `workloads` are the names of all workloads that
         contracts have, by contract: measurements of others go, but contracts that are not named keep theirs.
-        Implementations that were not asked keep their rows. `notes` are added to the run's.
+        Implementations that were not asked keep their rows. `profile` was timed, and took these `seconds` by activity.
         """
         for table, written in self._written.items():
             self._check(self.folder / table, written.digest())
@@ -102,7 +103,7 @@ class RunWriter:
         finished = replace(
             self.run,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
-            notes={**self.run.notes, **(notes or {})},
+            facts=replace(self.run.facts, profile=profile, seconds=dict(seconds or {})),
         )
         remaining = [old for old in runs.values() if old.id in kept and old.id != finished.id]
         lines = (files.row_text(rows.run_row(run)) for run in (*remaining, finished))

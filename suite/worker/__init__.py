@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from suite.asking import Call, Reply
-from suite.records import UsageError
+from suite.records import Status, UsageError
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.registry.declaration import checked
 from suite.worker.asking import ask, fingerprint, is_names, placed, replies_from
@@ -40,6 +40,7 @@ class Died:
     how: str
     """`SIGSEGV`, `exit status 3`, `answered garbage: …`."""
     printed: str = ""
+    status: ClassVar[Status] = Status.DIED
 
     def __str__(self) -> str:
         last = self.printed.rpartition("\n")[2][-200:]
@@ -52,6 +53,7 @@ class Hung:
 
     seconds: float
     printed: str = ""
+    status: ClassVar[Status] = Status.HUNG
 
     def __str__(self) -> str:
         return f"hung: no answer within {self.seconds:g} s"

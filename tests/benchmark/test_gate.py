@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from suite.benchmark.gate import Gate
-from suite.conformance.runner import PATIENCE
+from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.contracts import contract
 from suite.records import Outcome
 from suite.registry import Declaration
@@ -131,19 +131,19 @@ def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPa
 
     gate.ask([X], [("float32", CAUSALLY)])
 
-    assert len(asked.cases) == PATIENCE
-    assert len(gate._known["attention/x"]) > PATIENCE
+    assert len(asked.cases) == HUNG_IN_A_ROW
+    assert len(gate._known["attention/x"]) > HUNG_IN_A_ROW
     assert {outcome.status for outcome in gate._known["attention/x"].values()} == {status}
     assert gate.refusal("attention/x", "float32", FORWARD)[0]
 
 
 def test_what_hangs_now_and_then_is_asked_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked(lambda case: "hung" if len(asked.cases) % PATIENCE else "passed")
+    asked = Asked(lambda case: "hung" if len(asked.cases) % HUNG_IN_A_ROW else "passed")
     gate = gate_of(monkeypatch, asked)
 
     gate.ask([X], [("float32", FORWARD)])
 
-    assert len(asked.cases) > 4 * PATIENCE
+    assert len(asked.cases) > 4 * HUNG_IN_A_ROW
 
 
 @pytest.fixture

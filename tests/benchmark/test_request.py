@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
+from suite.asking import Call
 from suite.benchmark import Request, request
 from suite.contracts import contract
+from suite.contracts.attention.workloads import Workload
 from suite.records import UsageError
+from suite.registry import Declaration
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"
@@ -107,3 +112,35 @@ def test_cores_are_one_thread_of_each_physical_core(monkeypatch: pytest.MonkeyPa
     assert request.cores() == [0, 2, 6]
     monkeypatch.setattr(request, "_siblings", lambda core: f"{core % 4},{core % 4 + 4}")
     assert request.cores() == [0, 1, 2, 3]
+
+
+class Masked(Workload):
+    """A workload of attention whose calls carry a mask."""
+
+    mask = torch.ones(6, 6, dtype=torch.bool).tril()
+
+    def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
+        plain = super().call(dtype, direction, device=device)
+        return replace(plain, tensors={**plain.tensors, "attn_mask": self.mask})
+
+
+@pytest.mark.parametrize(
+    ("mask", "needs_empty_row"),
+    [
+        (torch.ones(6, 6, dtype=torch.bool).tril(), False),
+        (torch.ones(6, 6, dtype=torch.bool).tril(-1), True),
+        (torch.zeros(6, 6), False),
+        (torch.zeros(6, 6, device="meta"), True),
+    ],
+)
+def test_what_a_mask_of_a_workload_needs_is_known_before_it_is_timed(
+    mask: torch.Tensor, needs_empty_row: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Masked, "mask", mask)
+    tiny = Masked("tiny/masked", "a mask", 6, 6, 2)
+    (table,) = Request(("tiny",)).tables(replace(CONTRACT, workloads=lambda: [tiny]))
+    kind = "float_mask" if mask.dtype.is_floating_point else "bool_mask"
+
+    assert table.features(CONTRACT) - {"float32"} == {kind, *({"empty_row"} if needs_empty_row else ())}
+    without = Declaration("attention", "without", "attention", lacks={"empty_row": "no zeros"})
+    assert bool(table.declined(without, CONTRACT, "cpu")) == needs_empty_row

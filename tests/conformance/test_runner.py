@@ -14,16 +14,20 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from suite import registry, worker
-from suite.asking import Call, Reply
+from suite.asking import Call, Reply, Unanswered
 from suite.conformance import findings
-from suite.conformance.runner import CORE, PATIENCE, Check, Questions, Subject
+from suite.conformance.runner import CORE, HUNG_IN_A_ROW, Check, Questions, Subject
 from suite.conformance.session import Request
 from suite.contracts.attention.contract import CONTRACT
-from suite.records import EVERY_CASE, Outcome
+from suite.records import EVERY_CASE, Outcome, Reason, Status
+from suite.registry import Broken, Declaration, Missing
+from suite.worker import Died, Hung
 
 Function = Callable[..., Any]
 
 CASES = {case.name: case for case in CONTRACT.cases()}
+
+NOWHERE = Declaration("attention", "mine", "attention", "")
 
 
 def subject(function: Function, **declared: Any) -> Subject:
@@ -293,23 +297,32 @@ def test_an_output_on_another_device_is_wrong() -> None:
     assert (outcome.status, outcome.detail) == ("wrong", "the output is on cuda, should be on cpu")
 
 
-@pytest.mark.parametrize("words", ["died: SIGSEGV; the last it printed: ouch", "hung: no answer within 60 s"])
-def test_what_became_of_a_process_is_an_outcome(words: str) -> None:
-    outcome = only(check(sdpa, "plain/small", ask=lambda calls: words))
+@pytest.mark.parametrize(
+    ("failure", "status", "words"),
+    [
+        (Died("SIGSEGV", "ouch"), Status.DIED, "died: SIGSEGV; the last it printed: ouch"),
+        (Hung(60.0), Status.HUNG, "hung: no answer within 60 s"),
+        (Missing(NOWHERE, "No module named 'x'"), Status.MISSING, "No module named 'x'"),
+        (Broken(NOWHERE, "ImportError: x"), Status.RAISED, "ImportError: x"),
+    ],
+    ids=["died", "hung", "missing", "broken"],
+)
+def test_what_became_of_a_process_is_an_outcome(failure: Unanswered, status: Status, words: str) -> None:
+    outcome = only(check(sdpa, "plain/small", ask=lambda calls: failure))
 
-    assert (outcome.status, outcome.detail) == (words.partition(":")[0], words)
+    assert (outcome.status, outcome.detail) == (status, words)
 
 
 def test_bad_input_is_asked_in_a_process_of_its_own() -> None:
-    here, apart = (partial(told, words) for words in ("raised: here", "raised: apart"))
+    here, apart = (partial(told, Broken(NOWHERE, where)) for where in ("here", "apart"))
 
     outcomes = check(sdpa, "plain/small", "bad_input/narrow_keys", ask=here, ask_apart=apart)
 
-    assert [outcome.detail for outcome in outcomes] == ["raised: here", "raised: apart"]
+    assert [outcome.detail for outcome in outcomes] == ["here", "apart"]
 
 
-def told(words: str, calls: Sequence[Call]) -> str:
-    return words
+def told(failure: Unanswered, calls: Sequence[Call]) -> Unanswered:
+    return failure
 
 
 def test_changing_an_input_is_wrong() -> None:
@@ -575,15 +588,15 @@ def test_each_convention_has_its_own_truth() -> None:
 def test_what_always_hangs_is_given_up_and_every_question_still_has_a_row() -> None:
     asked: list[Sequence[Call]] = []
 
-    def hangs(calls: Sequence[Call]) -> str:
+    def hangs(calls: Sequence[Call]) -> Unanswered:
         asked.append(calls)
-        return "hung: no answer within 60 s"
+        return Hung(60.0)
 
     outcomes = check(lambda query, key, value: value, "plain", ask=hangs)
 
-    assert len(asked) == PATIENCE < len(outcomes)
+    assert len(asked) == HUNG_IN_A_ROW < len(outcomes)
     assert {outcome.status for outcome in outcomes} == {"hung"}
-    assert "not asked" in outcomes[-1].detail
+    assert outcomes[-1].reason == Reason.NOT_ASKED
 
 
 def test_a_backward_pass_that_writes_to_the_output_gradient_is_wrong() -> None:

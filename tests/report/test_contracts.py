@@ -3,70 +3,49 @@
 import json
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
+import builders
 import pytest
+from builders import BASELINES, MACHINE, outcome, recorded
 
-from suite.commands import benching, reporting
-from suite.contracts import contract
-from suite.records import Machine, Measurement, Outcome, Run
-from suite.report import write_benchmark, write_charts, write_index
-from suite.report.benchmark import origin
-from suite.report.benchmark.speed import tables
-from suite.report.benchmark.views import shapes, views
+from suite.commands import reporting
+from suite.records import Facts, WorkloadFacts
+from suite.report import origin, write_index
+from suite.report.benchmark.views import material, workloads
 from suite.report.charts import files as charts_of
+from suite.report.charts.files import write_charts
 from suite.report.charts.pictures import pictures
+from suite.report.machine import write_benchmark
 from suite.report.pytest_benchmark import write_benchmark_json
-from suite.store import Recorded, Results
+from suite.store import Results
 
-MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux 6.1")
-LADDER = {
-    f"ladder/{k}k": {"group": "ladder", "shape": "one head", "why": "growth", "length": 1024 * k} for k in (1, 2, 4)
-}
-ATTENTION = {"vit/b16": {"group": "vit", "shape": "12 heads", "why": "a layer", "length": 197}, **LADDER}
-MODEL = {"vit/b16": {"group": "models", "shape": "12 blocks", "why": "all of it", "length": 224}}
+LADDER = {f"ladder/{k}k": WorkloadFacts("ladder", "one head", "growth", 1024 * k) for k in (1, 2, 4)}
+ATTENTION = {"vit/b16": WorkloadFacts("vit", "12 heads", "a layer", 197), **LADDER}
+MODEL = {"vit/b16": WorkloadFacts("models", "12 blocks", "all of it", 224)}
 
 
-def run(identity, day, workloads, spent=60.0, **others):
+def run(identity, day, noted, spent=60.0):
     """A run of one day, and what it notes of its workloads."""
-    return Run(
-        *(identity, f"{day}T03:00:00+00:00", MACHINE, {"torch": f"2.{day[-1]}.0"}, f"commit-{identity}", {}, "s"),
-        finished=f"{day}T04:00:00+00:00",
-        notes={"facts": {"workloads": workloads}, "profile": "quick", "seconds": {"rounds": spent}},
-        **others,
-    )
+    facts = Facts(BASELINES, workloads=noted, profile="quick", seconds={"rounds": spent})
+    return builders.run(identity, day, facts)
 
 
 FIRST = run("first", "2026-01-01", {"attention": ATTENTION}, spent=60.0)
 SECOND = run("second", "2026-01-02", {"vision_transformer": MODEL}, spent=7.0)
-OLD_FORM = replace(FIRST, notes={"facts": {"workloads": ATTENTION}})
 
 
 def measured(name="attention/matmul", workload="vit/b16", seconds=0.1, **others):
-    fields = {
-        "dtype": "float32",
-        "device": "cpu",
-        "threads": 1,
-        "direction": "forward",
-        "cache": "hot",
-        "status": "measured",
-        "seconds": tuple(seconds * (1 + 0.002 * (number % 5)) for number in range(16)),
-        "memory": {"resident": 2.0**22, "retained": 0.0, "constant": 2.0**16},
-        "work": {"attended": 4e9, "convention": 4e9, "bytes": 1e6},
-        "ceilings": {"flops": 8e10, "bytes": 1e10},
-        "error_ratio": 0.1,
-        **others,
-    }
-    return Measurement(name, name.partition("/")[0], workload, **fields)
+    memory, work = {"resident": 2.0**22, "constant": 2.0**16}, {"attended": 4e9, "convention": 4e9, "bytes": 1e6}
+    return builders.measured(name, workload, seconds, memory=memory, work=work, **others)
 
 
 def of_attention(**others):
     """Enough for every chart over the length."""
     names = ("attention/matmul", "attention/chunked", "attention/loops")
     return [
-        measured(name, workload, 1e-9 * place * length["length"] ** 2, **others)
+        measured(name, workload, 1e-9 * place * facts.length**2, **others)
         for place, name in enumerate(names, 1)
-        for workload, length in ATTENTION.items()
+        for workload, facts in ATTENTION.items()
     ]
 
 
@@ -76,18 +55,10 @@ def of_models(**others):
     return [measured(name, **others) for name in names]
 
 
-def recorded(of_runs, runs=(FIRST, SECOND)):
-    """What results/ would hold: rows by the id of their run."""
-    pairs = [(identity, row) for identity, rows in of_runs.items() for row in rows]
-    return Recorded(
-        MACHINE.name, {each.id: each for each in runs}, (), tuple(sorted(pairs, key=lambda row: row[1].key))
-    )
-
-
 @pytest.fixture
 def both():
     """Attention of one run, and a model of a later one."""
-    return recorded({"first": of_attention(), "second": of_models()})
+    return recorded({"first": of_attention(), "second": of_models()}, (FIRST, SECOND))
 
 
 @pytest.fixture(autouse=True)
@@ -100,23 +71,13 @@ def quick(monkeypatch):
 # Whose workloads
 
 
-def test_a_run_notes_workloads_of_one_name_for_each_contract():
-    benchmarks = [SimpleNamespace(contract=contract(name)) for name in ("attention", "vision_transformer")]
-
-    noted = benching.facts(benchmarks)["workloads"]
-
-    assert list(noted) == ["attention", "vision_transformer"]
-    assert "length 197" in noted["attention"]["vit/b16"]["shape"]
-    assert "12 blocks" in noted["vision_transformer"]["vit/b16"]["shape"]
-
-
 def test_each_contract_has_the_words_of_its_own_notes(both, tmp_path):
     write_charts(tmp_path, both)
     text = write_benchmark(tmp_path, both)[0].read_text()
 
-    named = shapes(both)
-    assert named["attention", "vit/b16"].words == "12 heads"
-    assert named["vision_transformer", "vit/b16"].words == "12 blocks"
+    named = workloads(both)
+    assert named["attention", "vit/b16"].shape == "12 heads"
+    assert named["vision_transformer", "vit/b16"].shape == "12 blocks"
     assert "12 heads" in text.split("## attention: vit")[1].split("##")[0]
     assert "12 blocks" in text.split("## vision_transformer: models")[1].split("##")[0]
     rows = (tmp_path / "benchmark.csv").read_text().splitlines()
@@ -124,24 +85,13 @@ def test_each_contract_has_the_words_of_its_own_notes(both, tmp_path):
     assert all(",models,12 blocks,224," in row for row in rows if "vision_transformer/" in row)
 
 
-def test_notes_that_do_not_tell_the_contract_are_said_of_those_without_notes_of_their_own():
-    named = shapes(recorded({"first": of_attention(), "second": of_models()}, runs=(OLD_FORM, SECOND)))
-
-    assert named["attention", "vit/b16"].words == "12 heads"
-    assert named["transformer", "vit/b16"].words == "12 heads"
-    assert named["vision_transformer", "vit/b16"].words == "12 blocks"
-    assert named["vision_transformer", "ladder/1k"].words == ""
-    places = [named.place(("attention", workload)) for workload in ("ladder/1k", "vit/b16")]
-    assert places == sorted(places, reverse=True)
-
-
 def test_the_newest_run_that_names_a_contract_is_believed():
-    later = run("third", "2026-01-03", {"attention": {"vit/b16": {"group": "vit", "shape": "13 heads"}}})
-    named = shapes(recorded({"first": of_attention()}, runs=(FIRST, SECOND, later)))
+    later = run("third", "2026-01-03", {"attention": {"vit/b16": WorkloadFacts("vit", "13 heads", "", 197)}})
+    named = workloads(recorded({"first": of_attention()}, (FIRST, SECOND, later)))
 
-    assert named["attention", "vit/b16"].words == "13 heads"
+    assert named["attention", "vit/b16"].shape == "13 heads"
     assert named["attention", "ladder/1k"].length == 1024
-    assert named["vision_transformer", "vit/b16"].words == "12 blocks"
+    assert named["vision_transformer", "vit/b16"].shape == "12 blocks"
 
 
 def test_benchmarks_of_two_contracts_are_no_group_of_pytest_benchmark(both, tmp_path):
@@ -159,9 +109,9 @@ def test_benchmarks_of_two_contracts_are_no_group_of_pytest_benchmark(both, tmp_
 
 def test_attention_comes_first_and_whole_models_last_whatever_was_measured_most():
     rows = [*of_attention(), *of_models(device="cuda"), *of_models(), measured("mask/matmul"), measured(device="cuda")]
-    of = recorded({"first": rows})
+    of = recorded({"first": rows}, (FIRST, SECOND))
 
-    seen = [(view.setting.contract, view.setting.device) for view in views(tables(of.measured), shapes(of))]
+    seen = [(view.setting.contract, view.setting.device) for view in material(of).views]
 
     assert seen == [
         ("attention", "cuda"),
@@ -173,7 +123,7 @@ def test_attention_comes_first_and_whole_models_last_whatever_was_measured_most(
 
 
 def test_charts_of_attention_stay_where_they_are_when_a_model_is_timed(both, tmp_path):
-    write_charts(tmp_path, recorded({"first": of_attention()}))
+    write_charts(tmp_path, recorded({"first": of_attention()}, (FIRST, SECOND)))
     before = {path.name: path.read_text() for path in tmp_path.iterdir()}
 
     write_charts(tmp_path, both)
@@ -185,7 +135,7 @@ def test_charts_of_attention_stay_where_they_are_when_a_model_is_timed(both, tmp
 
 
 def test_a_chart_that_only_a_later_view_has_is_found_under_its_plain_name(tmp_path):
-    of = recorded({"first": of_attention(), "second": [measured(device="cuda")]})
+    of = recorded({"first": of_attention(), "second": [measured(device="cuda")]}, (FIRST, SECOND))
 
     write_charts(tmp_path, of)
 
@@ -200,7 +150,7 @@ def test_a_chart_that_only_a_later_view_has_is_found_under_its_plain_name(tmp_pa
 def test_charts_of_a_contract_that_has_no_rows_any_more_go(both, tmp_path):
     write_charts(tmp_path, both)
 
-    write_charts(tmp_path, recorded({"first": of_attention()}))
+    write_charts(tmp_path, recorded({"first": of_attention()}, (FIRST, SECOND)))
 
     assert not list(tmp_path.glob("*vision*"))
     assert (tmp_path / "time.svg").exists()
@@ -226,23 +176,23 @@ def test_the_index_has_attention_with_its_charts_and_then_models_in_short(both, 
 def test_a_chart_says_when_its_own_rows_were_measured():
     later = [measured("attention/chunked", device="cpu", workload="ladder/4k", seconds=0.002)]
     earlier = [row for row in of_attention() if row.key != later[0].key]
-    of = recorded({"first": earlier, "second": [*later, *of_models()]})
-    named = shapes(of)
-    attention, model = views(tables(of.measured), named)
+    of = recorded({"first": earlier, "second": [*later, *of_models()]}, (FIRST, SECOND))
+    mixed = material(of)
+    attention, model = mixed.views
 
-    found = pictures(attention, named, of)
+    found = pictures(attention, mixed)
 
     assert found["tradeoff"].subtitle.endswith("torch 2.1.0 and 2.2.0 · 2026-01-01 to 2026-01-02")
-    assert pictures(model, named, of)["throughput"].subtitle.endswith("torch 2.2.0 · 2026-01-02")
-    alone = recorded({"first": of_attention(), "second": of_models()})
-    assert pictures(views(tables(alone.measured), named)[0], named, alone)["time"].subtitle.endswith("2026-01-01")
+    assert pictures(model, mixed)["throughput"].subtitle.endswith("torch 2.2.0 · 2026-01-02")
+    alone = material(recorded({"first": of_attention(), "second": of_models()}, (FIRST, SECOND)))
+    assert pictures(alone.views[0], alone)["time"].subtitle.endswith("2026-01-01")
 
 
 def test_the_page_tells_what_the_run_took_that_measured_most_and_not_one_of_a_few_rows(tmp_path):
     later = [measured("attention/chunked", device="cpu", workload="ladder/4k", seconds=0.002)]
     earlier = [row for row in of_attention() if row.key != later[0].key]
 
-    text = write_benchmark(tmp_path, recorded({"first": earlier, "second": later}))[0].read_text()
+    text = write_benchmark(tmp_path, recorded({"first": earlier, "second": later}, (FIRST, SECOND)))[0].read_text()
 
     assert "The run that measured most of this, of the profile quick, took 1 min 0 s" in text
 
@@ -260,7 +210,7 @@ def test_the_page_tells_what_a_run_of_each_contract_took(both, tmp_path):
 
 
 def test_what_one_run_measured_is_told_as_ever(tmp_path):
-    text = write_benchmark(tmp_path, recorded({"first": [*of_attention(), *of_models()]}, runs=(FIRST,)))[0].read_text()
+    text = write_benchmark(tmp_path, recorded({"first": [*of_attention(), *of_models()]}, (FIRST,)))[0].read_text()
 
     assert "Measured on" not in text
     assert "The run that measured most of this, of the profile quick, took 1 min 0 s" in text
@@ -268,15 +218,13 @@ def test_what_one_run_measured_is_told_as_ever(tmp_path):
 
 def test_the_index_says_all_days_on_which_was_measured(both, tmp_path):
     checked = run("zeroth", "2025-12-31", {})
-    of = replace(both, runs={"zeroth": checked, **both.runs}, rows=(("zeroth", outcome()),))
+    of = replace(
+        both, runs={"zeroth": checked, **both.runs}, rows=(("zeroth", outcome("a/b", name="attention/matmul")),)
+    )
 
     text = write_index(tmp_path, {MACHINE.name: of}).read_text()
 
     assert "Checked on 2025-12-31, measured from 2026-01-01 to 2026-01-02." in text
-
-
-def outcome():
-    return Outcome("attention/matmul", "attention", "a/b", "float32", "cpu", "passed")
 
 
 @pytest.mark.parametrize(

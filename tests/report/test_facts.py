@@ -2,79 +2,55 @@
 
 from dataclasses import replace
 
+import builders
 import pytest
+from builders import MACHINE, outcome, recorded
 
 from suite.commands import reporting
-from suite.records import EVERY_CASE, Machine, Measurement, Outcome, Run
-from suite.report import write_conformance, write_index
-from suite.report.conformance import facts
-from suite.store import Recorded, Results
-
-MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux 6.1")
+from suite.records import EVERY_CASE, ContractFacts, Example, Facts, Measurement, Status
+from suite.report import facts, write_index
+from suite.report.conformance.features import columns, needs
+from suite.report.machine import write_conformance
+from suite.store import Results
 
 
 def example(identity, computed="1.0"):
-    """A row of a run's notes."""
-    texts = {"id": identity, "document": "doc-1", "section": identity, "quantity": "output", "printed": "1"}
-    return {**texts, "computed": computed, "statuses": {}, "note": ""}
+    return Example(identity, "doc-1", identity, "output", "1", computed)
 
 
-ATTENTION = {
-    "features": {"causal": "is_causal", "gqa": "grouped heads"},
-    "cases": {"plain": [], "causal/square": ["causal"], "documents/a": []},
-}
-POSITIONS = {"features": {"odd": "an odd width"}, "cases": {"plain": [], "odd/3": ["odd"], "documents/p": []}}
-ALL = {
-    "contracts": {"attention": ATTENTION, "positions": POSITIONS},
-    "gaps": {"attention/loops": {"causal": "is too slow"}, "positions/eager": {"odd": "has pairs only"}},
-    "conventions": {"attention/loops": {"empty_row": "nan"}},
-    "findings": {"pt-1": "reads past the end", "np-1": "rounds twice"},
-    "examples": [example("documents/a"), example("documents/p")],
-}
-OF_POSITIONS = {
-    "contracts": {"positions": POSITIONS},
-    "gaps": {},
-    "conventions": {},
-    "findings": {"np-1": "rounds thrice"},
-    "examples": [example("documents/p", "2.0")],
-}
-
-
-def run(identity, day, noted):
-    return Run(
-        *(identity, f"{day}T03:00:00+00:00", MACHINE, {"torch": f"2.{day[-1]}.0"}, f"commit-{identity}", {}, "s"),
-        finished=f"{day}T04:00:00+00:00",
-        notes={"facts": noted},
-    )
-
-
-FIRST, SECOND = run("first", "2026-01-01", ALL), run("second", "2026-01-02", OF_POSITIONS)
-
-
-def outcome(name, case, status="passed", **others):
-    return Outcome(name, name.partition("/")[0], case, "float32", "cpu", status, **others)
+ATTENTION = ContractFacts(
+    {"causal": "is_causal", "gqa": "grouped heads"},
+    {"plain": (), "causal/square": ("causal",), "documents/a": ()},
+    "matmul",
+)
+POSITIONS = ContractFacts({"odd": "an odd width"}, {"plain": (), "odd/3": ("odd",), "documents/p": ()}, "eager")
+ALL = Facts(
+    {"attention": ATTENTION, "positions": POSITIONS},
+    gaps={"attention/loops": {"causal": "is too slow"}, "positions/eager": {"odd": "has pairs only"}},
+    conventions={"attention/loops": {"empty_row": "nan"}},
+    findings={"pt-1": "reads past the end", "np-1": "rounds twice"},
+    examples=(example("documents/a"), example("documents/p")),
+)
+OF_POSITIONS = Facts(
+    {"positions": POSITIONS}, findings={"np-1": "rounds thrice"}, examples=(example("documents/p", "2.0"),)
+)
+FIRST, SECOND = builders.run("first", "2026-01-01", ALL), builders.run("second", "2026-01-02", OF_POSITIONS)
 
 
 def of_attention(name="attention/loops", case="causal/square"):
     return [
-        outcome(name, "plain"),
-        outcome(name, case, "wrong", detail="off", known="pt-1"),
-        outcome(name, "documents/a"),
+        outcome("plain", name=name),
+        outcome(case, "wrong", name=name, detail="off", known="pt-1"),
+        outcome("documents/a", name=name),
     ]
 
 
 def of_positions():
     return [
-        outcome("positions/eager", "plain"),
-        outcome("positions/eager", "odd/3", "wrong", detail="off", known="np-1"),
-        outcome("positions/eager", "documents/p"),
+        outcome("plain", name="positions/eager"),
+        outcome("odd/3", "wrong", name="positions/eager", detail="off", known="np-1"),
+        outcome("documents/p", name="positions/eager"),
     ]
-
-
-def recorded(of_runs, runs=(FIRST, SECOND)):
-    """What results/ would hold: rows by the id of their run."""
-    pairs = [(identity, row) for identity, rows in of_runs.items() for row in rows]
-    return Recorded(MACHINE.name, {each.id: each for each in runs}, tuple(pairs))
 
 
 def reported(folder, *runs):
@@ -91,7 +67,7 @@ def reported(folder, *runs):
 @pytest.fixture
 def both():
     """Attention of one run, and positions of a later one."""
-    return recorded({"first": of_attention(), "second": of_positions()})
+    return recorded({"first": of_attention(), "second": of_positions()}, (FIRST, SECOND))
 
 
 # The page
@@ -122,7 +98,7 @@ def test_of_what_was_asked_anew_the_newest_run_is_believed(tmp_path):
 
 
 def test_page_and_index_say_when_all_was_checked(both, tmp_path):
-    page = write_conformance(tmp_path, both.outcomes, both.run, runs=both.checked_runs)[0].read_text()
+    page = write_conformance(tmp_path, both)[0].read_text()
     index = write_index(tmp_path, {MACHINE.name: both}).read_text()
 
     told = "Checked in 2 runs from 2026-01-01 to 2026-01-02 with torch 2.1.0 and 2.2.0: above is the newest, and"
@@ -146,7 +122,7 @@ def test_what_one_run_checked_is_told_by_the_table_alone(tmp_path):
 
 def test_the_index_knows_a_finding_for_which_something_was_not_timed_in_an_earlier_run(tmp_path):
     refused = Measurement(
-        *("positions/eager", "positions", "short", "float32", "cpu", 1, "forward", "hot", "refused"), known="pt-1"
+        *("positions/eager", "positions", "short", "float32", "cpu", 1, "forward", "hot", Status.REFUSED), known="pt-1"
     )
 
     _, index = reported(tmp_path, (FIRST, [refused]), (SECOND, of_positions()))
@@ -158,40 +134,43 @@ def test_the_index_knows_a_finding_for_which_something_was_not_timed_in_an_earli
 
 
 def test_an_implementation_asked_anew_that_declares_nothing_has_no_gap():
-    later = run("second", "2026-01-02", {**ALL, "gaps": {}, "conventions": {"attention/loops": {"causal": "lower"}}})
+    declared = replace(ALL, gaps={}, conventions={"attention/loops": {"causal": "lower"}})
+    later = builders.run("second", "2026-01-02", declared)
     of = recorded({"first": of_attention("attention/matmul"), "second": of_attention()}, (FIRST, later))
 
-    assert facts.declared("gaps", of) == {"attention/loops": {}, "attention/matmul": {}}
-    assert facts.declared("conventions", of)["attention/loops"] == {"causal": "lower"}
+    assert facts.gaps(of) == {"attention/loops": {}, "attention/matmul": {}}
+    assert facts.conventions(of)["attention/loops"] == {"causal": "lower"}
 
 
 def test_a_case_that_is_no_more_needs_what_an_older_run_says():
-    renamed = {"features": {"gqa": "heads", "causal": "c"}, "cases": {"plain": ["gqa"], "causal/tall": ["causal"]}}
-    later = run("second", "2026-01-02", {"contracts": {"attention": renamed}})
+    renamed = ContractFacts({"gqa": "heads", "causal": "c"}, {"plain": ("gqa",), "causal/tall": ("causal",)})
+    later = builders.run("second", "2026-01-02", Facts({"attention": renamed}))
     of = recorded(
         {"first": of_attention("attention/matmul"), "second": of_attention(case="causal/tall")}, (FIRST, later)
     )
 
     found = facts.contracts(of)["attention"]
 
-    assert found.columns == ["core", "gqa", "causal"]
+    assert columns(found) == ["core", "gqa", "causal"]
     assert found.features == {"gqa": "heads", "causal": "c"}
-    assert found.cases["plain"] == {"gqa"}
-    assert found.needs(of.outcomes[1], "causal")
-    assert found.needs(outcome("attention/loops", "causal/tall"), "causal")
+    assert found.cases["plain"] == ("gqa",)
+    assert needs(found, of.outcomes[1], "causal")
+    assert needs(found, outcome("causal/tall", name="attention/loops"), "causal")
 
 
 def test_of_a_contract_asked_anew_by_all_nothing_old_is_left():
-    noted = {**ALL, "contracts": {"attention": {"features": {}, "cases": {"plain": []}}}, "examples": []}
-    later = run("second", "2026-01-02", noted)
-    of = recorded({"first": of_positions(), "second": [outcome("attention/loops", "plain")]}, (FIRST, later))
+    noted = replace(ALL, contracts={"attention": ContractFacts(cases={"plain": ()})}, examples=())
+    later = builders.run("second", "2026-01-02", noted)
+    of = recorded({"first": of_positions(), "second": [outcome("plain", name="attention/loops")]}, (FIRST, later))
 
     assert set(facts.contracts(of)["attention"].cases) == {"plain"}
     assert [each.id for each in facts.examples(of)] == ["documents/p"]
 
 
 def test_an_example_of_which_two_runs_have_rows_is_told_once_by_the_newest():
-    of = recorded({"first": [outcome("positions/loops", "documents/p", "wrong")], "second": of_positions()})
+    of = recorded(
+        {"first": [outcome("documents/p", "wrong", name="positions/loops")], "second": of_positions()}, (FIRST, SECOND)
+    )
 
     (found,) = facts.examples(of)
 
@@ -200,18 +179,19 @@ def test_an_example_of_which_two_runs_have_rows_is_told_once_by_the_newest():
 
 
 def test_an_example_that_two_contracts_have_is_told_once_with_the_implementations_of_both():
-    cases = {name: {"features": {}, "cases": {"documents/a": []}} for name in ("attention", "positions")}
-    only = run("only", "2026-01-01", {"contracts": cases, "examples": [example("documents/a"), example("documents/a")]})
+    contracts = {name: ContractFacts(cases={"documents/a": ()}) for name in ("attention", "positions")}
+    noted = Facts(contracts, examples=(example("documents/a"), example("documents/a")))
+    only = builders.run("only", "2026-01-01", noted)
     names = ("attention/loops", "positions/eager")
 
-    (found,) = facts.examples(recorded({"only": [outcome(name, "documents/a") for name in names]}, (only,)))
+    (found,) = facts.examples(recorded({"only": [outcome("documents/a", name=name) for name in names]}, (only,)))
 
     assert found.statuses == dict.fromkeys(names, "passed")
 
 
 def test_an_example_is_told_with_the_worst_that_any_run_found_in_a_dtype(both):
-    more = replace(outcome("attention/loops", "documents/a", "wrong"), dtype="float64")
-    declined = replace(outcome("positions/eager", "documents/p", "declined"), dtype="float64")
+    more = replace(outcome("documents/a", "wrong", name="attention/loops"), dtype="float64")
+    declined = replace(outcome("documents/p", "declined", name="positions/eager"), dtype="float64")
 
     found = facts.examples(replace(both, rows=(*both.rows, ("first", more), ("second", declined))))
 
@@ -222,73 +202,20 @@ def test_an_example_is_told_with_the_worst_that_any_run_found_in_a_dtype(both):
 
 
 def test_examples_of_a_contract_whose_libraries_are_missing_are_not_asked():
-    of = recorded({"first": [outcome("attention/jax", EVERY_CASE, "missing")]}, (FIRST,))
+    of = recorded({"first": [outcome(EVERY_CASE, "missing", name="attention/jax")]}, (FIRST,))
 
     assert [(each.id, each.statuses) for each in facts.examples(of)] == [("documents/a", {})]
 
 
-@pytest.mark.parametrize(
-    "noted",
-    [
-        None,
-        3,
-        {},
-        {"contracts": ["positions"], "gaps": 1, "conventions": "all", "findings": ["np-1"], "examples": {"id": 1}},
-        {"contracts": {"positions": {}}, "examples": [1, None, [], {"id": "documents/p"}, {"id": ["x"]}]},
-        {"contracts": {"positions": {"features": [], "cases": {"plain": "x", "odd/3": None}}}, "findings": {"np-1": 1}},
-        {"contracts": {"positions": {"features": {"odd": 1}, "cases": ["plain"]}}, "examples": "documents/p"},
-        {"examples": [{**example("documents/p"), "document": None}, {**example("documents/p"), "id": 5}]},
-    ],
-)
-def test_notes_of_another_form_say_nothing(noted, tmp_path):
-    before, _ = reported(tmp_path / "before", (FIRST, of_attention()))
-
-    page, index = reported(
-        tmp_path / "after", (FIRST, of_attention()), (run("second", "2026-01-02", noted), of_positions())
-    )
-
-    for title in ("### attention", "## Declared gaps", "## Declared conventions", "## The documents' examples"):
-        assert before.split(f"\n{title}\n")[1].split("\n#")[0] == page.split(f"\n{title}\n")[1].split("\n#")[0]
-    assert "reads past the end" in page
-    assert "reads past the end" in index
-
-
-@pytest.mark.parametrize("what", ["gaps", "conventions"])
-def test_where_the_newest_notes_say_nothing_older_ones_of_the_same_speak(what):
-    later = run("second", "2026-01-02", {what: 5})
-    of = recorded({"first": of_attention(case="older"), "second": of_attention()}, (FIRST, later))
-
-    assert facts.declared(what, of) == {"attention/loops": ALL[what]["attention/loops"]}
-
-
-def test_entries_of_another_form_are_left_out():
-    noted = {
-        "contracts": {"attention": {"features": {"causal": 1, "gqa": "heads"}, "cases": {"plain": [], "a": 3}}},
-        "gaps": {"attention/loops": ["causal"]},
-        "findings": {"pt-1": None, "np-1": "rounds"},
-        "examples": [{**example("plain"), "of_a_later_version": "x"}, example("a")],
-    }
-    of = recorded({"first": of_attention()}, (run("first", "2026-01-01", noted),))
-
-    assert facts.contracts(of)["attention"].features == {"gqa": "heads"}
-    assert facts.contracts(of)["attention"].cases == {"plain": frozenset()}
-    assert facts.declared("gaps", of) == {"attention/loops": {}}
-    assert facts.findings(of) == {"np-1": "rounds"}
-    assert [each.id for each in facts.examples(of)] == ["plain"]
-
-
 def test_who_is_asked_again_by_other_words_than_a_name_is_what_the_newest_run_of_it_says():
-    elsewhere = run(
-        "first", "2026-01-01", {"again": {"attention/loops": ["/my/loops.py"], "attention/mine": ["mine:f"]}}
-    )
-    here = run("second", "2026-01-02", {"again": {}})
-    rows = [("first", outcome(name, "plain")) for name in ("attention/loops", "attention/mine", "attention/matmul")]
-    recorded = Recorded(MACHINE.name, {"first": elsewhere, "second": here}, tuple(rows))
+    again = {"attention/loops": ("/my/loops.py",), "attention/mine": ("mine:f",)}
+    elsewhere = builders.run("first", "2026-01-01", Facts(again=again))
+    here = builders.run("second", "2026-01-02", Facts())
+    rows = [
+        ("first", outcome("plain", name=name)) for name in ("attention/loops", "attention/mine", "attention/matmul")
+    ]
+    found = recorded({"first": [row for _, row in rows]}, (elsewhere, here))
 
-    assert facts.again(recorded) == {
-        "attention/loops": ["/my/loops.py"],
-        "attention/mine": ["mine:f"],
-        "attention/matmul": [],
-    }
-    later = replace(recorded, rows=(*rows[1:], ("second", outcome("attention/loops", "plain"))))
-    assert facts.again(later)["attention/loops"] == []
+    assert facts.again(found) == {**again, "attention/matmul": ()}
+    later = replace(found, rows=(*found.rows[1:], ("second", outcome("plain", name="attention/loops"))))
+    assert facts.again(later)["attention/loops"] == ()

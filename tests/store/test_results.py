@@ -71,7 +71,11 @@ def test_what_is_written_is_read_back(tmp_path):
     written = [
         outcome("a", error_ratio=0.25, seconds=0.5),
         outcome(
-            "b", "wrong", detail='equals "unscaled": the scores are not divided by √e\n| and more', known="a-finding"
+            "b",
+            "wrong",
+            detail='equals "unscaled": the scores are not divided by √e\n| and more',
+            known="a-finding",
+            diagnosis=("unscaled",),
         ),
         outcome("c", "wrong", error_ratio=math.inf),
         outcome("d", "raised", detail="lone surrogate \udc80, separator \u2028, NUL \0"),

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import pytest
 
-from suite.records import EVERY_CASE, Machine, Measurement, Outcome, Reason, Run, UsageError
+from suite.records import EVERY_CASE, Facts, Machine, Measurement, Outcome, Reason, Run, UsageError
 from suite.store import Recorded, Results, load, read_outcomes, rows
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux", ("NVIDIA H200",))
@@ -251,9 +251,9 @@ def test_a_full_disk_during_compaction_leaves_the_measurements(tmp_path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(UsageError, match=r"benchmark\.jsonl cannot be written: No space left on device"):
-            writer.finish(notes={"profile": "quick"})
+            writer.finish(profile="quick")
     assert table(tmp_path).read_bytes() == before
-    assert (writer.run.finished, dict(writer.run.notes)) == ("", {})
+    assert (writer.run.finished, writer.run.facts) == ("", Facts())
     assert writer.finish().finished  # there is room again
     assert table(tmp_path).read_bytes() != before
 
@@ -391,12 +391,14 @@ def test_without_a_list_of_workloads_all_stay(tmp_path):
     assert read(tmp_path).measurements == []
 
 
-def test_notes_of_the_end_join_those_of_the_start(tmp_path):
-    new = replace(RUN, notes={"facts": {"a": 1}, "profile": "asked"})
+def test_what_was_timed_and_for_how_long_joins_the_facts_of_the_start(tmp_path):
+    started = Facts(findings={"a": "in words"})
 
-    finished = record(tmp_path, new, measurement(), notes={"profile": "quick", "overhead_seconds": 1.5}).run
+    finished = record(
+        tmp_path, replace(RUN, facts=started), measurement(), profile="quick", seconds={"rounds": 1.5}
+    ).run
 
-    assert dict(finished.notes) == {"facts": {"a": 1}, "profile": "quick", "overhead_seconds": 1.5}
+    assert finished.facts == replace(started, profile="quick", seconds={"rounds": 1.5})
     assert read(tmp_path).run == finished
 
 

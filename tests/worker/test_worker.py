@@ -624,8 +624,8 @@ def test_starting_happens_in_the_background(write: Write, tmp_path: Path, capfd:
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("import nosuch", "raised: ModuleNotFoundError: No module named 'nosuch'"),
-        ("raise KeyboardInterrupt", "raised: KeyboardInterrupt"),
+        ("import nosuch", "ModuleNotFoundError: No module named 'nosuch'"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
         ("import os; print('adieu'); os._exit(9)", "died: exit status 9; the last it printed: adieu"),
         ("import time; time.sleep(600)", "hung: no answer within 4 s"),
     ],

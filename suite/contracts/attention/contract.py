@@ -108,10 +108,13 @@ CONTRACT = Contract(
     needs=needs,
     adapt=adapt,
     unanswerable=unanswerable,
+    strict_core=True,
     findings=Path(__file__).with_name("findings.toml"),
     core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
     **rooms(
         __package__,
+        deviations="deviations.deviations",
+        controls="deviations.controls",
         strangers="strangers.strangers",
         workloads="workloads.workloads",
         examples="cases.documents.table",

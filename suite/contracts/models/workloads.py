@@ -17,6 +17,7 @@ from suite.asking import Call
 from suite.asking.model import Config, Kind, Shapes, Truth, truths
 from suite.judging import compare
 from suite.judging.verdicts import Verdict, unlike
+from suite.records import Status
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,12 +93,12 @@ class ModelWorkload(asking.Workload):
         item = rows["output"][0] // len(rows["output"])
         due = _truth(self.name, number, item, dtype, self)
         if complaint := unlike("output", found["output"], due.value.shape, getattr(torch, dtype)):
-            return Verdict("wrong", complaint)
+            return Verdict(Status.WRONG, complaint)
         actual = compare.numbers(found["output"])
         ratio = float(compare.distances(actual, due.value, due.allowed).max(initial=0.0))
         if says := compare.distance(actual, due.value, due.allowed):
-            return Verdict("wrong", says, ratio, output_wrong=True)
-        return Verdict("passed", "", ratio)
+            return Verdict(Status.WRONG, says, ratio, output_wrong=True)
+        return Verdict(Status.PASSED, "", ratio)
 
     def __hash__(self) -> int:
         return hash(self.name)

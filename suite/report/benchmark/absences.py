@@ -1,21 +1,22 @@
-"""Why there is no number: what says the same is one line, however often it was said."""
+"""Why there is no number: one line for each reason, with all implementations and workloads that have it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from suite.records import EVERY_CASE, Measurement
+from suite.records import EVERY_CASE, Measurement, Status
 from suite.report.benchmark import wording
 from suite.report.benchmark.speed import natural
+from suite.report.cells import Cell, listed, said, status, text
 from suite.report.conformance.tally import pattern
-from suite.report.text import code, escaped, table
+from suite.report.page import Table, table
 
 NAMED = 4
-"""So many implementations or workloads are named in a line."""
+"""The most implementations or workloads that are named in a line."""
 MOST = 30
-"""So many lines; a submission whose messages all differ would fill the page."""
+"""The most lines; a submission whose messages all differ would fill the page."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ class Absence:
 
 
 def absences(rows: Iterable[Measurement]) -> list[Absence]:
-    """Of some rows those without a time, grouped by status, finding and reason; the largest first."""
+    """The rows without a time, grouped by status, finding and reason; the largest group first."""
     alike: dict[tuple[str, str, str], list[Measurement]] = defaultdict(list)
-    for of in sorted(rows, key=lambda of: (of.implementation, natural(of.workload), of.key)):
-        if of.status != "measured":
+    for of in _ordered(rows):
+        if of.status != Status.MEASURED:
             alike[of.status, of.known, pattern(of.detail)].append(of)
     ordered = [alike[key] for key in sorted(alike, key=lambda key: (-len(alike[key]), key))]
     found = [Absence(each[0], tuple(each)) for each in ordered[:MOST]]
@@ -56,35 +57,38 @@ def absences(rows: Iterable[Measurement]) -> list[Absence]:
     return found
 
 
-def absence_lines(rows: Iterable[Measurement]) -> list[str]:
+def absence_table(rows: Iterable[Measurement]) -> Table:
     """A line for each reason."""
     lines = [
-        (escaped(wording.status(of.example)), _named(of.names, "implementations"), _where(of), escaped(of.reason))
+        (status(of.example.status, wording.status(of.example)), _who(of), _where(of), of.reason)
         for of in absences(rows)
     ]
     return table(("no time", "implementation", "where", "reason"), lines)
 
 
-def note_lines(rows: Iterable[Measurement]) -> list[str]:
-    """What rows that have a time say all the same: no memory, timed in the suite's own process."""
-    said: dict[str, list[Measurement]] = defaultdict(list)
-    for of in sorted(rows, key=lambda of: (of.implementation, natural(of.workload), of.key)):
-        if of.status == "measured" and of.detail:
-            said[pattern(of.detail)].append(of)
-    notes = [Absence(each[0], tuple(each)) for each in said.values()][:MOST]
-    return table(
-        ("note", "implementation", "where"),
-        [(escaped(of.reason), _named(of.names, "implementations"), _where(of)) for of in notes],
-    )
+def note_table(rows: Iterable[Measurement]) -> Table:
+    """Remarks on rows that have a time, such as that their memory could not be measured."""
+    alike: dict[str, list[Measurement]] = defaultdict(list)
+    for of in _ordered(rows):
+        if of.status == Status.MEASURED and of.detail:
+            alike[pattern(of.detail)].append(of)
+    notes = [Absence(each[0], tuple(each)) for each in alike.values()][:MOST]
+    return table(("note", "implementation", "where"), [(of.reason, _who(of), _where(of)) for of in notes])
 
 
-def _where(of: Absence) -> str:
+def _ordered(rows: Iterable[Measurement]) -> list[Measurement]:
+    return sorted(rows, key=lambda of: (of.implementation, natural(of.workload), of.key))
+
+
+def _who(of: Absence) -> Cell:
+    return _named(of.names, "implementations")
+
+
+def _where(of: Absence) -> Cell:
     if of.workloads == [EVERY_CASE]:
-        return escaped(f"every workload on {', '.join(sorted({row.device for row in of.rows}))}")
+        return text(f"every workload on {', '.join(sorted({row.device for row in of.rows}))}")
     return _named(of.workloads, "workloads")
 
 
-def _named(names: Sequence[str], what: str) -> str:
-    if len(names) <= NAMED:
-        return ", ".join(map(code, names))
-    return f"{', '.join(map(code, names[: NAMED - 1]))} and {len(names) - NAMED + 1} more {what}"
+def _named(names: list[str], what: str) -> Cell:
+    return said(listed(names, NAMED if len(names) <= NAMED else NAMED - 1, what))

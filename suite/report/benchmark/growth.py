@@ -1,4 +1,4 @@
-"""How time and memory grow with the length: powers of it, fitted to the rungs of the ladder."""
+"""How time and memory grow with the sequence length: exponents, fitted to the workloads of the ladder."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from dataclasses import dataclass
 from suite.records import Machine
 from suite.report.benchmark import wording
 from suite.report.benchmark.speed import Row, Setting, Table
-from suite.report.benchmark.units import NOTHING
-from suite.report.benchmark.views import Shapes, by_setting
-from suite.report.text import Row as CsvRow
-from suite.report.text import code, escaped, section, table
+from suite.report.benchmark.views import Workloads, by_setting
+from suite.report.cells import NOTHING, Cell, code, number
+from suite.report.page import Column, Section, note, section, table
+from suite.report.page import Table as PageTable
 from suite.statistics import exponent
 
 LADDER = "ladder"
+"""The group of workloads that differ in nothing but their length."""
 LONG = 8192
-"""From this length on, what is the same for every length weighs little."""
+"""Tokens from which on a length is long: there, what a call takes at every length weighs little."""
 
-CSV_HEADER = (
-    "implementation", "contract", "dtype", "device", "threads", "direction", "cache", "lengths", "shortest", "longest",
-    "time", "time_of_long", "memory", "memory_of_long",
+COLUMNS = (
+    Column("implementation", "implementation"), Column(key="contract"), Column(key="dtype"), Column(key="device"),
+    Column(key="threads"), Column(key="direction"), Column(key="cache"), Column("lengths", "lengths"),
+    Column("from", "shortest"), Column("to", "longest"), Column("time", "time"),
+    Column(f"time from {LONG:,} on", "time_of_long"), Column("memory", "memory"),
+    Column(f"memory from {LONG:,} on", "memory_of_long"),
 )  # fmt: skip
 
 
@@ -30,8 +34,7 @@ class Growth:
     """The powers of the length by which one implementation's time and memory grow in one run; None where they cannot be
     fitted.
 
-    `long` is fitted to the lengths from 8,192 on. Memory is net of what the meter says of a
-    call that allocates nothing.
+    `long` is fitted to the lengths from LONG on. Memory is net of what the meter says of a call that allocates nothing.
     """
 
     setting: Setting
@@ -43,16 +46,18 @@ class Growth:
     long_memory: float | None
 
 
-def growths(tables: Sequence[Table], named: Shapes) -> list[Growth]:
-    """Those of every implementation that was measured at two lengths of the ladder in one run."""
+def growths(tables: Sequence[Table], named: Workloads) -> list[Growth]:
+    """The growth of every implementation that was measured at two lengths of the ladder or more in one run."""
     ladder = by_setting((of for of in tables if named[of.subject].group == LADDER), named)
     found = [_growth(of, name, rows) for of, rungs in ladder.items() for name, rows in by_length(rungs, named).items()]
     return sorted((of for of in found if len(of.lengths) > 1), key=lambda of: (of.setting.order, of.name))
 
 
-def by_length(tables: Sequence[Table], named: Shapes) -> dict[str, dict[int, Row]]:
-    """What was measured of each implementation in tables of one setting, the shortest first, in one run alone: the one
-    with most lengths, of several the newest. A machine's pace changes from run to run, and that is no growth.
+def by_length(tables: Sequence[Table], named: Workloads) -> dict[str, dict[int, Row]]:
+    """The rows of each implementation by length, the shortest first, in tables of one setting.
+
+    All rows of an implementation are of one run, because a machine's pace differs from run to run: the run that
+    measured most lengths, or the newest of these.
     """
     found: dict[str, dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
     for of in tables:
@@ -63,38 +68,32 @@ def by_length(tables: Sequence[Table], named: Shapes) -> dict[str, dict[int, Row
     return {name: dict(sorted(rows.items())) for name, rows in most.items()}
 
 
-def growth_lines(found: Sequence[Growth], machine: Machine) -> list[str]:
+def growth_section(found: Sequence[Growth], machine: Machine) -> Section:
     """A table of exponents for each setting."""
-    lines: list[str] = []
-    for setting in dict.fromkeys(of.setting for of in found):
-        rows = [_cells(of) for of in found if of.setting == setting]
-        header = ("implementation", "lengths", "time", f"time from {LONG:,} on", "memory", f"memory from {LONG:,} on")
-        title = ", ".join(filter(None, (wording.contract(setting.contract), wording.setting(setting, machine))))
-        lines += section(title, table(header, rows), "###")
+    tables = [
+        section(_title(setting, machine), growth_table([of for of in found if of.setting == setting]))
+        for setting in dict.fromkeys(of.setting for of in found)
+    ]
     says = (
         "The power of the length s by which a call's time and memory grow: 2 is quadratic, 1 is linear, 0 is the same "
         "for every length. Fitted by least squares on logarithms to the rows of one run, the one that has most; memory "
         "is without what its meter says of a call that allocates nothing."
     )
-    return section("Growth with the length", [says, "", *lines]) if lines else []
+    return section("Growth with the length", note(says) if tables else (), tables)
 
 
-def growth_rows(found: Sequence[Growth]) -> list[CsvRow]:
-    """A row for each, for the CSV."""
-    return [
-        [
-            *(f"{of.setting.contract}/{of.name}", of.setting.contract, of.setting.dtype, of.setting.device),
-            *(of.setting.threads, of.setting.direction, of.setting.cache),
-            *(len(of.lengths), of.lengths[0], of.lengths[-1]),
-            *(of.time, of.long_time, of.memory, of.long_memory),
-        ]
-        for of in found
-    ]
+def growth_table(found: Sequence[Growth]) -> PageTable:
+    """A row for each implementation and setting."""
+    return table(COLUMNS, map(_row, found))
 
 
 def power(of: float | None) -> str:
     """An exponent to two decimals: "s^1.98"."""
     return NOTHING if of is None else f"s^{of:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def _title(of: Setting, machine: Machine) -> str:
+    return ", ".join(filter(None, (wording.contract(of.contract), wording.setting(of, machine))))
 
 
 def _growth(setting: Setting, name: str, rows: dict[int, Row]) -> Growth:
@@ -115,6 +114,8 @@ def _fitted(rows: dict[int, Row], value: Callable[[Row], float | None]) -> float
     return exponent(list(points), list(points.values())) if len(points) > 1 else None
 
 
-def _cells(of: Growth) -> list[str]:
-    lengths = f"{len(of.lengths)}, {of.lengths[0]:,} to {of.lengths[-1]:,}"
-    return [code(of.name), escaped(lengths), *map(power, (of.time, of.long_time, of.memory, of.long_memory))]
+def _row(of: Growth) -> list[object]:
+    at, name = of.setting, Cell((code(of.name),), f"{of.setting.contract}/{of.name}")
+    lengths = (len(of.lengths), *(number(each, f"{each:,}") for each in (of.lengths[0], of.lengths[-1])))
+    powers = (number(each, power(each)) for each in (of.time, of.long_time, of.memory, of.long_memory))
+    return [name, at.contract, at.dtype, at.device, at.threads, at.direction, at.cache, *lengths, *powers]

@@ -1,152 +1,178 @@
-"""Every number of a measurement: the long tables of benchmark.md, and the rows of benchmark.csv."""
+"""Every number of a measurement: a column of a long table on the page, a column of benchmark.csv, or both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from suite.records import EVERY_CASE, Measurement
 from suite.report.benchmark import wording
 from suite.report.benchmark.speed import Row, Table
-from suite.report.benchmark.units import NOTHING, Unit, energy, percent, rate_unit, significant, size, time_unit, times
-from suite.report.benchmark.views import Shapes
-from suite.report.text import Row as CsvRow
-from suite.report.text import code, escaped, table
-from suite.store import Recorded
+from suite.report.benchmark.views import Material
+from suite.report.cells import Cell, Kind, code, number, text
+from suite.report.page import Column, table
+from suite.report.page import Table as PageTable
+from suite.report.units import Unit, energy, percent, rate_unit, significant, size, time_unit, times
+from suite.statistics import LEVEL
 
 LONGEST_KERNEL = 60
-"""Characters of the operators that ran; the CSV has all."""
+"""Characters of the operators that ran that readers see; the CSV has all."""
+TOO_FEW = "too few rounds"
+"""What stands for an interval that is not bounded at its level."""
 
 
-def long_table(of: Table) -> list[str]:
+@dataclass(frozen=True)
+class Figure:
+    """A column, and what it says of a row."""
+
+    column: Column
+    of: Callable[[Row], object]
+
+
+def long_table(of: Table) -> PageTable:
     """A row for each implementation that has a time, with all that is known of it; empty columns are left out."""
-    time = time_unit(row.time.median for row in of.measured if row.time)
-    rate = rate_unit(found for row in of.measured if (found := row.rate()))
-    columns: dict[str, Callable[[Row], str]] = {
-        "time": lambda row: time.of(row.time.median) if row.time else "",
-        "99 % interval": lambda row: _between(row.time.low, row.time.high, time) if row.time else "",
-        "speed-up": _speedup,
-        "rounds": lambda row: str(len(row.of.seconds)),
-        "first call": lambda row: _duration(row.of.first_call),
-        "made in": lambda row: _duration(row.of.making.get("factory")),
-        "export": lambda row: _duration(row.of.making.get("export")),
-        "session start": lambda row: _duration(row.of.making.get("session")),
-        "its file": lambda row: _size(row.of.making.get("file")),
-        "tokens/s": lambda row: _per_second(row.rate("tokens")),
-        "images/s": lambda row: _per_second(row.rate("images")),
-        rate.name: lambda row: _rate(row.rate(), rate),
-        f"{rate.name} as FlashAttention counts": lambda row: _rate(row.rate("convention"), rate),
-        "of roofline": lambda row: percent(row.roofline) if row.roofline else "",
-        "peak memory": lambda row: "" if row.of.peak is None else wording.peak(row),
-        "its output": lambda row: _size(row.of.memory.get("output")),
-        "retained": lambda row: _size(row.of.memory.get("retained")),
-        "by NVML": lambda row: _size(row.of.memory.get("driver")),
-        "energy": lambda row: "" if row.joules is None else energy(row.joules),
-        "error in bounds": lambda row: "" if row.of.error_ratio is None else significant(row.of.error_ratio, 2),
-        "what ran": lambda row: escaped(row.of.kernel, LONGEST_KERNEL),
-    }
-    cells = {head: [column(row) for row in of.measured] for head, column in columns.items()}
-    if all(row.rate() == row.rate("convention") for row in of.measured):
-        del cells[f"{rate.name} as FlashAttention counts"]
-    kept = {head: column for head, column in cells.items() if any(column)}
-    names = [code(row.name) for row in of.measured]
-    rows = zip(names, *([cell or NOTHING for cell in column] for column in kept.values()), strict=True)
-    return table(("implementation", *kept), rows)
+    shown = [figure for figure in _figures(of.measured) if figure.column.title is not None]
+    return _table([_figure("implementation", "", lambda row: code(row.name)), *shown], of.measured).filled
 
 
-def numbers(recorded: Recorded, tables: Sequence[Table], named: Shapes) -> tuple[list[str], list[CsvRow]]:
-    """The header and a row for each measurement, for the CSV: seconds, bytes, FLOPs per second, joules."""
-    rows = {row.of.key: row for of in tables for row in of.rows if row.of.workload != EVERY_CASE}
-    flat = [_flat(identity, rows.get(of.key, Row(identity, of)), recorded, named) for identity, of in recorded.measured]
-    header = list(dict.fromkeys(name for row in flat for name in row))
-    return header, [[row.get(name) for name in header] for row in flat]
+def numbers(of: Material) -> PageTable:
+    """A row for each measurement, for programs: seconds, bytes, FLOPs per second, joules."""
+    compared = {row.of.key: row for table in of.tables for row in table.rows if row.of.workload != EVERY_CASE}
+    rows = [compared.get(each.key, Row(run, each)) for run, each in of.recorded.measured]
+    keyed = [figure for figure in (*_asked(of), *_figures(rows)) if figure.column.key]
+    there = {figure.column.key for figure in keyed}
+    kept = {row.of.key: _leaves(row.of) for row in rows}
+    named = sorted({name for leaves in kept.values() for name in leaves} - there, key=_group)
+    return _table([*keyed, *(_figure(None, name, partial(_kept, kept, name)) for name in named)], rows)
 
 
-def _between(low: float, high: float, unit: Unit) -> str:
-    return "too few rounds" if low <= 0 else f"{unit.bare(low)}–{unit.of(high)}"
+def _table(figures: Sequence[Figure], rows: Sequence[Row]) -> PageTable:
+    return table([figure.column for figure in figures], [[figure.of(row) for figure in figures] for row in rows])
+
+
+def _figure(title: str | None, key: str, of: Callable[[Row], object]) -> Figure:
+    return Figure(Column(title, key), of)
+
+
+def _asked(material: Material) -> Iterator[Figure]:
+    """What was asked, and in which run."""
+    runs, named = material.recorded.runs, material.named
+    yield _figure(None, "run", lambda row: row.run)
+    yield _figure(None, "started", lambda row: runs[row.run].started)
+    for name in (
+        "implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache", "status", "known",
+        "detail",
+    ):  # fmt: skip
+        yield _figure(None, name, partial(_field, name))
+    yield _figure(None, "group", lambda row: named[row.of.contract, row.of.workload].group)
+    yield _figure(None, "shape", lambda row: named[row.of.contract, row.of.workload].shape)
+    yield _figure(None, "length", lambda row: named[row.of.contract, row.of.workload].length or None)
+
+
+def _field(name: str, row: Row) -> object:
+    return getattr(row.of, name)
+
+
+def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
+    """The numbers, in units that suit these rows."""
+    time = time_unit(row.time.median for row in rows if row.time)
+    rate = rate_unit(found for row in rows if (found := row.rate()))
+    again = any(row.rate() != row.rate("convention") for row in rows)
+    yield _figure("time", "median", lambda row: number(row.median, (row.time and time.of(row.time.median)) or "", "s"))
+    yield _figure(f"{100 * LEVEL:g} % interval", "", lambda row: text(_between(row, time)))
+    yield _figure(None, "low", lambda row: row.time and row.time.low)
+    yield _figure(None, "high", lambda row: row.time and row.time.high)
+    yield _figure("speed-up", "verdict", lambda row: Cell(text(_speedup(row)).spans, row.verdict, Kind.VERDICT))
+    for key, name in {"speedup": "speedup", "speedup_low": "low", "speedup_high": "high", "pairs": "pairs"}.items():
+        yield _figure(None, key, partial(_against, name))
+    yield _figure("rounds", "rounds", lambda row: len(row.of.seconds))
+    yield _figure(None, "calls", lambda row: row.of.calls)
+    yield _figure(None, "stopped", lambda row: row.of.stopped)
+    yield _figure("first call", "first_call", lambda row: _duration(row.of.first_call))
+    yield _figure(None, "warm_up", lambda row: row.of.warm_up)
+    yield _figure("made in", "making_factory", lambda row: _duration(row.of.making.get("factory")))
+    yield _figure("export", "making_export", lambda row: _duration(row.of.making.get("export")))
+    yield _figure("session start", "making_session", lambda row: _duration(row.of.making.get("session")))
+    yield _figure("its file", "making_file", lambda row: _size(row.of.making.get("file")))
+    yield _figure("tokens/s", "tokens_per_second", lambda row: _said(row.rate("tokens"), significant))
+    yield _figure("images/s", "images_per_second", lambda row: _said(row.rate("images"), significant))
+    yield _figure(rate.name, "flops_per_second", lambda row: _said(row.rate(), rate.bare))
+    yield _figure(
+        f"{rate.name} as FlashAttention counts" if again else None,
+        "flops_per_second_by_convention",
+        lambda row: _said(row.rate("convention"), rate.bare),
+    )
+    yield _figure("of roofline", "of_roofline", lambda row: _said(row.roofline or None, percent))
+    yield _figure("peak memory", "peak", lambda row: _said(row.of.peak, lambda _: wording.peak(row), "B"))
+    yield _figure("its output", "memory_output", lambda row: _size(row.of.memory.get("output")))
+    yield _figure("retained", "memory_retained", lambda row: _size(row.of.memory.get("retained")))
+    yield _figure("by NVML", "memory_driver", lambda row: _size(row.of.memory.get("driver")))
+    yield _figure("energy", "joules", lambda row: _said(row.joules, energy, "J"))
+    yield _figure("error in bounds", "error_ratio", lambda row: _said(row.of.error_ratio, lambda e: significant(e, 2)))
+    yield _figure("what ran", "kernel", lambda row: Cell(text(row.of.kernel, LONGEST_KERNEL).spans, row.of.kernel))
+
+
+def _against(name: str, row: Row) -> float | None:
+    value: float | None = getattr(row.against, name, None)
+    return value
+
+
+def _between(row: Row, unit: Unit) -> str:
+    if not row.time:
+        return ""
+    return TOO_FEW if row.time.low <= 0 else f"{unit.bare(row.time.low)}–{unit.of(row.time.high)}"
 
 
 def _speedup(row: Row) -> str:
     if row.against is None:
-        return escaped(row.verdict)
+        return row.verdict
     low, high = row.against.low, row.against.high
-    bounds = f"{significant(low)}–{significant(high)}" if low > 0 else "too few rounds"
-    verdict = wording.verdict(row) if row.verdict == "faster" else row.verdict
-    said = verdict if row.verdict == "faster" else f"{times(row.against.speedup)}, {row.verdict}"
-    return f"{escaped(said)} ({bounds})"
+    bounds = f"{significant(low)}–{significant(high)}" if low > 0 else TOO_FEW
+    told = wording.verdict(row) if row.verdict == "faster" else f"{times(row.against.speedup)}, {row.verdict}"
+    return f"{told} ({bounds})"
 
 
-def _rate(value: float | None, unit: Unit) -> str:
-    return "" if value is None else unit.bare(value)
+def _said(value: float | None, words: Callable[[float], str], unit: str = "") -> Cell:
+    return number(value, "" if value is None else words(value), unit)
 
 
-def _duration(seconds: float | None) -> str:
-    return "" if seconds is None else time_unit([seconds]).of(seconds)
+def _duration(seconds: float | None) -> Cell:
+    return _said(seconds, lambda of: time_unit([of]).of(of), "s")
 
 
-def _per_second(value: float | None) -> str:
-    return "" if value is None else significant(value)
+def _size(value: float | None) -> Cell:
+    return _said(value, size, "B")
 
 
-def _size(value: float | None) -> str:
-    return "" if value is None else size(value)
+# What is kept by name, which not every measurement has
+
+_GROUPS = ("making", "memory", "work", "ceiling", "telemetry")
 
 
-def _flat(identity: str, row: Row, recorded: Recorded, named: Shapes) -> dict[str, object]:
-    of, shape = row.of, named[row.of.contract, row.of.workload]
-    origin = {"run": identity, "started": recorded.runs[identity].started}
-    asked = {name: getattr(of, name) for name in _ASKED}
-    about: dict[str, object] = {"group": shape.group, "shape": shape.words, "length": shape.length}
-    time = {name: getattr(row.time, name, None) for name in ("median", "low", "high")}
-    against = {name: getattr(row.against, field, None) for name, field in _AGAINST.items()}
-    return {**origin, **asked, **about, **time, "verdict": row.verdict, **against, **_derived(row), **_numbers(of)}
-
-
-_ASKED = (
-    "implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache", "status", "known",
-    "detail",
-)  # fmt: skip
-_AGAINST = {"speedup": "speedup", "speedup_low": "low", "speedup_high": "high", "pairs": "pairs"}
-
-
-def _derived(row: Row) -> dict[str, object]:
-    of = row.of
-    return {
-        "flops_per_second": row.rate(),
-        "flops_per_second_by_convention": row.rate("convention"),
-        "of_roofline": row.roofline,
-        "peak": of.peak,
-        "joules": row.joules,
-        "error_ratio": of.error_ratio,
-        "rounds": len(of.seconds),
-        "calls": of.calls,
-        "stopped": of.stopped,
-        "first_call": of.first_call,
-        "warm_up": of.warm_up,
-        "kernel": of.kernel,
-    }
-
-
-def _numbers(of: Measurement) -> dict[str, object]:
-    """What is kept by name: a column for each. What telemetry says about what it does not say is in benchmark.jsonl."""
-    groups = {
-        "making": of.making,
-        "memory": of.memory,
-        "work": of.work,
-        "ceiling": of.ceilings,
-        "telemetry": of.telemetry,
-    }
+def _leaves(of: Measurement) -> dict[str, object]:
+    """A column for each number that is kept by name. What telemetry says about its gaps is in benchmark.jsonl."""
+    groups = zip(_GROUPS, (of.making, of.memory, of.work, of.ceilings, of.telemetry), strict=True)
     return {
         f"{group}_{name}": value
-        for group, values in groups.items()
-        for name, value in _leaves(values)
+        for group, values in groups
+        for name, value in _flat(values)
         if not name.endswith("_absent") and f"{group}_{name}" != "telemetry_joules"
     }
 
 
-def _leaves(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    for name, value in sorted(values.items()):
+def _kept(kept: Mapping[tuple[str, ...], Mapping[str, object]], name: str, row: Row) -> object:
+    return kept[row.of.key].get(name)
+
+
+def _group(name: str) -> tuple[int, str]:
+    return _GROUPS.index(name.partition("_")[0]), name
+
+
+def _flat(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from ((f"{name}_{inner}", each) for inner, each in sorted(value.items()))
+            yield from ((f"{name}_{inner}", each) for inner, each in _flat(value))
         elif isinstance(value, list | tuple):
             yield name, " ".join(map(str, value))
         else:

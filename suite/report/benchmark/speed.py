@@ -1,4 +1,4 @@
-"""Measurements → the tables in which they were measured, and what their samples say there."""
+"""Measurements → tables of rows that were timed together, with medians, intervals and comparisons."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from suite.records import BASELINE, DIRECTIONS, DTYPES, EVERY_CASE, MODEL_BASELINE, Measurement, baseline
+from suite.records import DIRECTIONS, DTYPES, EVERY_CASE, ContractFacts, Measurement, Run, Status
 from suite.statistics import Comparison, Interval, compare, interval
+from suite.store import Recorded
 
+BASELINE = "baseline"
+"""The verdict on the row with which the others are compared."""
 ANOTHER_RUN = "another run"
-"""The verdict on a row that was not timed in the same rounds as the baseline: none."""
+"""The verdict on a row that was not timed in the same rounds as the baseline, so not compared with it."""
 
 Subject = tuple[str, str]
 """A contract and one of its workloads: other contracts may have one of the same name."""
@@ -21,14 +24,14 @@ Subject = tuple[str, str]
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement and what its samples say beside those of its table's baseline."""
+    """One measurement, the interval of its median, and how it compares with the baseline of its table."""
 
     run: str
     of: Measurement
     time: Interval | None = None
     against: Comparison | None = None
     verdict: str = ""
-    """One of VERDICTS, `baseline`, or `another run`; empty where there is nothing to compare."""
+    """One of VERDICTS, BASELINE or ANOTHER_RUN; empty where there is nothing to compare."""
 
     @property
     def name(self) -> str:
@@ -42,7 +45,7 @@ class Row:
 
     @property
     def net_peak(self) -> float | None:
-        """Bytes of one call, without what the meter says of a call that allocates nothing; None where not above it."""
+        """Peak bytes of one call above what the meter says of a call that allocates nothing; None where not above."""
         if self.of.peak is None or not self.time:
             return None
         net = self.of.peak - (self.of.memory.get("constant") or 0.0)
@@ -55,7 +58,7 @@ class Row:
 
     @property
     def roofline(self) -> float | None:
-        """What share of its time the machine would need at its ceilings."""
+        """The share of its time that the work would take at the ceilings measured on this machine."""
         least = [
             self.of.work[work] / self.of.ceilings[ceiling]
             for work, ceiling in (("attended", "flops"), ("bytes", "bytes"))
@@ -72,7 +75,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a table was measured, whatever its workload. The tables of one setting stand beside each other."""
+    """How a table was measured, apart from its workload. Tables of one setting are shown side by side."""
 
     contract: str
     dtype: str
@@ -99,6 +102,8 @@ class Table:
     workload: str
     setting: Setting
     rows: tuple[Row, ...]
+    baseline: str = ""
+    """The implementation with which the others are compared, without its contract; empty where none is."""
 
     @property
     def subject(self) -> Subject:
@@ -106,7 +111,7 @@ class Table:
 
     @cached_property
     def measured(self) -> tuple[Row, ...]:
-        """Those that have a time."""
+        """The rows that have a time."""
         return tuple(row for row in self.rows if row.time)
 
     def row(self, name: str) -> Row | None:
@@ -114,8 +119,11 @@ class Table:
         return next((row for row in self.rows if row.name == name), None)
 
 
-def tables(measured: Iterable[tuple[str, Measurement]]) -> list[Table]:
-    """The tables of some rows, each with the id of its run. They do not depend on the order of the rows."""
+def tables(measured: Iterable[tuple[str, Measurement]], contracts: Mapping[str, ContractFacts]) -> list[Table]:
+    """The tables of some rows, each with the id of its run. They do not depend on the order of the rows.
+
+    `contracts` name the baseline of each contract; where one names none, its rows are not compared.
+    """
     members: dict[tuple[str, Setting], list[tuple[str, Measurement]]] = defaultdict(list)
     about_all: list[tuple[str, Measurement]] = []
     for run, of in measured:
@@ -124,26 +132,27 @@ def tables(measured: Iterable[tuple[str, Measurement]]) -> list[Table]:
         else:
             setting = Setting(of.contract, of.dtype, of.device, of.threads, of.direction, of.cache)
             members[of.workload, setting].append((run, of))
-    found = [
-        Table(workload, setting, _rows([*rows, *_absent(about_all, setting, rows)]))
-        for (workload, setting), rows in members.items()
-    ]
+    found = []
+    for (workload, setting), rows in members.items():
+        baseline = contracts.get(setting.contract, ContractFacts()).baseline
+        found.append(Table(workload, setting, _rows([*rows, *_absent(about_all, setting, rows)], baseline), baseline))
     return sorted(found, key=lambda table: (table.setting.order, natural(table.workload)))
 
 
 def names(tables: Sequence[Table]) -> list[str]:
     """The implementations of some tables, without their contract, the baseline first."""
-    return sorted({row.name for table in tables for row in table.rows}, key=_baseline_first)
+    baselines = {table.baseline for table in tables}
+    return sorted({row.name for table in tables for row in table.rows}, key=lambda name: (name not in baselines, name))
+
+
+def runs_of(tables: Iterable[Table], recorded: Recorded) -> list[Run]:
+    """The runs in which something was timed of these tables, the newest last."""
+    return recorded.runs_of(row.run for table in tables for row in table.measured)
 
 
 def natural(text: str) -> tuple[object, ...]:
     """An order in which 2k comes before 16k."""
     return tuple((int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", text))
-
-
-def is_baseline(of: Measurement) -> bool:
-    """Whether the others are compared with it."""
-    return of.implementation == f"{of.contract}/{baseline(of.contract)}"
 
 
 def _absent(
@@ -157,25 +166,25 @@ def _absent(
     ]
 
 
-def _rows(members: Sequence[tuple[str, Measurement]]) -> tuple[Row, ...]:
-    timed = [(run, of) for run, of in members if of.status == "measured" and of.seconds]
-    base = next(((run, of) for run, of in timed if is_baseline(of)), None)
-    beside = {of.implementation: of.seconds for run, of in timed if base and run == base[0] and not is_baseline(of)}
-    against = compare(base[1].seconds, beside) if base else {}
-    rows = [_row(run, of, base is not None, against) for run, of in members]
-    return tuple(sorted(rows, key=lambda row: _baseline_first(row.name)))
+def _rows(members: Sequence[tuple[str, Measurement]], baseline: str) -> tuple[Row, ...]:
+    found = [_row(run, of) for run, of in members]
+    base = next((row for row in found if row.time and row.name == baseline), None)
+    if base:
+        others = {row.name: row.of.seconds for row in found if row.time and row.run == base.run and row is not base}
+        against = compare(base.of.seconds, others)
+        found = [_compared(row, base, against) for row in found]
+    return tuple(sorted(found, key=lambda row: (row.name != baseline, row.name)))
 
 
-def _row(run: str, of: Measurement, compared: bool, against: Mapping[str, Comparison]) -> Row:
-    if of.status != "measured" or not of.seconds:
-        return Row(run, of)
-    time, found = interval(of.seconds), against.get(of.implementation)
-    if not compared:
-        return Row(run, of, time)
-    if is_baseline(of):
-        return Row(run, of, time, verdict="baseline")
-    return Row(run, of, time, found, found.verdict if found else ANOTHER_RUN)
+def _row(run: str, of: Measurement) -> Row:
+    return Row(run, of, interval(of.seconds) if of.status == Status.MEASURED and of.seconds else None)
 
 
-def _baseline_first(name: str) -> tuple[bool, str]:
-    return name not in (BASELINE, MODEL_BASELINE), name
+def _compared(row: Row, base: Row, against: Mapping[str, Comparison]) -> Row:
+    """The row with its verdict, where it has a time."""
+    if not row.time:
+        return row
+    if row is base:
+        return replace(row, verdict=BASELINE)
+    found = against.get(row.name)
+    return replace(row, against=found, verdict=found.verdict if found else ANOTHER_RUN)

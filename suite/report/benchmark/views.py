@@ -1,63 +1,52 @@
-"""Which tables stand beside each other, in what order, and which of them say most in little room."""
+"""Which tables are shown side by side, in what order, and which few of them represent the others."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from suite.records import EVERY_CASE, MODELS, Run
-from suite.report.benchmark.speed import Setting, Subject, Table, is_baseline, natural
+from suite.records import ContractFacts, WorkloadFacts
+from suite.report import facts
+from suite.report.benchmark.speed import BASELINE, Setting, Subject, Table, natural, tables
 from suite.report.benchmark.wording import ATTENTION
 from suite.store import Recorded
 
-ANY = ""
-"""Where a run does not tell of which contract a workload is."""
 
+class Workloads:
+    """What a machine's runs say of each contract's workloads, in the order of the newest run that names them."""
 
-@dataclass(frozen=True)
-class Shape:
-    """What a run's notes say of a workload, in words. `length` is None where they do not say it."""
-
-    group: str
-    short: str
-    """The name without its group."""
-    words: str = ""
-    why: str = ""
-    length: int | None = None
-
-
-class Shapes:
-    """What a machine's runs say of each contract's workloads, in the order of the newest run that names them.
-
-    What is noted of ANY contract is said of those that have no notes of their own.
-    """
-
-    def __init__(self, noted: Mapping[str, Mapping[str, Shape]]) -> None:
+    def __init__(self, noted: Mapping[str, Mapping[str, WorkloadFacts]]) -> None:
         self._noted = noted
         self._places = {contract: {name: place for place, name in enumerate(of)} for contract, of in noted.items()}
 
-    def __getitem__(self, subject: Subject) -> Shape:
+    def __getitem__(self, subject: Subject) -> WorkloadFacts:
+        """What is noted of a workload, or what its name alone says."""
         contract, workload = subject
-        return self._noted.get(contract, self._noted.get(ANY, {})).get(workload) or _unnoted(workload)
+        group, _, _ = workload.rpartition("/")
+        return self._noted.get(contract, {}).get(workload) or WorkloadFacts(group or workload, "", "", 0)
+
+    def short(self, subject: Subject) -> str:
+        """The name without its group."""
+        return subject[1].removeprefix(f"{self[subject].group}/")
 
     def place(self, subject: Subject) -> tuple[object, ...]:
         """A key to sort the workloads of a contract by: those that no run names come last, 2k before 16k."""
         contract, workload = subject
-        places = self._places.get(contract, self._places.get(ANY, {}))
+        places = self._places.get(contract, {})
         return places.get(workload, len(places)), natural(workload)
 
 
-def shapes(recorded: Recorded) -> Shapes:
-    """What the runs say of their workloads. Notes that are missing or of another form say nothing."""
-    noted: dict[str, dict[str, Shape]] = defaultdict(dict)
+def workloads(recorded: Recorded) -> Workloads:
+    """What the runs say of their workloads, the newest first."""
+    noted: dict[str, dict[str, WorkloadFacts]] = defaultdict(dict)
     for run in reversed(list(recorded.runs.values())):
-        for (contract, workload), of in _noted(run):
-            noted[contract].setdefault(workload, _shape(workload, of))
-    return Shapes(dict(noted))
+        for contract, of in run.facts.workloads.items():
+            noted[contract] = {**noted[contract], **of, **noted[contract]}
+    return Workloads(dict(noted))
 
 
-def by_group(tables: Iterable[Table], named: Shapes) -> dict[tuple[str, str], list[Table]]:
+def by_group(tables: Iterable[Table], named: Workloads) -> dict[tuple[str, str], list[Table]]:
     """The tables by contract and group of workloads."""
     found: dict[tuple[str, str], list[Table]] = defaultdict(list)
     for table in sorted(tables, key=lambda table: (table.setting.contract, named.place(table.subject))):
@@ -65,7 +54,7 @@ def by_group(tables: Iterable[Table], named: Shapes) -> dict[tuple[str, str], li
     return dict(found)
 
 
-def by_setting(tables: Iterable[Table], named: Shapes) -> dict[Setting, list[Table]]:
+def by_setting(tables: Iterable[Table], named: Workloads) -> dict[Setting, list[Table]]:
     """The tables by how they were measured, each setting's in the order of workloads."""
     found: dict[Setting, list[Table]] = defaultdict(list)
     for table in tables:
@@ -78,36 +67,45 @@ def by_setting(tables: Iterable[Table], named: Shapes) -> dict[Setting, list[Tab
 
 @dataclass(frozen=True)
 class View:
-    """What is shown first of one contract on one device: one setting, its tables, and those that differ from it only
-    in direction and threads.
+    """What is shown first of one contract on one device: the tables of one setting, and related ones.
+
+    Related tables differ from that setting only in direction and number of threads.
     """
 
     setting: Setting
     tables: tuple[Table, ...]
     related: tuple[Table, ...]
+    is_model: bool
+    """Whether an implementation makes a whole model."""
     representatives: tuple[Table, ...]
-    """Of each group the table with the most work among those in which more than half of all have a time."""
+    """Of each group, the table with most work among those in which more than half of all have a time."""
 
     @property
     def measured(self) -> int:
         return sum(len(table.measured) for table in self.tables)
 
 
-def views(tables: Sequence[Table], named: Shapes) -> list[View]:
+def views(tables: Sequence[Table], named: Workloads, contracts: Mapping[str, ContractFacts]) -> list[View]:
     """A view for each contract and device, none where nothing was measured: attention first and whole models last,
     and of each contract accelerators first.
     """
-    places = {(table.setting.contract, table.setting.device) for table in tables if table.measured}
-    found = [_view([t for t in tables if (t.setting.contract, t.setting.device) == place], named) for place in places]
+    places: dict[tuple[str, str], list[Table]] = defaultdict(list)
+    for table in tables:
+        places[table.setting.contract, table.setting.device].append(table)
+    found = [
+        _view(of, named, contracts.get(contract, ContractFacts()).is_model)
+        for (contract, _), of in places.items()
+        if any(table.measured for table in of)
+    ]
     return sorted(found, key=_rank)
 
 
 def _rank(view: View) -> tuple[object, ...]:
     contract, device = view.setting.contract, view.setting.device
-    return contract != ATTENTION, contract in MODELS, contract, device == "cpu", -view.measured, device
+    return contract != ATTENTION, view.is_model, contract, device == "cpu", -view.measured, device
 
 
-def _view(tables: Sequence[Table], named: Shapes) -> View:
+def _view(tables: Sequence[Table], named: Workloads, is_model: bool) -> View:
     settings = by_setting((table for table in tables if table.measured), named)
     first = min(settings, key=lambda setting: (*_plainness(setting), -_measured(settings[setting]), setting.order))
     related = [
@@ -117,13 +115,13 @@ def _view(tables: Sequence[Table], named: Shapes) -> View:
     ]
     mine = sorted((table for table in related if table.setting == first), key=lambda table: named.place(table.subject))
     groups = by_group((table for table in mine if table.measured), named)
-    return View(first, tuple(mine), tuple(related), tuple(map(_representative, groups.values())))
+    return View(first, tuple(mine), tuple(related), is_model, tuple(map(_representative, groups.values())))
 
 
 def _representative(group: Sequence[Table]) -> Table:
     most = max(len(table.measured) for table in group)
     of_many = [table for table in group if 2 * len(table.measured) > most]
-    return max(of_many, key=lambda table: (any(is_baseline(row.of) for row in table.measured), _work(table)))
+    return max(of_many, key=lambda table: (any(row.verdict == BASELINE for row in table.measured), _work(table)))
 
 
 def _plainness(setting: Setting) -> tuple[bool, bool]:
@@ -138,27 +136,18 @@ def _work(table: Table) -> float:
     return max(row.of.work.get("attended") or 0.0 for row in table.measured)
 
 
-def _noted(run: Run) -> Iterator[tuple[Subject, object]]:
-    """What a run notes of each workload. Runs of former versions do not tell whose it is."""
-    facts = run.notes.get("facts")
-    workloads = facts.get("workloads") if isinstance(facts, Mapping) else None
-    for name, of in workloads.items() if isinstance(workloads, Mapping) else ():
-        if isinstance(of, Mapping) and any(isinstance(each, Mapping) for each in of.values()):
-            yield from (((name, workload), each) for workload, each in of.items())
-        else:
-            yield (ANY, name), of
+@dataclass(frozen=True)
+class Material:
+    """What is measured on a machine, as the page, the index and the charts need it."""
+
+    recorded: Recorded
+    tables: Sequence[Table]
+    named: Workloads
+    views: Sequence[View]
 
 
-def _unnoted(workload: str) -> Shape:
-    """What the name alone says."""
-    group, _, short = workload.rpartition("/")
-    return Shape(group or workload, short)
-
-
-def _shape(name: str, of: object) -> Shape:
-    plain = _unnoted(name)
-    if not isinstance(of, Mapping) or name == EVERY_CASE:
-        return plain
-    group, length = str(of.get("group") or plain.group), of.get("length")
-    whole = length if isinstance(length, int) and length > 0 else None
-    return Shape(group, name.removeprefix(f"{group}/"), str(of.get("shape", "")), str(of.get("why", "")), whole)
+def material(recorded: Recorded) -> Material:
+    """What pages and charts are made of, from what is recorded."""
+    contracts, named = facts.contracts(recorded), workloads(recorded)
+    found = tables(recorded.measured, contracts)
+    return Material(recorded, found, named, views(found, named, contracts))

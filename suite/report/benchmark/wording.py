@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 
-from suite.records import TOO_SLOW, Machine, Measurement
-from suite.report.benchmark.speed import Row, Setting
-from suite.report.benchmark.units import NOTHING, size, times
+from suite.records import Machine, Measurement, Reason
+from suite.report.benchmark.speed import BASELINE, Row, Setting
+from suite.report.cells import NOTHING
+from suite.report.units import size, times
 
 ATTENTION = "attention"
+"""The contract that the suite is about: first on each page, and not named where no other is."""
 DIRECTIONS = {"forward": "forward", "backward": "backward", "forward_backward": "forward and backward"}
 
 
 def verdict(row: Row) -> str:
     """Who is faster, the baseline or this: "2.31× faster", "same"; empty where nothing is compared."""
     if row.against is None:
-        return "" if row.verdict == "baseline" else row.verdict
+        return "" if row.verdict == BASELINE else row.verdict
     if row.verdict == "faster":
         return f"{times(row.against.speedup)} faster"
     if row.verdict == "slower":
@@ -24,21 +26,21 @@ def verdict(row: Row) -> str:
 
 
 def status(of: Measurement) -> str:
-    """Why there is no time, in a word or three."""
-    if of.status == "declined" and of.detail.startswith(TOO_SLOW):
-        return TOO_SLOW
+    """Why there is no time, in one to three words."""
+    if of.reason == Reason.TOO_SLOW:
+        return "too slow"
     return of.status.replace("_", " ") + (" (known)" if of.known else "")
 
 
 def peak(row: Row) -> str:
-    """The peak of memory; where the meter says no more than of a call that allocates nothing, that it saw none."""
+    """The peak of memory, or that the meter saw none: no more than for a call that allocates nothing."""
     if row.of.peak is None or not math.isfinite(row.of.peak):
         return NOTHING
     return size(row.of.peak) if row.net_peak is not None else "none seen"
 
 
 def threads(number: int, machine: Machine | None = None) -> str:
-    """How many threads an implementation had; empty where that is not what it runs on."""
+    """How many threads an implementation had; empty on devices other than the CPU."""
     if number < 2:
         return "one thread" if number else ""
     if machine is None or number not in (machine.cores, machine.threads):
@@ -53,7 +55,7 @@ def direction(name: str) -> str:
 
 
 def contract(name: str) -> str:
-    """The contract where it has to be said: what stands without one is of attention."""
+    """The contract, where it has to be named: not for attention."""
     return "" if name == ATTENTION else name
 
 

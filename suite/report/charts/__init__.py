@@ -1,1 +1,1 @@
-"""Measurements → charts: what they show, where labels go, how they are drawn, which files they are."""
+"""Measurements → charts: what they show, and which files they are."""

@@ -1,20 +1,20 @@
-"""Measurements → charts in SVG; without a library that draws, old ones stay while they show the same."""
+"""Measurements → charts in SVG files. Without the libraries that draw, charts that are still true stay."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 from suite.records import UsageError
-from suite.report.benchmark.speed import tables
-from suite.report.benchmark.views import View, shapes, views
-from suite.report.charts.pictures import Picture, pictures
-from suite.report.text import escaped
+from suite.report import render
+from suite.report.benchmark.views import View, material
+from suite.report.charts.pictures import pictures
+from suite.report.page import Chart, Picture
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
 
@@ -26,11 +26,9 @@ STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 
 @dataclass(frozen=True)
 class Charts:
-    """The charts that lie in a folder and show what is recorded, and in `note` why others do not."""
+    """The charts in a folder that show what is recorded; `note` says why others are left out."""
 
-    paths: tuple[Path, ...] = ()
-    titles: Mapping[str, str] | None = None
-    """What each file shows, in words."""
+    charts: tuple[Chart, ...] = ()
     note: str = ""
 
 
@@ -42,7 +40,7 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
     """
     folder, due = Path(folder), _due(recorded)
     absent = _absent() if due else []
-    kept: dict[str, str] = {}
+    kept: list[Chart] = []
     missing = 0
     for name, picture in due.items():
         stamp = _stamp(picture)
@@ -52,26 +50,18 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
         elif _stamp_of(folder / name) != stamp:
             missing += 1
             continue
-        kept[name] = picture.title
-    removed = _remove_others(folder, set(kept))
+        kept.append(Chart(name, picture.title, picture))
+    removed = _remove_others(folder, {chart.file for chart in kept})
     note = _note(absent, missing, removed) if missing else ""
-    return Charts(tuple(folder / name for name in kept), kept, note)
-
-
-def chart_lines(charts: Charts) -> list[str]:
-    """The charts as images of a page that lies beside them, and the note."""
-    titles = charts.titles or {}
-    lines = [f"![{escaped(titles.get(path.name, path.stem))}]({path.name})" for path in charts.paths]
-    lines += [escaped(charts.note, 600)] if charts.note else []
-    return [each for line in lines for each in (line, "")]
+    return Charts(tuple(kept), note)
 
 
 def _due(recorded: Recorded) -> dict[str, Picture]:
-    """What there is to draw, by file name: plain for the first view that has such a chart; others say whose it is."""
-    named = shapes(recorded)
+    """What there is to draw, by file name. Only the first view that has a chart gets its plain name."""
+    of = material(recorded)
     found: dict[str, Picture] = {}
-    for view in views(tables(recorded.measured), named):
-        for name, picture in pictures(view, named, recorded).items():
+    for view in of.views:
+        for name, picture in pictures(view, of).items():
             plain = f"{name}.svg"
             found.setdefault(f"{name}-{_slug(view)}.svg" if plain in found else plain, picture)
     return found
@@ -98,9 +88,9 @@ def _note(absent: list[str], missing: int, removed: int) -> str:
 
 
 def _drawn(picture: Picture) -> str:
-    from suite.report.charts import drawing
+    from suite.report.render import svg
 
-    draw: Callable[[Picture], str] = drawing.svg
+    draw: Callable[[Picture], str] = svg.render
     return draw(picture)
 
 
@@ -115,7 +105,7 @@ def _stamped(svg: str, stamp: str) -> str:
 
 
 def _is_drawn(path: Path, stamp: str) -> bool:
-    """Whether the file is what drawing it would give: of the same picture, by the same code, and not touched since."""
+    """Whether the file is what drawing would give: the same picture by the same code, not changed since."""
     text = _text_of(path)
     found = STAMP.search(text)
     return bool(found and found.groups() == (stamp, _way(STAMP.sub("", text, count=1).removesuffix("\n"))))
@@ -123,13 +113,14 @@ def _is_drawn(path: Path, stamp: str) -> bool:
 
 def _way(svg: str) -> str:
     """A hash of the chart itself, of the code that draws and of the libraries that it draws with."""
-    here = [(Path(__file__).parent / f"{module}.py").read_bytes() for module in ("drawing", "placing")]
+    folder = Path(render.__file__ or "").parent
+    here = [(folder / f"{module}.py").read_bytes() for module in ("svg", "placing")]
     libraries = [f"{module} {import_module(module).__version__}".encode() for module in NEEDED]
     return hashlib.sha256(b"\0".join([*here, *libraries, svg.encode()])).hexdigest()[:16]
 
 
 def _stamp_of(path: Path) -> str:
-    """The stamp of a chart; empty where there is none, or where the file is not from here."""
+    """The stamp of a chart; empty where there is no file, or one that was not written here."""
     found = STAMP.search(_text_of(path))
     return found.group(1) if found else ""
 
@@ -144,7 +135,7 @@ def _text_of(path: Path) -> str:
 
 
 def _remove_others(folder: Path, kept: set[str]) -> int:
-    """Remove the charts from here that are not among these; other people's files stay."""
+    """Remove the charts that were written here and are not among these; other files stay."""
     stale = [path for path in sorted(folder.glob("*.svg")) if path.name not in kept and _stamp_of(path)]
     for path in stale:
         with one_line(path, "removed"):

@@ -1,77 +1,40 @@
-"""What the charts show, as plain data: no library that draws is needed to know it."""
+"""What the charts of a benchmark show, as data: no library that draws is needed to know it."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from suite.records import MODELS, Machine, baseline
-from suite.report.benchmark import origin, wording
+from suite.records import Machine
+from suite.report import origin
+from suite.report.benchmark import wording
 from suite.report.benchmark.growth import LADDER, by_length, growths, power
-from suite.report.benchmark.speed import Row, Setting, Table, names
-from suite.report.benchmark.units import percent, rate_unit
-from suite.report.benchmark.views import Shapes, View, by_setting
-from suite.report.text import plain
-from suite.store import Recorded
+from suite.report.benchmark.speed import BASELINE, Row, Setting, Table, names, runs_of
+from suite.report.benchmark.views import Material, View, Workloads, by_setting
+from suite.report.cells import NOTHING, plain
+from suite.report.page import Mark, Panel, Picture
+from suite.report.units import percent, rate_unit
 
 PANELS = 4
-"""So many fit into one picture."""
+"""The most that fit into one picture."""
 LEAST_ERROR = 1e-3
 """An answer without error has this place on an axis of powers of ten."""
 LONGEST_NAME = 30
+"""Characters of an implementation's name."""
 FRONT = "filled and joined: no other is better in both"
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A named place in a chart. `style` stands for the colour and shape that an implementation has in all charts."""
-
-    name: str
-    style: int
-    points: tuple[tuple[float, float], ...]
-    label: str = ""
-    front: bool = False
-    """Whether no other is better in both."""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes."""
-
-    title: str
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One chart. `kind` is `lines`, `bars` or `points`; `across` and `up` name what the axes measure."""
-
-    kind: str
-    title: str
-    subtitle: str
-    across: str
-    up: str
-    panels: tuple[Panel, ...]
-    note: str = ""
-    """How to read it."""
-
-    @property
-    def data(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def pictures(view: View, named: Shapes, recorded: Recorded) -> dict[str, Picture]:
-    """The charts of one view by name; those of which there is too little to show are left out."""
+def pictures(view: View, of: Material) -> dict[str, Picture]:
+    """The charts of one view by name, without those that have too little to show."""
     made = {
-        "time": _grown(view, named, recorded, "time", lambda row: row.median),
-        "memory": _grown(view, named, recorded, "memory", lambda row: row.net_peak),
-        "flash": _flash(view, named, recorded),
-        "throughput": _throughput(view, recorded),
-        "error": _error(view, recorded),
-        "tradeoff": _tradeoff(view, named, recorded),
+        "time": _grown(view, of, "time", lambda row: row.median),
+        "memory": _grown(view, of, "memory", lambda row: row.net_peak),
+        "flash": _flash(view, of),
+        "throughput": _throughput(view, of),
+        "error": _error(view, of),
+        "tradeoff": _tradeoff(view, of),
     }
     contract = wording.contract(view.setting.contract)
     return {name: _of_contract(contract, picture) for name, picture in made.items() if picture.panels}
@@ -83,18 +46,20 @@ def _of_contract(contract: str, picture: Picture) -> Picture:
     return replace(picture, title=plain(f"{contract}: {picture.title[0].lower()}{picture.title[1:]}"))
 
 
-def _grown(view: View, named: Shapes, recorded: Recorded, what: str, value: Callable[[Row], float | None]) -> Picture:
+def _grown(view: View, of: Material, what: str, value: Callable[[Row], float | None]) -> Picture:
     """A quantity over the lengths of the ladder, in a panel for each direction and number of threads."""
+    named = of.named
     ladder = [table for table in view.related if named[table.subject].group == LADDER]
-    powers = {(of.setting, of.name): of.time if what == "time" else of.memory for of in growths(ladder, named)}
+    grown = growths(ladder, named)
+    powers = {(each.setting, each.name): each.time if what == "time" else each.memory for each in grown}
     panels = []
     for setting, tables in by_setting(ladder, named).items():
         labels = {name: _with_power(name, powers.get((setting, name))) for name in names(tables)}
-        title = _panel_title(setting, recorded.run.machine)
+        title = _panel_title(setting, of.recorded.run.machine)
         panels.append(Panel(title, _series(view, tables, named, value, labels.__getitem__)))
     says = "Time over sequence length" if what == "time" else "Peak memory over sequence length, without inputs"
     why = next((named[table.subject].why for table in ladder), "")
-    subtitle, kept = _subtitle(view, ladder, recorded, why.partition(":")[0], threads=False), _worth_it(panels)
+    subtitle, kept = _subtitle(view, ladder, of, why.partition(":")[0], threads=False), _worth_it(panels)
     return Picture("lines", says, subtitle, "length", what, kept, _how_to_read(kept))
 
 
@@ -108,26 +73,25 @@ def _with_power(name: str, fitted: float | None) -> str:
     return _short(name) if fitted is None else f"{_short(name)}\N{EN SPACE}{power(fitted)}"
 
 
-def _flash(view: View, named: Shapes, recorded: Recorded) -> Picture:
+def _flash(view: View, of: Material) -> Picture:
     """FLOPs per second over the lengths of FlashAttention's grid, in a panel for each of its variants."""
     variants: dict[str, list[Table]] = defaultdict(list)
     for table in view.tables:
-        shape = named[table.subject]
-        if shape.group.startswith("flash"):
-            variants[shape.short.partition("-")[2]].append(table)
+        if of.named[table.subject].group.startswith("flash"):
+            variants[of.named.short(table.subject).partition("-")[2]].append(table)
     panels = [
-        Panel(variant.replace("e", "width ", 1).replace("-", ", "), _series(view, tables, named, Row.rate, _short))
+        Panel(variant.replace("e", "width ", 1).replace("-", ", "), _series(view, tables, of.named, Row.rate, _short))
         for variant, tables in variants.items()
     ]
     title = "Throughput over sequence length, FlashAttention's grid"
     shown = [table for tables in variants.values() for table in tables]
-    return Picture("lines", title, _subtitle(view, shown, recorded), "length", "rate", _worth_it(panels))
+    return Picture("lines", title, _subtitle(view, shown, of), "length", "rate", _worth_it(panels))
 
 
 def _series(
     view: View,
     tables: Sequence[Table],
-    named: Shapes,
+    named: Workloads,
     value: Callable[[Row], float | None],
     label: Callable[[str], str],
 ) -> tuple[Mark, ...]:
@@ -140,11 +104,11 @@ def _series(
 
 
 def _worth_it(panels: Sequence[Panel]) -> tuple[Panel, ...]:
-    """Those in which some line has two points, at most as many as fit."""
+    """The panels in which some line has two points, at most PANELS of them."""
     return tuple(panel for panel in panels if any(len(mark.points) > 1 for mark in panel.marks))[:PANELS]
 
 
-def _throughput(view: View, recorded: Recorded) -> Picture:
+def _throughput(view: View, of: Material) -> Picture:
     """A bar of FLOPs per second for each implementation, in a panel for each representative workload."""
     styles, panels = _styles(view), []
     for table in view.representatives:
@@ -156,32 +120,32 @@ def _throughput(view: View, recorded: Recorded) -> Picture:
             bars.append(Mark(_short(row.name), styles[row.name], ((rate, 0.0),), unit.of(rate) + share))
         panels.append(Panel(plain(table.workload, 60), tuple(bars)))
     kept = tuple(panel for panel in panels if panel.marks)
-    subtitle = _subtitle(view, view.representatives, recorded)
-    title = "Throughput" if view.setting.contract in MODELS else "Throughput, by the pairs attended"
+    subtitle = _subtitle(view, view.representatives, of)
+    title = "Throughput" if view.is_model else "Throughput, by the pairs attended"
     return Picture("bars", title, subtitle, "rate", "", kept)
 
 
-def _error(view: View, recorded: Recorded) -> Picture:
+def _error(view: View, of: Material) -> Picture:
     """Speed against error, in a panel for each representative workload in which three can be compared."""
     panels = []
     for table in view.representatives:
         places = {}
         for row in table.measured:
-            speed = 1.0 if row.verdict == "baseline" else row.against.speedup if row.against else None
+            speed = 1.0 if row.verdict == BASELINE else row.against.speedup if row.against else None
             if speed and row.of.error_ratio is not None and math.isfinite(row.of.error_ratio):
                 places[row.name] = max(row.of.error_ratio, LEAST_ERROR), speed
         panels.append(Panel(plain(table.workload, 60), _placed(view, places, better=(-1, 1))))
     kept = tuple(panel for panel in panels if len(panel.marks) > 2)[:PANELS]
-    title = f"Speed against error: speed relative to {baseline(view.setting.contract)}, error in units of its bound"
-    return Picture("points", title, _subtitle(view, view.representatives, recorded), "error", "speed", kept, FRONT)
+    title = f"Speed against error: speed relative to {_baseline(view)}, error in units of its bound"
+    return Picture("points", title, _subtitle(view, view.representatives, of), "error", "speed", kept, FRONT)
 
 
-def _tradeoff(view: View, named: Shapes, recorded: Recorded) -> Picture:
+def _tradeoff(view: View, of: Material) -> Picture:
     """Memory against time at the longest rung of the ladder at which more than half of all were measured."""
     ladder = {
         shape.length: table
         for table in view.tables
-        if (shape := named[table.subject]).group == LADDER and shape.length is not None
+        if (shape := of.named[table.subject]).group == LADDER and shape.length
     }
     rungs = {
         length: {row.name: (row.median, row.net_peak) for row in table.measured if row.median and row.net_peak}
@@ -192,11 +156,11 @@ def _tradeoff(view: View, named: Shapes, recorded: Recorded) -> Picture:
     panel = Panel("", _placed(view, rungs.get(length, {}), better=(-1, -1)))
     title, panels = f"Memory against time at {length:,} tokens", (panel,) if len(panel.marks) > 1 else ()
     shown = [ladder[length]] if panels else []
-    return Picture("points", title, _subtitle(view, shown, recorded), "time", "memory", panels, FRONT)
+    return Picture("points", title, _subtitle(view, shown, of), "time", "memory", panels, FRONT)
 
 
 def _placed(view: View, places: Mapping[str, tuple[float, float]], better: tuple[int, int]) -> tuple[Mark, ...]:
-    """The points by name, in front those that no other beats in both. `better` is the sign of good on each axis."""
+    """The points by name; in front are those that no other beats on both axes. `better` is the good sign of each."""
     styles = _styles(view)
     good = {name: (better[0] * at[0], better[1] * at[1]) for name, at in places.items()}
     return tuple(
@@ -213,9 +177,13 @@ def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
 
 def _styles(view: View) -> dict[str, int]:
     """0 for the baseline, and a number for each of the others."""
-    first = baseline(view.setting.contract)
+    first = _baseline(view)
     others = [name for name in names(view.related) if name != first]
     return {first: 0, **{name: place for place, name in enumerate(others, 1)}}
+
+
+def _baseline(view: View) -> str:
+    return view.tables[0].baseline
 
 
 def _panel_title(setting: Setting, machine: Machine) -> str:
@@ -223,10 +191,10 @@ def _panel_title(setting: Setting, machine: Machine) -> str:
     return plain(", ".join(filter(None, said)))
 
 
-def _subtitle(view: View, shown: Sequence[Table], recorded: Recorded, what: str = "", threads: bool = True) -> str:
-    """What is true of the whole picture: dtype, device, threads where no panel says them, machine, torch and dates."""
-    runs = origin.runs_of(shown, recorded)
-    setting, machine = view.setting, (runs[-1] if runs else recorded.run).machine
+def _subtitle(view: View, shown: Sequence[Table], of: Material, what: str = "", threads: bool = True) -> str:
+    """Dtype, device, machine, torch and dates, and the number of threads unless the panels say it."""
+    runs = runs_of(shown, of.recorded)
+    setting, machine = view.setting, (runs[-1] if runs else of.recorded.run).machine
     said = wording.threads(setting.threads, machine) if threads else ""
     on = machine.accelerators[0] if setting.device != "cpu" and machine.accelerators else machine.processor
     parts = (
@@ -240,4 +208,4 @@ def _subtitle(view: View, shown: Sequence[Table], recorded: Recorded, what: str 
 
 
 def _short(name: str) -> str:
-    return plain(name, LONGEST_NAME) or "–"
+    return plain(name, LONGEST_NAME) or NOTHING

@@ -4,57 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.records import FAILURES, Example
-from suite.report.text import Row, code, escaped, section, table
+from suite.records import FAILURES, Example, Status
+from suite.report.cells import NOTHING, Cell, Span, code, said, text
+from suite.report.page import Column, Table, table
 
-CSV_HEADER = ("id", "document", "section", "quantity", "printed", "computed", "passed", "asked", "failed", "note")
 LONGEST = 60
-"""Of a printed tensor the first entries are shown."""
+"""Characters of a printed tensor that readers see: its first entries."""
+
+COLUMNS = (
+    Column(key="id"), Column("document", "document"), Column("section", "section"), Column("quantity", "quantity"),
+    Column("printed", "printed"), Column("computed", "computed"), Column("reproduced by"), Column(key="passed"),
+    Column(key="asked"), Column(key="failed"), Column("note", "note"),
+)  # fmt: skip
 
 
-def example_lines(examples: Sequence[Example]) -> list[str]:
-    """A row per example, for conformance.md."""
-    rows = [
-        (
-            escaped(example.document),
-            escaped(example.section),
-            escaped(example.quantity, LONGEST),
-            escaped(example.printed or "–", LONGEST),
-            escaped(example.computed or "–", LONGEST),
-            _who(example),
-            escaped(example.note),
-        )
-        for example in _ordered(examples)
-    ]
-    header = ("document", "section", "quantity", "printed", "computed", "reproduced by", "note")
-    return section("The documents' examples", table(header, rows))
+def example_table(examples: Sequence[Example]) -> Table:
+    """A row per example."""
+    ordered = sorted(examples, key=lambda example: (example.document, example.section, example.id, example.quantity))
+    return table(COLUMNS, map(_row, ordered))
 
 
-def example_rows(examples: Sequence[Example]) -> list[Row]:
-    """A row per example, for the CSV."""
-    rows: list[Row] = []
-    for example in _ordered(examples):
-        said = (example.id, example.document, example.section, example.quantity, example.printed, example.computed)
-        passed, failed = _passed(example), _failed(example)
-        rows.append([*said, passed, passed + len(failed), " ".join(failed), example.note])
-    return rows
+def _row(of: Example) -> Sequence[object]:
+    passed = sum(status == Status.PASSED for status in of.statuses.values())
+    failed = {name: status for name, status in sorted(of.statuses.items()) if status in FAILURES}
+    asked = passed + len(failed)
+    quantity, printed, computed = (_tensor(each) for each in (of.quantity, of.printed, of.computed))
+    found = (_who(passed, asked, failed), passed, asked, " ".join(failed))
+    return (of.id, of.document, of.section, quantity, printed, computed, *found, of.note)
 
 
-def _who(example: Example) -> str:
-    passed, failed = _passed(example), _failed(example)
-    if not passed and not failed:
-        return "not asked"
-    but = ", ".join(f"{code(name)} ({status})" for name, status in failed.items())
-    return f"{passed} of {passed + len(failed)}" + (f"; not {but}" if failed else "")
+def _tensor(words: str) -> Cell:
+    return Cell(text(words or NOTHING, LONGEST).spans, words)
 
 
-def _passed(example: Example) -> int:
-    return sum(status == "passed" for status in example.statuses.values())
-
-
-def _failed(example: Example) -> dict[str, str]:
-    return {name: status for name, status in sorted(example.statuses.items()) if status in FAILURES}
-
-
-def _ordered(examples: Sequence[Example]) -> list[Example]:
-    return sorted(examples, key=lambda example: (example.document, example.section, example.id, example.quantity))
+def _who(passed: int, asked: int, failed: dict[str, Status]) -> Cell:
+    if not asked:
+        return text("not asked")
+    but = [span for name, status in failed.items() for span in (Span(", "), code(name), Span(f" ({status})"))]
+    return said(f"{passed} of {asked}", *([Span("; not "), *but[1:]] if failed else []))

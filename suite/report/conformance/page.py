@@ -1,187 +1,154 @@
-"""Outcomes → conformance.md and its CSVs, one section per question that a reader has."""
+"""Outcomes → the page of conformance, one section per question that a reader has."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
-from suite.records import EVERY_CASE, FAILURES, Example, Outcome, Run
-from suite.report.benchmark import origin
-from suite.report.conformance import examples as documents
+from suite.records import EVERY_CASE, FAILURES, Outcome, Run, Status
+from suite.report import facts, origin
+from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, status, text
 from suite.report.conformance import features
-from suite.report.conformance.features import ContractFacts
+from suite.report.conformance.examples import example_table
 from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
-from suite.report.text import Row, code, escaped, section, table, write_csv
-from suite.store import replace_file
+from suite.report.page import Block, Column, Note, Page, Points, Section, Table, blocks, note, section, table
+from suite.store import Recorded
 
 MOST_NAMED = 12
-"""So many implementations are named beside an earlier run."""
+"""The most implementations that are named beside an earlier run."""
+WORDS = {
+    Status.PASSED: "the answer is within the bound",
+    Status.WRONG: "it is not; what is said in quotes is a known mistake that gives the same answer",
+    Status.RAISED: "an exception came instead of an answer",
+    Status.DIED: "the process ended: a crash, or the system killed it",
+    Status.HUNG: "no answer came in time",
+    Status.DECLINED: "the implementation does not support this, and says why",
+    Status.MISSING: "a library that it requires is not installed",
+    "known failure": "a finding records that this library fails here; a check does not fail for it",
+}
+"""The words that this page uses for what became of a question."""
+LONGEST_FINDING = 600
+"""Characters of what a finding records."""
 
 
-def write_conformance(
-    folder: Path | str,
-    outcomes: Sequence[Outcome],
-    run: Run,
-    *,
-    contracts: Mapping[str, ContractFacts] | None = None,
-    gaps: Mapping[str, Mapping[str, object]] | None = None,
-    conventions: Mapping[str, Mapping[str, object]] | None = None,
-    findings: Mapping[str, str] | None = None,
-    examples: Sequence[Example] = (),
-    again: Mapping[str, Sequence[str]] | None = None,
-    earlier: Mapping[str, Run] | None = None,
-    runs: Sequence[Run] = (),
-) -> list[Path]:
-    """Write conformance.md and its CSVs into `folder` and return their paths.
-
-    contracts    by name; without them there is no table of features
-    gaps         implementation → feature → why it lacks it
-    conventions  implementation → point → what it declares there, as given to `@implementation`
-    findings     the name that outcomes carry in `known` → what it records, in words
-    again        implementation → the words that ask it again, where that is not its registered name
-    earlier      the implementations with rows of an older run than `run`, as in `Recorded`
-    runs         all that the outcomes are of, where `run` is but the newest of several
-
-    Raises UsageError when the folder cannot be written.
-    """
-    folder = Path(folder)
+def conformance(recorded: Recorded) -> Page:
+    """The page and its tables for programs."""
+    outcomes, run = recorded.outcomes, recorded.checked_run or recorded.run
+    again, contracts = facts.again(recorded), facts.contracts(recorded)
     failures = [outcome for outcome in outcomes if outcome.status in FAILURES]
-    every = groups(failures, again or {})
-    new = groups((outcome for outcome in failures if not outcome.known), again or {})
-    known = groups((outcome for outcome in failures if outcome.known), again or {})
-    matrix = features.feature_matrix(outcomes, contracts or {})
-    page = [
-        *(f"# Conformance on {escaped(run.machine.name)}", ""),
-        *provenance(run),
-        *_several(runs),
-        *headline(outcomes),
-        *_earlier(earlier or {}),
-        *_failures(new),
-        *_known(known, findings or {}),
-        *_reasons("Missing", [outcome for outcome in outcomes if outcome.status == "missing"]),
-        *features.feature_lines(matrix, contracts or {}),
-        *features.gap_lines(gaps or {}, outcomes),
-        *features.convention_lines(conventions or {}, outcomes),
-        *_reasons("Declined", [outcome for outcome in outcomes if outcome.status == "declined"]),
-        *documents.example_lines(examples),
-    ]
-    replace_file(folder / "conformance.md", "\n".join(page).rstrip("\n") + "\n")
-    return [
-        folder / "conformance.md",
-        write_csv(folder / "conformance.csv", _COUNTS_HEADER, _count_rows(outcomes)),
-        write_csv(folder / "conformance_features.csv", features.CSV_HEADER, features.feature_rows(matrix)),
-        write_csv(folder / "conformance_failures.csv", _FAILURES_HEADER, map(_failure_row, every)),
-        write_csv(folder / "conformance_examples.csv", documents.CSV_HEADER, documents.example_rows(examples)),
-    ]
-
-
-def provenance(run: Run) -> list[str]:
-    """Where, when and with what."""
-    machine = run.machine
-    memory = f"{machine.memory_bytes / 2**30:.0f} GiB"
-    facts = {
-        "machine": f"{machine.processor}, {machine.cores} cores, {machine.threads} threads, {memory}",
-        "accelerators": ", ".join(machine.accelerators) or "none",
-        "system": machine.system,
-        "date": run.finished or f"{run.started} (not finished)",
-        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
-        "commit": run.commit or "unknown",
+    new = groups((outcome for outcome in failures if not outcome.known), again)
+    known = groups((outcome for outcome in failures if outcome.known), again)
+    matrix, examples = features.feature_matrix(outcomes, contracts), example_table(facts.examples(recorded))
+    shown = blocks(
+        origin.provenance(run),
+        _several(recorded.checked_runs),
+        headline(outcomes),
+        section("Rows of an earlier run", _earlier(recorded.earlier)),
+        section("Failures", _failures(new)),
+        section("Known failures", _failures(known, facts.findings(recorded))),
+        _reasons("Missing", outcomes, Status.MISSING),
+        features.feature_section(matrix, contracts),
+        section("Declared gaps", features.gaps(facts.gaps(recorded))),
+        section("Declared conventions", features.conventions(facts.conventions(recorded))),
+        _reasons("Declined", outcomes, Status.DECLINED),
+        section("The documents' examples", examples),
+        section("What the words mean", _words()) if outcomes else (),
+    )
+    data = {
+        "conformance": _counts(outcomes),
+        "conformance_features": features.feature_counts(matrix),
+        "conformance_failures": _failures(groups(failures, again)),
+        "conformance_examples": examples,
     }
-    return table(("", ""), ((name, escaped(fact, 600)) for name, fact in facts.items()))
+    return Page(f"Conformance on {run.machine.name}", shown, data)
 
 
-def _several(runs: Sequence[Run]) -> list[str]:
-    """When and with what all was checked, where that was in more than the one run told of above."""
+def _words() -> Points:
+    """Each word that this page uses for an outcome, explained once."""
+    return Points(tuple(note(emphasis(word), f": {means}.") for word, means in WORDS.items()))
+
+
+def _several(runs: Sequence[Run]) -> Note:
+    """When and with which torch all was checked, where that took several runs."""
     if len(runs) < 2:
-        return []
+        return note()
     used = " with ".join(filter(None, (origin.when(runs), origin.torch(runs))))
-    says = f"Checked in {len(runs)} runs {used}: above is the newest, and below stands what is of an earlier one."
-    return [escaped(says, 600), ""]
+    return note(f"Checked in {len(runs)} runs {used}: above is the newest, and below stands what is of an earlier one.")
 
 
-def headline(outcomes: Sequence[Outcome]) -> list[str]:
-    """Implementation × dtype: passed/asked, and beside it what that leaves out."""
+def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
+    """Implementation × dtype: passed/asked, and beside it what was declined or failed."""
     columns = dtypes(outcomes)
-    rows = [
-        [code(name), escaped(device), *_headline_cells(members, columns)]
+    rows: list[list[object]] = [
+        [code(name), device, *_headline_cells(members, columns)]
         for (name, device), members in by_implementation(outcomes).items()
     ]
     if not rows:
-        return ["Nothing is recorded yet.", ""]
+        yield note("Nothing is recorded yet.")
+        return
     if len(rows) > 1:
         rows.append(["all", "", *_headline_cells(outcomes, columns)])
-    header = ("implementation", "device", *columns, "all", "declined", "failures", "known failures")
-    legend = "Passed/asked. What was declined or is missing was not asked: it counts as neither."
-    return [*table(header, rows), legend, ""]
+    yield table(("implementation", "device", *columns, "all", "declined", "failures", "known failures"), rows)
+    yield note("Passed/asked. What was declined or is missing was not asked: it counts as neither.")
 
 
-def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list[str]:
+def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list[object]:
     total = count(outcomes)
     if not total.asked and not total.declined:
-        return ["missing"] * (len(columns) + 1) + ["–"] * 3
+        return [status(Status.MISSING)] * (len(columns) + 1) + [NOTHING] * 3
     cells = [str(count(outcome for outcome in outcomes if outcome.dtype == dtype)) for dtype in columns]
-    return [*cells, str(total), str(total.declined), breakdown(outcomes) or "0", str(total.known)]
+    return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
 
 
-def _earlier(earlier: Mapping[str, Run]) -> list[str]:
+def _earlier(earlier: Mapping[str, Run]) -> Table:
+    """The runs of rows that the newest run did not ask anew, and whose rows these are."""
     whose: dict[str, list[str]] = defaultdict(list)
     for name, run in sorted(earlier.items(), key=lambda of: (of[1].started, of[0])):
         whose[run.id].append(name)
-    rows = []
-    for names in whose.values():
-        run, more = earlier[names[0]], len(names) - MOST_NAMED
-        named = ", ".join(map(code, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
-        rows.append((escaped(run.started), escaped(run.versions.get("torch", "–")), escaped(run.commit or "–"), named))
-    header = ("run started", "torch", "commit", "of")
-    return section("Rows of an earlier run", table(header, rows))
+    rows = [(*origin.of_run(earlier[names[0]]), said(listed(names, MOST_NAMED))) for names in whose.values()]
+    return table((*origin.OF_RUN, "of"), rows)
 
 
-def _failures(failures: Sequence[Group]) -> list[str]:
-    return section("Failures", table(_FAILED, [[*_what(group), code(group.rerun)] for group in failures]))
+def _failures(found: Sequence[Group], findings: Mapping[str, str] | None = None) -> Table:
+    """A row per group of failures; with `findings`, known ones have a column that says what is known."""
+    columns = [
+        Column("implementation", "implementation"), Column(key="device"), Column(key="status"), Column(key="finding"),
+        Column("count", "count"), Column("what"), Column(key="detail"), Column("for example"), Column(key="case"),
+        Column(key="dtype"), Column("ask again", "ask_again"),
+    ]  # fmt: skip
+    more = [] if findings is None else [Column("finding")]
+    return table([*columns, *more], [[*_failure(of), *(_finding(of, findings or {}) for _ in more)] for of in found])
 
 
-def _known(failures: Sequence[Group], findings: Mapping[str, str]) -> list[str]:
-    rows = []
-    for group in failures:
-        name = group.example.known
-        finding = f"{name}: {findings[name]}" if name in findings else name
-        rows.append([*_what(group), code(group.rerun), escaped(finding, 600)])
-    return section("Known failures", table((*_FAILED, "finding"), rows))
+def _failure(of: Group) -> list[object]:
+    one = of.example
+    who = (code(one.implementation), one.device, status(one.status), one.known, of.count)
+    return [*who, of.says, one.detail, of.where, one.case, one.dtype, code(of.rerun)]
 
 
-_FAILED = ("implementation", "count", "what", "for example", "ask again")
+def _finding(of: Group, findings: Mapping[str, str]) -> Cell:
+    name = of.example.known
+    return text(f"{name}: {findings[name]}" if name in findings else name, LONGEST_FINDING)
 
 
-def _what(group: Group) -> list[str]:
-    return [code(group.example.implementation), str(group.count), escaped(group.says), escaped(group.where)]
-
-
-def _reasons(title: str, outcomes: Sequence[Outcome]) -> list[str]:
-    rows = []
-    for group in groups(outcomes):
-        reason = group.example.detail or "no reason given"
+def _reasons(title: str, outcomes: Sequence[Outcome], of: Status) -> Section:
+    """Why some outcomes have this status, by implementation."""
+    rows: list[Sequence[object]] = []
+    for group in groups(outcome for outcome in outcomes if outcome.status is of):
+        example = group.example
+        reason = example.detail or "no reason given"
         if group.others:
             reason = f"{group.others} other reasons, such as {reason}"
-        example = group.example
-        asked = "every case" if example.case == EVERY_CASE else str(group.count)
-        rows.append([code(example.implementation), escaped(example.device), asked, escaped(reason)])
+        asked = "every case" if example.case == EVERY_CASE else group.count
+        rows.append((code(example.implementation), example.device, asked, reason))
     return section(title, table(("implementation", "device", "questions", "reason"), rows))
 
 
-_COUNTS_HEADER = ("implementation", "device", "dtype", *COUNTS)
-_FAILURES_HEADER = ("implementation", "device", "status", "finding", "count", "detail", "case", "dtype", "ask_again")
-
-
-def _count_rows(outcomes: Sequence[Outcome]) -> list[Row]:
-    return [
-        [name, device, dtype, *count(outcome for outcome in members if outcome.dtype == dtype).numbers]
+def _counts(outcomes: Sequence[Outcome]) -> Table:
+    """A row per implementation, device and dtype, for programs."""
+    rows = [
+        (name, device, dtype, *count(outcome for outcome in members if outcome.dtype == dtype).numbers)
         for (name, device), members in by_implementation(outcomes).items()
         for dtype in sorted({outcome.dtype for outcome in members})
     ]
-
-
-def _failure_row(group: Group) -> Row:
-    one = group.example
-    said = (one.implementation, one.device, one.status, one.known, group.count, one.detail, one.case, one.dtype)
-    return [*said, group.rerun]
+    return table([Column(key=key) for key in ("implementation", "device", "dtype", *COUNTS)], rows)

@@ -1,4 +1,4 @@
-"""Outcomes → counts and groups: what a table says in a cell, and what a failure's line stands for."""
+"""Outcomes → counts for the cells of tables, and groups of failures that are shown as one line each."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from suite.records import DTYPES, EVERY_CASE, FAILURES, Outcome
+from suite.records import DTYPES, EVERY_CASE, FAILURES, Outcome, Status
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 
 COUNTS = ("passed", "asked", "declined", "failures", "known_failures", "missing")
 GROUPS = 10
-"""Of one implementation this many groups are named; a submission whose messages all differ would fill the page."""
-
-
-_DIAGNOSIS = re.compile(r'\bequals "([^"]+)"')
+"""The most groups of failures shown of one implementation: one whose messages all differ would fill the page."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many of some outcomes are what. What was declined or is missing was not asked and is never passed."""
+    """How many outcomes have which status. What was declined or is missing was not asked and is never passed."""
 
     passed: int
     failures: int
@@ -50,12 +47,12 @@ class Count:
 
 
 def count(outcomes: Iterable[Outcome]) -> Count:
-    """Count outcomes by what became of them."""
+    """Count outcomes by their status."""
     outcomes = list(outcomes)
     statuses = Counter(outcome.status for outcome in outcomes)
     failed = sum(statuses[status] for status in FAILURES)
     new = sum(outcome.fails for outcome in outcomes)
-    return Count(statuses["passed"], new, failed - new, statuses["declined"], statuses["missing"])
+    return Count(statuses[Status.PASSED], new, failed - new, statuses[Status.DECLINED], statuses[Status.MISSING])
 
 
 def breakdown(outcomes: Iterable[Outcome]) -> str:
@@ -118,17 +115,17 @@ class Group:
 
 
 def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[Group]:
-    """One group per implementation, status, finding and diagnosis or message. Mistakes that have a name come first, of
-    them and of the others the largest.
+    """One group per implementation, status, finding and diagnosis, or message where there is no diagnosis.
 
-    What is wrong in a case belongs to the mistake that was named in that case in another dtype, where it has no name.
-    `again` maps implementations to the words by which they are asked again, where that is not their registered name.
+    Groups with a diagnosis come first, larger ones before smaller ones. A wrong answer without a diagnosis joins the
+    group that the same case has in another dtype. `again` maps implementations to the words by which they are asked
+    again, where that is not their registered name.
     """
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
         asked = tuple(again.get(name, ()))
         alike = grouped(members, partial(_kind, _named(members)))
-        ordered = sorted(alike.values(), key=lambda group: (not _is_named(_telling(group)), -len(group)))
+        ordered = sorted(alike.values(), key=lambda group: (not _telling(group).diagnosis, -len(group)))
         found += [Group(_telling(group), len(group), asked=asked) for group in ordered[:GROUPS]]
         if rest := ordered[GROUPS:]:
             found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked))
@@ -137,32 +134,30 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
 
 def _telling(group: Sequence[Outcome]) -> Outcome:
     """The first whose mistake has a name, or the first."""
-    return next(filter(_is_named, group), group[0])
-
-
-def _is_named(outcome: Outcome) -> bool:
-    return bool(_DIAGNOSIS.search(outcome.detail))
+    return next((outcome for outcome in group if outcome.diagnosis), group[0])
 
 
 def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
-    unnamed = outcome.status == "wrong" and not _is_named(outcome)
-    says = named.get(outcome.case, "") if unnamed else ""
-    return outcome.status, outcome.known, says or pattern(outcome.detail)
+    elsewhere = named.get(outcome.case, "") if outcome.status == Status.WRONG else ""
+    return outcome.status, outcome.known, _diagnosis(outcome) or elsewhere or pattern(outcome.detail)
+
+
+def _diagnosis(outcome: Outcome) -> str:
+    """The deviations that explain an outcome; failures with the same ones are of one kind, whatever their numbers."""
+    return " or ".join(outcome.diagnosis)
 
 
 def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """By case, the mistake that it showed in the widest dtype in which it has a name."""
+    """The deviations that explain each case, in the first dtype in which any does."""
     found: dict[str, str] = {}
     for outcome in sorted(outcomes, key=_order):
-        if outcome.status == "wrong" and _is_named(outcome):
-            found.setdefault(outcome.case, pattern(outcome.detail))
+        if outcome.status == Status.WRONG and outcome.diagnosis:
+            found.setdefault(outcome.case, _diagnosis(outcome))
     return found
 
 
 def pattern(detail: str) -> str:
-    """What two details have in common that say the same of different numbers; of a diagnosis, the deviations' names."""
-    if diagnosis := _DIAGNOSIS.findall(detail):
-        return " or ".join(diagnosis)
+    """The detail with its numbers left out, so that two that differ in nothing else are equal."""
     numbers = r"(?<![A-Za-z_])[-+]?(?:0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf\b|nan\b)"
     return re.sub(r"#(?:\s*[,x×]\s*#)+", "#", re.sub(numbers, "#", detail))
 

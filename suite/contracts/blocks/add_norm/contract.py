@@ -13,6 +13,9 @@ Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
     variance         biased: divided by the count
     eps              inside the root
     y                what the sublayer gives, after its dropout: dropping is not asked here
+    rounding         sums may run in any order, in half types in float32; sum, mean, differences, variance, root,
+                     quotient and product may each be rounded to the dtype, as may the bias less what the mean takes.
+                     The variance is of differences: mean square less squared mean, which cancels, is another number
     inputs           of any strides, as are weights; never modified; the output aliases none
     output           x's dtype and device
     bad input        raises: an unknown norm, x and y of different shapes, weight or bias of another width, batch
@@ -44,5 +47,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

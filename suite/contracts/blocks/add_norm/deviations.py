@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, imprecise, instead_of
+from suite.asking.staged import Mistake, Staged, imprecise, instead_of, mistakes
 
 
 class Residual(Staged):
@@ -83,24 +80,18 @@ def repeats_position_beyond_128(x: Tensor, y: Tensor) -> Tensor:
     return both
 
 
-@instead_of(Residual.finish, "the sum is added once more after the normalisation")
-def added_after(normalised: Tensor, weight: Tensor, bias: Tensor, both: Tensor) -> Tensor:
-    return both + normalised * weight + bias
-
-
-@instead_of(Residual.finish, "the weight is left out")
-def no_weight(normalised: Tensor, weight: Tensor, bias: Tensor, both: Tensor) -> Tensor:
-    return normalised + bias
-
-
-@instead_of(Residual.finish, "the bias is left out")
-def no_bias(normalised: Tensor, weight: Tensor, bias: Tensor, both: Tensor) -> Tensor:
-    return normalised * weight
-
-
-@instead_of(Residual.finish, "one is added to the weight")
-def weight_from_one(normalised: Tensor, weight: Tensor, bias: Tensor, both: Tensor) -> Tensor:
-    return normalised * (1 + weight) + bias
+IN_FINISH = mistakes(
+    Residual.finish,
+    added_after=Mistake(
+        "the sum is added once more after the normalisation",
+        lambda normalised, weight, bias, both: both + normalised * weight + bias,
+    ),
+    no_weight=Mistake("the weight is left out", lambda normalised, weight, bias, both: normalised + bias),
+    no_bias=Mistake("the bias is left out", lambda normalised, weight, bias, both: normalised * weight),
+    weight_from_one=Mistake(
+        "one is added to the weight", lambda normalised, weight, bias, both: normalised * (1 + weight) + bias
+    ),
+)
 
 
 @instead_of(Residual.finish, "features beyond the 1,024th stay as they were")
@@ -108,44 +99,37 @@ def leaves_features_beyond_1024(normalised: Tensor, weight: Tensor, bias: Tensor
     return torch.cat([(normalised * weight + bias)[..., :1024], both[..., 1024:]], -1)
 
 
-@instead_of(Residual.variance, "the variance is divided by the count less one")
-def unbiased_variance(rows: Tensor, mean: Tensor) -> Tensor:
-    return (rows - mean).square().sum(-1, keepdim=True) / (rows.shape[-1] - 1)
+IN_VARIANCE = mistakes(
+    Residual.variance,
+    unbiased_variance=Mistake(
+        "the variance is divided by the count less one",
+        lambda rows, mean: (rows - mean).square().sum(-1, keepdim=True) / (rows.shape[-1] - 1),
+    ),
+    cancelling_variance=Mistake(
+        "the variance is E[x²] − E[x]², which a mean far from zero cancels",
+        lambda rows, mean: (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0),
+    ),
+    mean_square=Mistake(
+        "the mean is not subtracted in the variance: root mean square",
+        lambda rows, mean: rows.square().mean(-1, keepdim=True),
+    ),
+    overflowing_squares=Mistake(
+        "squares are summed in the dtype, which float16 overflows",
+        lambda rows, mean: (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype),
+        dtypes=("float16",),
+    ),
+)
 
 
-@instead_of(Residual.variance, "the variance is E[x²] − E[x]², which a mean far from zero cancels")
-def cancelling_variance(rows: Tensor, mean: Tensor) -> Tensor:
-    return (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0)
-
-
-@instead_of(Residual.variance, "the mean is not subtracted in the variance: root mean square")
-def mean_square(rows: Tensor, mean: Tensor) -> Tensor:
-    return rows.square().mean(-1, keepdim=True)
-
-
-@instead_of(Residual.variance, "squares are summed in the dtype, which float16 overflows", dtypes=("float16",))
-def overflowing_squares(rows: Tensor, mean: Tensor) -> Tensor:
-    return (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype)
-
-
-@instead_of(Residual.root, "eps is added outside the root")
-def eps_outside(variance: Tensor, eps: float) -> Tensor:
-    return variance.sqrt() + eps
-
-
-@instead_of(Residual.root, "eps is 10⁻⁵ whatever was asked")
-def fixed_eps(variance: Tensor, eps: float) -> Tensor:
-    return (variance + 1e-5).sqrt()
-
-
-@instead_of(Residual.root, "there is no eps: equal features give NaN")
-def no_eps(variance: Tensor, eps: float) -> Tensor:
-    return variance.sqrt()
-
-
-@instead_of(Residual.root, "the division is by the variance, not by its root")
-def divided_by_variance(variance: Tensor, eps: float) -> Tensor:
-    return variance + eps
+IN_ROOT = mistakes(
+    Residual.root,
+    eps_outside=Mistake("eps is added outside the root", lambda variance, eps: variance.sqrt() + eps),
+    fixed_eps=Mistake("eps is 10⁻⁵ whatever was asked", lambda variance, eps: (variance + 1e-5).sqrt()),
+    no_eps=Mistake("there is no eps: equal features give NaN", lambda variance, eps: variance.sqrt()),
+    divided_by_variance=Mistake(
+        "the division is by the variance, not by its root", lambda variance, eps: variance + eps
+    ),
+)
 
 
 @instead_of(Residual.gather, "batch normalisation takes the positions of each item apart", source="documents, E38")
@@ -182,12 +166,5 @@ def fixed_eps_in(named: str) -> Deviation:
     return Deviation(f"fixed_eps_in_{named}", f"eps is 10⁻⁵ in {named} normalisation, whatever was asked", normalised)
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": Residual()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    by_norm = map(fixed_eps_in, ("layer", "batch"))
-    return collected([*globals().values(), *by_norm, in_memory_order(Residual()), *imprecise(Residual)])
+CONTROLS = {"correct": Residual()}
+OTHERS = [in_memory_order(Residual()), *imprecise(Residual), *map(fixed_eps_in, ("layer", "batch"))]

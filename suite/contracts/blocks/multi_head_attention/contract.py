@@ -28,6 +28,8 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
                      accuses an honest implementation with probability ≤ 1e-9
     attention        None, or what computes the heads in place of the implementation's own: the contract `attention`,
                      given b h l p, b h s p and b h s c/h in the query's dtype, and only the arguments that are needed
+    rounding         sums may run in any order, in half types in float32: a bias first or last, all maps in one product,
+                     heads one by one. Maps, scaled queries, scores, weights and heads may each be rounded to the dtype
     inputs           of any strides, as are weights; never modified; the output aliases none
     output           query's dtype and device
     dtypes           inputs, weights and biases have one; what mixed ones give is undefined: not asked
@@ -37,13 +39,8 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from suite.asking import EVERYWHERE, Call, Contract, rooms
-from suite.contracts.attention.contract import LARGE
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from suite.contracts.attention.contract import LARGE, has_empty_row
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_value")
 INPUT_BIASES = ("b_query", "b_key", "b_value")
@@ -79,7 +76,7 @@ def _needs(call: Call) -> set[str]:
     query, key, _, w_query, _, w_value = (call.tensors[name] for name in POSITIONAL)
     needed = {str(query.dtype).removeprefix("torch.")}
     needed |= {feature for name in call.arguments for feature in PARAMETERS.get(name, ())}
-    if _has_empty_row(call.tensors.get("attn_mask")):
+    if has_empty_row(call.tensors.get("attn_mask")):
         needed.add("empty_row")
     if 0 in query.shape or 0 in key.shape:
         needed.add("no_keys")
@@ -92,14 +89,10 @@ def _needs(call: Call) -> set[str]:
     return needed
 
 
-def _has_empty_row(mask: Tensor | None) -> bool:
-    return mask is not None and not mask.dtype.is_floating_point and bool((~mask.any(-1)).any())
-
-
 CONTRACT = Contract(
     name="multi_head_attention",
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

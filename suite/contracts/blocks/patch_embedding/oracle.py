@@ -22,4 +22,4 @@ def patch_embedding(image: Rounded, weight: Rounded, bias: Rounded) -> Rounded:
         patches = (height // side) * (width // side)
         return cut.transpose(0, 2, 4, 1, 3, 5).reshape(batch, patches, channels * side * side)
 
-    return image.each(patches) @ weight.each(lambda array: array.reshape(len(array), -1).T) + bias
+    return image.each(patches).affine(weight.each(lambda array: array.reshape(len(array), -1).T), bias)

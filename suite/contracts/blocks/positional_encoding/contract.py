@@ -14,6 +14,7 @@ Axes: `b l e` x and output (b batch, l positions, e width). Vaswani and others, 
     scaling          x is added as it is: multiplying an embedding by √e is the model's
     angles           are computed in float64 for float64, else in float32 at least. What rounding exponent, power and
                      product costs there is allowed: it grows with the position, and with the logarithm of the base
+    rounding         the encoding may be rounded to the dtype before it is added
     inputs           of any strides; never modified; the output aliases none
     output           x's dtype and device
     bad input        raises: an x that is not of rank 3, a negative offset, a base that is not above zero
@@ -32,5 +33,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs_by(PARAMETERS),
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, imprecise, instead_of
+from suite.asking.staged import Mistake, Staged, imprecise, instead_of, mistakes
 
 
 class Encoding(Staged):
@@ -85,59 +82,60 @@ def exponents_to_one(width: int) -> Tensor:
     return Encoding.exponents(width) * width / max(1, width - 2)
 
 
-@instead_of(Encoding.positions, "positions count from 1")
-def counts_from_one(length: int, offset: int) -> Tensor:
-    return Encoding.positions(length, offset + 1)
+IN_POSITIONS = mistakes(
+    Encoding.positions,
+    counts_from_one=Mistake("positions count from 1", lambda length, offset: Encoding.positions(length, offset + 1)),
+    ignores_offset=Mistake(
+        "the offset is ignored: every token of a decoder is its first",
+        lambda length, offset: Encoding.positions(length, 0),
+        source="documents, E36",
+    ),
+    ends_at_1000=Mistake(
+        "positions beyond the 1,000th are taken for the 1,000th",
+        lambda length, offset: Encoding.positions(length, offset).clamp_max(999),
+        source="documents, E33",
+    ),
+    wraps_at_5000=Mistake(
+        "positions are taken modulo 5,000, the length of a table",
+        lambda length, offset: Encoding.positions(length, offset) % 5000,
+        source="PyTorch's tutorial",
+    ),
+)
 
 
-@instead_of(Encoding.positions, "the offset is ignored: every token of a decoder is its first", source="documents, E36")
-def ignores_offset(length: int, offset: int) -> Tensor:
-    return Encoding.positions(length, 0)
+IN_ANGLES = mistakes(
+    Encoding.angles,
+    fixed_base=Mistake(
+        "the base is 10,000 whatever was asked", lambda positions, exponents, base: positions / 10000.0**exponents
+    ),
+    inverted_frequencies=Mistake(
+        "angles are multiplied by the frequencies' inverse",
+        lambda positions, exponents, base: positions * base**exponents,
+    ),
+    full_turns=Mistake(
+        "angles are full turns", lambda positions, exponents, base: 2 * math.pi * positions / base**exponents
+    ),
+    half_angles=Mistake(
+        "angles are rounded to float16",
+        lambda positions, exponents, base: (positions / base**exponents).half().to(positions.dtype),
+        dtypes=("float32", "float16"),
+    ),
+)
 
 
-@instead_of(Encoding.positions, "positions beyond the 1,000th are taken for the 1,000th", source="documents, E33")
-def ends_at_1000(length: int, offset: int) -> Tensor:
-    return Encoding.positions(length, offset).clamp_max(999)
-
-
-@instead_of(Encoding.positions, "positions are taken modulo 5,000, the length of a table", source="PyTorch's tutorial")
-def wraps_at_5000(length: int, offset: int) -> Tensor:
-    return Encoding.positions(length, offset) % 5000
-
-
-@instead_of(Encoding.angles, "the base is 10,000 whatever was asked")
-def fixed_base(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
-    return positions / 10000.0**exponents
-
-
-@instead_of(Encoding.angles, "angles are multiplied by the frequencies' inverse")
-def inverted_frequencies(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
-    return positions * base**exponents
-
-
-@instead_of(Encoding.angles, "angles are full turns")
-def full_turns(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
-    return 2 * math.pi * positions / base**exponents
-
-
-@instead_of(Encoding.angles, "angles are rounded to float16", dtypes=("float32", "float16"))
-def half_angles(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
-    return (positions / base**exponents).half().to(positions.dtype)
-
-
-@instead_of(Encoding.add, "x is multiplied by √e first", source="documents, E32")
-def scales_x(x: Tensor, encoding: Tensor) -> Tensor:
-    return x * math.sqrt(x.shape[-1]) + encoding
-
-
-@instead_of(Encoding.add, "the encoding alone is returned")
-def encoding_alone(x: Tensor, encoding: Tensor) -> Tensor:
-    return encoding.expand_as(x).clone()
-
-
-@instead_of(Encoding.add, "items are counted instead of positions where there are as many")
-def counts_items(x: Tensor, encoding: Tensor) -> Tensor:
-    return x + encoding[:, None] if x.shape[0] == x.shape[1] else x + encoding
+IN_ADD = mistakes(
+    Encoding.add,
+    scales_x=Mistake(
+        "x is multiplied by √e first",
+        lambda x, encoding: x * math.sqrt(x.shape[-1]) + encoding,
+        source="documents, E32",
+    ),
+    encoding_alone=Mistake("the encoding alone is returned", lambda x, encoding: encoding.expand_as(x).clone()),
+    counts_items=Mistake(
+        "items are counted instead of positions where there are as many",
+        lambda x, encoding: x + encoding[:, None] if x.shape[0] == x.shape[1] else x + encoding,
+    ),
+)
 
 
 @instead_of(Encoding.check, "a negative offset is accepted")
@@ -145,11 +143,5 @@ def accepts_negative_offset(x: Tensor, offset: int, base: float) -> None:
     Encoding.check(x, abs(offset), base)
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": Encoding()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    return collected([*globals().values(), in_memory_order(Encoding()), *imprecise(Encoding)])
+CONTROLS = {"correct": Encoding()}
+OTHERS = [in_memory_order(Encoding()), *imprecise(Encoding)]

@@ -9,6 +9,8 @@ from 1. Vaswani and others, "Attention is all you need" (arXiv 1706.03762), sect
 
     activation       "relu", or "gelu", x·Φ(x) with the error function; its tanh form is another function
     weights          w1 and w2 are (in, out): the transpose of what linear layers store
+    rounding         sums may run in any order, the bias first or last, in half types in float32; products, hidden
+                     numbers and activations may each be rounded to the dtype
     inputs           of any strides, as are weights; never modified; the output aliases none
     output           x's dtype and device
     bad input        raises: an unknown activation, widths that do not chain
@@ -27,5 +29,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs_by(PARAMETERS),
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn.functional import gelu, silu
 
-from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, imprecise, instead_of
+from suite.asking.staged import Mistake, Staged, imprecise, instead_of, mistakes
 
 
 class Network(Staged):
@@ -61,59 +57,44 @@ class Network(Staged):
         return hidden @ w2 + b2
 
 
-@instead_of(Network.gelu, "GELU is taken in its tanh form", source="documents, E45", dtypes=("float32", "float64"))
-def tanh_gelu(hidden: Tensor) -> Tensor:
-    return gelu(hidden, approximate="tanh")
+IN_GELU = mistakes(
+    Network.gelu,
+    tanh_gelu=Mistake(
+        "GELU is taken in its tanh form",
+        lambda hidden: gelu(hidden, approximate="tanh"),
+        source="documents, E45",
+        dtypes=("float32", "float64"),
+    ),
+    quick_gelu=Mistake("GELU is taken as x·sigmoid(1.702 x)", lambda hidden: hidden * (1.702 * hidden).sigmoid()),
+    silu_for_gelu=Mistake("SiLU is taken for GELU", lambda hidden: silu(hidden)),
+    relu_for_gelu=Mistake("ReLU is taken for GELU", lambda hidden: hidden.relu()),
+)
 
 
-@instead_of(Network.gelu, "GELU is taken as x·sigmoid(1.702 x)")
-def quick_gelu(hidden: Tensor) -> Tensor:
-    return hidden * (1.702 * hidden).sigmoid()
+IN_RELU = mistakes(
+    Network.relu,
+    gelu_for_relu=Mistake("GELU is taken for ReLU", lambda hidden: gelu(hidden)),
+    linear=Mistake("there is no activation", lambda hidden: hidden.clone(), source="documents, E5"),
+    leaky=Mistake(
+        "ReLU leaks a hundredth of what is negative", lambda hidden: torch.where(hidden > 0, hidden, hidden / 100)
+    ),
+    cut_at_six=Mistake("ReLU is cut off at 6", lambda hidden: hidden.clamp(0, 6)),
+)
 
 
-@instead_of(Network.gelu, "SiLU is taken for GELU")
-def silu_for_gelu(hidden: Tensor) -> Tensor:
-    return silu(hidden)
-
-
-@instead_of(Network.gelu, "ReLU is taken for GELU")
-def relu_for_gelu(hidden: Tensor) -> Tensor:
-    return hidden.relu()
-
-
-@instead_of(Network.relu, "GELU is taken for ReLU")
-def gelu_for_relu(hidden: Tensor) -> Tensor:
-    return gelu(hidden)
-
-
-@instead_of(Network.relu, "there is no activation", source="documents, E5")
-def linear(hidden: Tensor) -> Tensor:
-    return hidden.clone()
-
-
-@instead_of(Network.relu, "ReLU leaks a hundredth of what is negative")
-def leaky(hidden: Tensor) -> Tensor:
-    return torch.where(hidden > 0, hidden, hidden / 100)
-
-
-@instead_of(Network.relu, "ReLU is cut off at 6")
-def cut_at_six(hidden: Tensor) -> Tensor:
-    return hidden.clamp(0, 6)
-
-
-@instead_of(Network.first, "the first bias is left out")
-def no_first_bias(x: Tensor, w1: Tensor, b1: Tensor) -> Tensor:
-    return x @ w1
-
-
-@instead_of(Network.first, "the first bias is added twice")
-def double_first_bias(x: Tensor, w1: Tensor, b1: Tensor) -> Tensor:
-    return x @ w1 + 2 * b1
-
-
-@instead_of(Network.first, "the first weights are transposed where they are square")
-def transposed_first(x: Tensor, w1: Tensor, b1: Tensor) -> Tensor:
-    return x @ (w1.mT if w1.shape[0] == w1.shape[1] else w1) + b1
+IN_FIRST = mistakes(
+    Network.first,
+    no_first_bias=Mistake("the first bias is left out", lambda x, w1, b1: x @ w1),
+    double_first_bias=Mistake("the first bias is added twice", lambda x, w1, b1: x @ w1 + 2 * b1),
+    transposed_first=Mistake(
+        "the first weights are transposed where they are square",
+        lambda x, w1, b1: x @ (w1.mT if w1.shape[0] == w1.shape[1] else w1) + b1,
+    ),
+    positions_of_first_item=Mistake(
+        "the positions of the first item serve all items",
+        lambda x, w1, b1: (x[:1].expand_as(x) if x.dim() > 2 else x) @ w1 + b1,
+    ),
+)
 
 
 @instead_of(Network.first, "positions beyond the 128th are answered like the 128th")
@@ -124,29 +105,18 @@ def repeats_position_beyond_128(x: Tensor, w1: Tensor, b1: Tensor) -> Tensor:
     return hidden
 
 
-@instead_of(Network.first, "the positions of the first item serve all items")
-def positions_of_first_item(x: Tensor, w1: Tensor, b1: Tensor) -> Tensor:
-    return (x[:1].expand_as(x) if x.dim() > 2 else x) @ w1 + b1
-
-
-@instead_of(Network.second, "the second bias is left out")
-def no_second_bias(hidden: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    return hidden @ w2
-
-
-@instead_of(Network.second, "the output is rectified too")
-def rectified_output(hidden: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    return (hidden @ w2 + b2).relu()
-
-
-@instead_of(Network.second, "the second weights are transposed where they are square")
-def transposed_second(hidden: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    return hidden @ (w2.mT if w2.shape[0] == w2.shape[1] else w2) + b2
-
-
-@instead_of(Network.second, "hidden numbers beyond the 256th are left out")
-def drops_hidden_beyond_256(hidden: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    return hidden[..., :256] @ w2[:256] + b2
+IN_SECOND = mistakes(
+    Network.second,
+    no_second_bias=Mistake("the second bias is left out", lambda hidden, w2, b2: hidden @ w2),
+    rectified_output=Mistake("the output is rectified too", lambda hidden, w2, b2: (hidden @ w2 + b2).relu()),
+    transposed_second=Mistake(
+        "the second weights are transposed where they are square",
+        lambda hidden, w2, b2: hidden @ (w2.mT if w2.shape[0] == w2.shape[1] else w2) + b2,
+    ),
+    drops_hidden_beyond_256=Mistake(
+        "hidden numbers beyond the 256th are left out", lambda hidden, w2, b2: hidden[..., :256] @ w2[:256] + b2
+    ),
+)
 
 
 @instead_of(Network.check, "a bias of one number is broadcast")
@@ -159,11 +129,5 @@ def accepts_any_activation(activation: str) -> str:
     return activation if activation == "relu" else "gelu"
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": Network()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    return collected([*globals().values(), in_memory_order(Network()), *imprecise(Network)])
+CONTROLS = {"correct": Network()}
+OTHERS = [in_memory_order(Network()), *imprecise(Network)]

@@ -9,6 +9,6 @@ def positionwise_ffn(
     x: Rounded, w1: Rounded, b1: Rounded, w2: Rounded, b2: Rounded, *, activation: str = "relu"
 ) -> Rounded:
     """activation(x w1 + b1) w2 + b2, … v."""
-    hidden = x[None] @ w1 + b1  # 1 ... f: numpy multiplies a single vector without a row
+    hidden = x[None].affine(w1, b1)  # 1 ... f: numpy multiplies a single vector without a row
     hidden = hidden.relu() if activation == "relu" else hidden.gelu()
-    return (hidden @ w2 + b2)[0]
+    return hidden.affine(w2, b2)[0]

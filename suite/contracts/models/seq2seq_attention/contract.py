@@ -36,6 +36,8 @@ section 11.4, build it: the encoder reads in one direction, and the decoder begi
     target           teacher forcing: step t reads target_t, and its logits are for what follows
     dropout          none: models are built for inference
     calls            a model keeps nothing from one call to the next, nor of another model of its config
+    rounding         any order, and each step may be rounded to the weights' dtype: a position's logits may lie twice as
+                     far from the truth as those of a model that does so
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     strides          weights and inputs may lie in memory in any order, with gaps or without
     output           the weights' dtype and device
@@ -104,5 +106,7 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features={},
     needs=needs,
-    **rooms(__package__),
+    baseline="eager",
+    is_model=True,
+    **rooms(__package__, strangers="strangers.strangers"),
 )

@@ -33,7 +33,7 @@ def seq2seq_attention(config: Config, weights: Part, source: Array, lengths: Arr
         context = scores[:, None].attend(memory, allowed[:, None])[:, 0]
         x = concatenated([context, weights["target_embedding"][target[:, t]]])
         states = stacked(config, part(weights, "decoder"), x, states)
-        logits.append((states[-1][0] @ weights["w_logits"] + weights["b_logits"])[:, None])
+        logits.append(states[-1][0].affine(weights["w_logits"], weights["b_logits"])[:, None])
     return concatenated(logits, 1)
 
 
@@ -74,7 +74,8 @@ def lstm(x: Rounded, before: State, weights: Part) -> State:
 
 def gates(x: Rounded, s: Rounded, weights: Part, count: int) -> tuple[list[Rounded], list[Rounded]]:
     """What the input and the state give to each gate, b d each."""
-    inputs, hidden = x @ weights["w_input"] + weights["b_input"], s @ weights["w_hidden"] + weights["b_hidden"]
+    inputs = x.affine(weights["w_input"], weights["b_input"])
+    hidden = s.affine(weights["w_hidden"], weights["b_hidden"])
     columns = [slice(gate * s.shape[-1], (gate + 1) * s.shape[-1]) for gate in range(count)]
     return [inputs[:, those] for those in columns], [hidden[:, those] for those in columns]
 

@@ -20,7 +20,9 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
     biases           none in the attention; the ffn, whose activation is ReLU, and the logits have them
     normalisation    after each residual connection, over the width, ε = 10⁻⁵; none after the last block
     positions        added after the embedding is scaled: sin(i/10000^(2j/d)) in columns 2j, its cosine in 2j + 1. As
-                     many as there are tokens: there is no table to run out of; angles are computed in float32 at least
+                     many as there are tokens: there is no table to run out of
+    angles           are computed in float64 for weights in float64, else in float32 at least
+    lengths          int64; what other integers give is undefined: not asked
     padding          encoder and cross-attention see the first `lengths` tokens of a source alone; padded positions have
                      states as well, which attend to those tokens
     causal           position i of the target attends to positions ≤ i
@@ -30,6 +32,8 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
                      there are no weights for target and logits
     dropout          none: models are built for inference
     calls            a model keeps nothing from one call to the next, nor of another model of its config
+    rounding         any order, and each step may be rounded to the weights' dtype: a position's vector may lie twice as
+                     far from the truth as that of a model that does so
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     strides          those of inputs and weights may be any
     output           the weights' dtype and device
@@ -103,5 +107,7 @@ CONTRACT = Contract(
     parameter_features={},
     needs=needs,
     core_needs=frozenset({"bool_mask", "causal"}),
-    **rooms(__package__, workloads="workloads.workloads"),
+    baseline="eager",
+    is_model=True,
+    **rooms(__package__, strangers="strangers.strangers", workloads="workloads.workloads"),
 )

@@ -37,7 +37,7 @@ def transformer(
         read = multi_head(hidden, states, part(block, "cross_attention"), heads, within)
         hidden = add_norm(hidden, read, part(block, "norm2"))
         hidden = add_norm(hidden, feed_forward(hidden, part(block, "ffn"), "relu"), part(block, "norm3"))
-    return hidden @ weights["w_logits"] + weights["b_logits"]
+    return hidden.affine(weights["w_logits"], weights["b_logits"])
 
 
 def embedded(tokens: Array, table: Rounded) -> Rounded:

@@ -26,6 +26,8 @@ the mlp, p = d/heads).
     no classes       with classes 0 there is no head, nor a norm before it: the states of all positions, b n d
     dropout          none: models are built for inference
     calls            a model keeps nothing from one call to the next, nor of another model of its config
+    rounding         any order, and each step may be rounded to the weights' dtype: a position's vector may lie twice as
+                     far from the truth as that of a model that does so
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     strides          weights and images may lie in memory in any order, with gaps or without
     output           the weights' dtype and device
@@ -81,5 +83,7 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features={},
     needs=needs,
-    **rooms(__package__, workloads="workloads.workloads"),
+    baseline="eager",
+    is_model=True,
+    **rooms(__package__, strangers="strangers.strangers", workloads="workloads.workloads"),
 )

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
-from suite.asking.staged import collected, imprecise, instead_of
+from suite.asking.staged import Mistake, imprecise, instead_of, mistakes
 from suite.contracts.models import eager
 from suite.contracts.models.eager import Attention, Blocks, Part, part
 from suite.contracts.models.vision_transformer.contract import shapes
@@ -202,24 +201,19 @@ def reads_mean_for_token(x: Tensor) -> Tensor:
     return x.mean(1)
 
 
-@instead_of(VisionTransformer.mean, "the first patch is read, not the mean")
-def reads_first_patch(x: Tensor) -> Tensor:
-    return x[:, 0]
-
-
-@instead_of(VisionTransformer.mean, "the mean leaves out the first patch, as if it were a class token")
-def mean_without_first(x: Tensor) -> Tensor:
-    return x[:, 1:].mean(1) if x.shape[1] > 1 else x[:, 0]
-
-
-@instead_of(VisionTransformer.mean, "the mean is of pairs of patches: the last of an odd number is left out")
-def mean_of_pairs(x: Tensor) -> Tensor:
-    return x[:, : max(1, x.shape[1] // 2 * 2)].mean(1)
-
-
-@instead_of(VisionTransformer.mean, "the mean of a batch of one loses the batch's axis")
-def mean_without_batch(x: Tensor) -> Tensor:
-    return x.squeeze(0).mean(-2)
+IN_MEAN = mistakes(
+    VisionTransformer.mean,
+    reads_first_patch=Mistake("the first patch is read, not the mean", lambda x: x[:, 0]),
+    mean_without_first=Mistake(
+        "the mean leaves out the first patch, as if it were a class token",
+        lambda x: x[:, 1:].mean(1) if x.shape[1] > 1 else x[:, 0],
+    ),
+    mean_of_pairs=Mistake(
+        "the mean is of pairs of patches: the last of an odd number is left out",
+        lambda x: x[:, : max(1, x.shape[1] // 2 * 2)].mean(1),
+    ),
+    mean_without_batch=Mistake("the mean of a batch of one loses the batch's axis", lambda x: x.squeeze(0).mean(-2)),
+)
 
 
 @instead_of(VisionTransformer.states, "the states are normalised before they are returned")
@@ -227,19 +221,18 @@ def normalised_states(x: Tensor) -> Tensor:
     return torch.nn.functional.layer_norm(x, x.shape[-1:])
 
 
-@instead_of(VisionTransformer.head, "there is no normalisation before the head")
-def no_head_norm(read: Tensor, norm: Layer, weights: Part) -> Tensor:
-    return read @ weights["w_head"] + weights["b_head"]
-
-
-@instead_of(VisionTransformer.head, "the head has no bias")
-def no_head_bias(read: Tensor, norm: Layer, weights: Part) -> Tensor:
-    return norm(read) @ weights["w_head"]
-
-
-@instead_of(VisionTransformer.head, "a single class loses its axis")
-def squeezed_class(read: Tensor, norm: Layer, weights: Part) -> Tensor:
-    return VisionTransformer.head(read, norm, weights).squeeze(1)
+IN_HEAD = mistakes(
+    VisionTransformer.head,
+    no_head_norm=Mistake(
+        "there is no normalisation before the head",
+        lambda read, norm, weights: read @ weights["w_head"] + weights["b_head"],
+    ),
+    no_head_bias=Mistake("the head has no bias", lambda read, norm, weights: norm(read) @ weights["w_head"]),
+    squeezed_class=Mistake(
+        "a single class loses its axis",
+        lambda read, norm, weights: VisionTransformer.head(read, norm, weights).squeeze(1),
+    ),
+)
 
 
 @instead_of(
@@ -310,12 +303,5 @@ def _as_it_lies(tensor: Tensor) -> Tensor:
     return tensor.as_strided(tensor.shape, torch.empty(tensor.shape, device="meta").stride())
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": VisionTransformer()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    found = [*eager.deviations(VisionTransformer), *imprecise(VisionTransformer)]
-    return collected([*globals().values(), *found])
+CONTROLS = {"correct": VisionTransformer()}
+OTHERS = [*eager.deviations(VisionTransformer), *imprecise(VisionTransformer)]

@@ -26,7 +26,7 @@ def vision_transformer(config: Mapping[str, Any], weights: Part, images: Rounded
         ]
         return np.stack(rows, 1)
 
-    x = images.each(patches) @ weights["w_patch"] + weights["b_patch"]
+    x = images.each(patches).affine(weights["w_patch"], weights["b_patch"])
     if config["pooling"] == "class":
         token = weights["class_token"].each(lambda array: np.broadcast_to(array, (images.shape[0], 1, len(array))))
         x = concatenated([token, x], 1)
@@ -39,4 +39,4 @@ def vision_transformer(config: Mapping[str, Any], weights: Part, images: Rounded
     if not config["classes"]:
         return x
     read = x[:, 0] if config["pooling"] == "class" else x.mean(1)
-    return norm(read, part(weights, "norm")) @ weights["w_head"] + weights["b_head"]
+    return norm(read, part(weights, "norm")).affine(weights["w_head"], weights["b_head"])

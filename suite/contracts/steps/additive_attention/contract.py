@@ -12,6 +12,8 @@ translation by jointly learning to align and translate" (arXiv 1409.0473), witho
     scale            none: tanh keeps the scores within Σ|w_score|
     attn_mask        boolean, True means may attend; broadcastable to b l s
     empty row        a query that may attend to nothing gives exact zeros; so does one where there are no keys
+    rounding         sums may run in any order, in half types in float32: both maps may be one product of query and key
+                     side by side. Maps, features, scores and weights may each be rounded to the dtype
     inputs           of any strides, as are weights; never modified; the output aliases none
     output           query's dtype and device
     bad input        raises: widths that do not chain, keys and values of different lengths, batches that differ, a mask
@@ -34,5 +36,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs_by(PARAMETERS),
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, imprecise, instead_of
+from suite.asking.staged import Mistake, Staged, imprecise, instead_of, mistakes
 
 
 class Additive(Staged):
@@ -91,49 +88,45 @@ class Additive(Staged):
         return weights @ value
 
 
-@instead_of(Additive.activate, "the features are rectified instead of squashed by tanh")
-def relu_features(features: Tensor) -> Tensor:
-    return features.relu()
+IN_ACTIVATE = mistakes(
+    Additive.activate,
+    relu_features=Mistake("the features are rectified instead of squashed by tanh", lambda features: features.relu()),
+    sigmoid_features=Mistake(
+        "the features are squashed by a sigmoid instead of tanh", lambda features: features.sigmoid()
+    ),
+    linear_features=Mistake("the features are not squashed at all", lambda features: features.clone()),
+)
 
 
-@instead_of(Additive.activate, "the features are squashed by a sigmoid instead of tanh")
-def sigmoid_features(features: Tensor) -> Tensor:
-    return features.sigmoid()
+IN_SCORE = mistakes(
+    Additive.score,
+    scaled_scores=Mistake(
+        "the scores are divided by √e, as dot products are",
+        lambda features, w_score: features @ w_score / math.sqrt(features.shape[-1]),
+        source="documents, 11.3.4: no scaling",
+    ),
+    unweighed_features=Mistake(
+        "the features are averaged instead of weighed", lambda features, w_score: features.mean(-1)
+    ),
+    drops_last_feature=Mistake(
+        "the last feature is left out", lambda features, w_score: features[..., :-1] @ w_score[:-1]
+    ),
+)
 
 
-@instead_of(Additive.activate, "the features are not squashed at all")
-def linear_features(features: Tensor) -> Tensor:
-    return features.clone()
-
-
-@instead_of(Additive.score, "the scores are divided by √e, as dot products are", source="documents, 11.3.4: no scaling")
-def scaled_scores(features: Tensor, w_score: Tensor) -> Tensor:
-    return features @ w_score / math.sqrt(features.shape[-1])
-
-
-@instead_of(Additive.score, "the features are averaged instead of weighed")
-def unweighed_features(features: Tensor, w_score: Tensor) -> Tensor:
-    return features.mean(-1)
-
-
-@instead_of(Additive.score, "the last feature is left out")
-def drops_last_feature(features: Tensor, w_score: Tensor) -> Tensor:
-    return features[..., :-1] @ w_score[:-1]
-
-
-@instead_of(Additive.join, "keys are subtracted from queries instead of added")
-def subtracted_keys(queries: Tensor, keys: Tensor) -> Tensor:
-    return queries[:, :, None] - keys[:, None]
-
-
-@instead_of(Additive.join, "every query of an item is taken for its first")
-def first_query_only(queries: Tensor, keys: Tensor) -> Tensor:
-    return queries[:, :1, None].expand(-1, queries.shape[1], 1, -1) + keys[:, None]
-
-
-@instead_of(Additive.join, "the keys of the first item serve all items")
-def keys_of_first_item(queries: Tensor, keys: Tensor) -> Tensor:
-    return queries[:, :, None] + keys[:1, None]
+IN_JOIN = mistakes(
+    Additive.join,
+    subtracted_keys=Mistake(
+        "keys are subtracted from queries instead of added", lambda queries, keys: queries[:, :, None] - keys[:, None]
+    ),
+    first_query_only=Mistake(
+        "every query of an item is taken for its first",
+        lambda queries, keys: queries[:, :1, None].expand(-1, queries.shape[1], 1, -1) + keys[:, None],
+    ),
+    keys_of_first_item=Mistake(
+        "the keys of the first item serve all items", lambda queries, keys: queries[:, :, None] + keys[:1, None]
+    ),
+)
 
 
 @instead_of(Additive.queries, "queries are squashed before keys are added to them")
@@ -151,9 +144,23 @@ def transposed_query_weights(query: Tensor, w_query: Tensor) -> Tensor:
     return query @ (w_query.mT if w_query.shape[0] == w_query.shape[1] else w_query)
 
 
-@instead_of(Additive.mask, "the boolean mask is inverted: True hides")
-def inverted_mask(scores: Tensor, mask: Tensor) -> Tensor:
-    return scores.masked_fill(mask, -math.inf)
+IN_MASK = mistakes(
+    Additive.mask,
+    inverted_mask=Mistake(
+        "the boolean mask is inverted: True hides", lambda scores, mask: scores.masked_fill(mask, -math.inf)
+    ),
+    ignored_mask=Mistake("the mask is ignored", lambda scores, mask: scores),
+    zero_fill=Mistake("masked scores are zeros, which weigh too", lambda scores, mask: scores.masked_fill(~mask, 0.0)),
+    finite_fill=Mistake(
+        "masked scores are −10⁶: a query with nothing to attend to gets the mean",
+        lambda scores, mask: scores.masked_fill(~mask, -1e6),
+        source="documents, E21",
+    ),
+    mask_of_first_item=Mistake(
+        "the mask of the first item serves all items",
+        lambda scores, mask: scores.masked_fill(~(mask[:1] if mask.dim() == 3 else mask), -math.inf),
+    ),
+)
 
 
 @instead_of(Additive.mask, "a mask of two axes is read as items and keys where there are as many items as queries")
@@ -162,32 +169,10 @@ def mask_of_2_axes_for_items(scores: Tensor, mask: Tensor) -> Tensor:
     return Additive.mask(scores, mask[:, None] if items else mask)
 
 
-@instead_of(Additive.mask, "the mask is ignored")
-def ignored_mask(scores: Tensor, mask: Tensor) -> Tensor:
-    return scores
-
-
-@instead_of(Additive.mask, "masked scores are zeros, which weigh too")
-def zero_fill(scores: Tensor, mask: Tensor) -> Tensor:
-    return scores.masked_fill(~mask, 0.0)
-
-
-@instead_of(
-    Additive.mask, "masked scores are −10⁶: a query with nothing to attend to gets the mean", source="documents, E21"
-)
-def finite_fill(scores: Tensor, mask: Tensor) -> Tensor:
-    return scores.masked_fill(~mask, -1e6)
-
-
 @instead_of(Additive.mask, "queries and keys are swapped in the mask where it is square")
 def transposed_mask(scores: Tensor, mask: Tensor) -> Tensor:
     square = mask.dim() > 1 and mask.shape[-1] == mask.shape[-2]
     return scores.masked_fill(~(mask.mT if square else mask), -math.inf)
-
-
-@instead_of(Additive.mask, "the mask of the first item serves all items")
-def mask_of_first_item(scores: Tensor, mask: Tensor) -> Tensor:
-    return scores.masked_fill(~(mask[:1] if mask.dim() == 3 else mask), -math.inf)
 
 
 @instead_of(Additive.softmax, "a query with nothing to attend to gives NaN")
@@ -257,11 +242,5 @@ def broadcasts_item(
     return value
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": Additive()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    return collected([*globals().values(), in_memory_order(Additive()), *imprecise(Additive)])
+CONTROLS = {"correct": Additive()}
+OTHERS = [in_memory_order(Additive()), *imprecise(Additive)]

@@ -12,7 +12,7 @@ from torch.linalg import vector_norm
 
 from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, imprecise, instead_of
+from suite.asking.staged import Mistake, Staged, imprecise, instead_of, mistakes
 from suite.contracts.steps.attention_scores.contract import SCORES
 
 
@@ -73,19 +73,17 @@ class Scores(Staged):
         return -(query.unsqueeze(-2) - key.unsqueeze(-3)).square().sum(-1) / 2
 
 
-@instead_of(Scores.scaled_dot, "the scores are not divided by √e", source="documents, E1")
-def unscaled(query: Tensor, key: Tensor) -> Tensor:
-    return query @ key.mT
-
-
-@instead_of(Scores.scaled_dot, "the scores are divided by e instead of √e")
-def scaled_by_width(query: Tensor, key: Tensor) -> Tensor:
-    return query @ key.mT / query.shape[-1]
-
-
-@instead_of(Scores.scaled_dot, "the scores are divided by √s, the number of keys")
-def scaled_by_keys(query: Tensor, key: Tensor) -> Tensor:
-    return query @ key.mT / math.sqrt(max(1, key.shape[-2]))
+IN_SCALED_DOT = mistakes(
+    Scores.scaled_dot,
+    unscaled=Mistake("the scores are not divided by √e", lambda query, key: query @ key.mT, source="documents, E1"),
+    scaled_by_width=Mistake(
+        "the scores are divided by e instead of √e", lambda query, key: query @ key.mT / query.shape[-1]
+    ),
+    scaled_by_keys=Mistake(
+        "the scores are divided by √s, the number of keys",
+        lambda query, key: query @ key.mT / math.sqrt(max(1, key.shape[-2])),
+    ),
+)
 
 
 @instead_of(Scores.scaled_dot, "queries and keys are swapped where there are as many of both")
@@ -146,30 +144,27 @@ def transposed_weights(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tenso
     return Scores.additive(query, key, w_query, w_key, w_score)
 
 
-@instead_of(Scores.distance, "squared distances are not halved")
-def whole_distance(query: Tensor, key: Tensor) -> Tensor:
-    return 2 * Scores.distance(query, key)
+IN_DISTANCE = mistakes(
+    Scores.distance,
+    whole_distance=Mistake("squared distances are not halved", lambda query, key: 2 * Scores.distance(query, key)),
+    positive_distance=Mistake(
+        "distances are positive: far keys score high", lambda query, key: -Scores.distance(query, key)
+    ),
+    distance_without_query_norm=Mistake(
+        "the query's norm is left out, as a softmax allows",
+        lambda query, key: query @ key.mT - (key**2).sum(-1).unsqueeze(-2) / 2,
+        source="documents, 11.3.1",
+    ),
+    coarse_distance=Mistake(
+        "distances are rounded to hundredths", lambda query, key: (Scores.distance(query, key) * 100).round() / 100
+    ),
+)
 
 
 @instead_of(Scores.distance, "distances are not squared")
 def unsquared_distance(query: Tensor, key: Tensor) -> Tensor:
     norms: Tensor = vector_norm(query.unsqueeze(-2) - key.unsqueeze(-3), dim=-1)
     return norms / -2
-
-
-@instead_of(Scores.distance, "distances are positive: far keys score high")
-def positive_distance(query: Tensor, key: Tensor) -> Tensor:
-    return -Scores.distance(query, key)
-
-
-@instead_of(Scores.distance, "the query's norm is left out, as a softmax allows", source="documents, 11.3.1")
-def distance_without_query_norm(query: Tensor, key: Tensor) -> Tensor:
-    return query @ key.mT - (key**2).sum(-1).unsqueeze(-2) / 2
-
-
-@instead_of(Scores.distance, "distances are rounded to hundredths")
-def coarse_distance(query: Tensor, key: Tensor) -> Tensor:
-    return (Scores.distance(query, key) * 100).round() / 100
 
 
 @instead_of(Scores.check, "weights that the function does not take are accepted in silence")
@@ -203,11 +198,5 @@ broadcasts_items = Deviation(
 )
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": Scores()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    return collected([*globals().values(), in_memory_order(Scores()), *imprecise(Scores)])
+CONTROLS = {"correct": Scores()}
+OTHERS = [in_memory_order(Scores()), *imprecise(Scores)]

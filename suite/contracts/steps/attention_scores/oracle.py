@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from suite.judging.rounded import Rounded
+from suite.contracts.steps.additive_attention.oracle import scores as additive
+from suite.judging.rounded import Rounded, whichever
 
 
 def attention_scores(
@@ -20,19 +21,25 @@ def attention_scores(
     """How much each key has to do with each query, … l s."""
     if score == "bilinear":
         assert w is not None
-        return (query @ w) @ key.T
+        return whichever((query @ w) @ key.T, query @ (w @ key.T))
     if score == "additive":
         assert w_query is not None
         assert w_key is not None
         assert w_score is not None
-        queries, keys = query @ w_query, key @ w_key  # ... l f, ... s f
-        features = (queries[..., :, None, :] + keys[..., None, :, :]).tanh()  # ... l s f
-        return (features @ w_score[:, None])[..., 0]
+        return additive(query, key, w_query, w_key, w_score)
     if score == "distance":
         apart = query[..., :, None, :] - key[..., None, :, :]  # ... l s e
         direct = (apart * apart).sum() * -0.5
         expanded = (query @ key.T).rounded() - (query * query).sum(keepdims=True) * 0.5
         expanded = expanded - (key * key).sum(keepdims=True).T * 0.5
         return Rounded(direct.value, expanded.bound + direct.bound, query.precision)
-    products = query @ key.T
-    return products * (1 / math.sqrt(query.shape[-1])) if score == "scaled_dot" else products
+    return scaled_dot(query, key) if score == "scaled_dot" else query @ key.T
+
+
+def scaled_dot(query: Rounded, key: Rounded) -> Rounded:
+    """query keyᵀ / √e, … l s. The scale may be applied to the products, to query or key, or its root to both."""
+    scale = 1 / math.sqrt(query.shape[-1])
+    root = math.sqrt(scale)
+    return whichever(
+        (query @ key.T) * scale, (query * scale) @ key.T, query @ (key * scale).T, (query * root) @ (key * root).T
+    )

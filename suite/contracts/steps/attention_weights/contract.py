@@ -17,6 +17,9 @@ Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
     inputs           of any strides; never modified; the output aliases none
     output           the scores' dtype and device
     renormalising    what is masked after the softmax and divided by the rest gives the same weights: it is allowed
+    rounding         sums may run in any order, in half types in float32; differences, powers, sums and quotients may
+                     each be rounded to the dtype. The largest score is subtracted before the exponential:
+                     exp(score − logsumexp), whose logarithm is rounded at the scores' size, is another number
     bad input        raises: an unknown normaliser, a mask that cannot broadcast or is not boolean, lengths that are
                      negative, no integers, or not one for each item or query
 """
@@ -63,5 +66,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, imprecise, instead_of
+from suite.asking.staged import Mistake, Staged, imprecise, instead_of, mistakes
 from suite.contracts.steps.attention_weights.contract import NORMALISERS
 
 
@@ -93,47 +92,52 @@ def divided(terms: Tensor) -> Tensor:
     return terms / total.masked_fill(total == 0, 1.0)
 
 
-@instead_of(Weights.softmax, "exponentials are taken without subtracting the largest score", source="documents, 3.3.1")
-def overflows(scores: Tensor, allowed: Tensor) -> Tensor:
-    return divided(scores.masked_fill(~allowed, -math.inf).exp())
-
-
-@instead_of(Weights.softmax, "the softmax runs over the queries instead of the keys")
-def over_queries(scores: Tensor, allowed: Tensor) -> Tensor:
-    return Weights.softmax(scores.mT, allowed.mT).mT
-
-
-@instead_of(Weights.softmax, "a query that may attend to nothing gives NaN", source="documents, E25")
-def nan_for_empty_rows(scores: Tensor, allowed: Tensor) -> Tensor:
-    return scores.masked_fill(~allowed, -math.inf).softmax(-1)
+IN_SOFTMAX = mistakes(
+    Weights.softmax,
+    overflows=Mistake(
+        "exponentials are taken without subtracting the largest score",
+        lambda scores, allowed: divided(scores.masked_fill(~allowed, -math.inf).exp()),
+        source="documents, 3.3.1",
+    ),
+    over_queries=Mistake(
+        "the softmax runs over the queries instead of the keys",
+        lambda scores, allowed: Weights.softmax(scores.mT, allowed.mT).mT,
+    ),
+    nan_for_empty_rows=Mistake(
+        "a query that may attend to nothing gives NaN",
+        lambda scores, allowed: scores.masked_fill(~allowed, -math.inf).softmax(-1),
+        source="documents, E25",
+    ),
+    finite_fill=Mistake(
+        "masked scores are −10⁶: a query with nothing to attend to gets the mean",
+        lambda scores, allowed: scores.masked_fill(~allowed, -1e6).softmax(-1),
+        source="documents, E21",
+    ),
+    zero_fill=Mistake(
+        "masked scores are zeros, which weigh too",
+        lambda scores, allowed: powers_divided(scores.masked_fill(~allowed, 0.0)),
+        source="documents, E2",
+    ),
+    not_renormalised=Mistake(
+        "weights are masked after the softmax and not renormalised",
+        lambda scores, allowed: powers_divided(scores) * allowed,
+        source="documents, 3.5.1",
+    ),
+    powers_of_two=Mistake(
+        "weights are powers of 2 instead of e",
+        lambda scores, allowed: powers_divided(scores.masked_fill(~allowed, -math.inf) * math.log(2)),
+    ),
+    log_weights=Mistake(
+        "logarithms of the weights are returned",
+        lambda scores, allowed: scores.masked_fill(~allowed, -math.inf).log_softmax(-1),
+    ),
+)
 
 
 @instead_of(Weights.softmax, "a query whose scores are all −∞ gives NaN")
 def nan_for_minus_infinity(scores: Tensor, allowed: Tensor) -> Tensor:
     weights = scores.masked_fill(~allowed, -math.inf).softmax(-1)
     return weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
-
-
-@instead_of(
-    Weights.softmax, "masked scores are −10⁶: a query with nothing to attend to gets the mean", source="documents, E21"
-)
-def finite_fill(scores: Tensor, allowed: Tensor) -> Tensor:
-    return scores.masked_fill(~allowed, -1e6).softmax(-1)
-
-
-@instead_of(Weights.softmax, "masked scores are zeros, which weigh too", source="documents, E2")
-def zero_fill(scores: Tensor, allowed: Tensor) -> Tensor:
-    return powers_divided(scores.masked_fill(~allowed, 0.0))
-
-
-@instead_of(Weights.softmax, "weights are masked after the softmax and not renormalised", source="documents, 3.5.1")
-def not_renormalised(scores: Tensor, allowed: Tensor) -> Tensor:
-    return powers_divided(scores) * allowed
-
-
-@instead_of(Weights.softmax, "weights are powers of 2 instead of e")
-def powers_of_two(scores: Tensor, allowed: Tensor) -> Tensor:
-    return powers_divided(scores.masked_fill(~allowed, -math.inf) * math.log(2))
 
 
 @instead_of(Weights.softmax, "the last of more than 1,024 keys is dropped")
@@ -155,11 +159,6 @@ def repeats_query_beyond_128(scores: Tensor, allowed: Tensor) -> Tensor:
 def weights_of_first_item(scores: Tensor, allowed: Tensor) -> Tensor:
     weights = Weights.softmax(scores, allowed)
     return weights[:1].expand_as(weights).clone() if weights.dim() > 2 else weights
-
-
-@instead_of(Weights.softmax, "logarithms of the weights are returned")
-def log_weights(scores: Tensor, allowed: Tensor) -> Tensor:
-    return scores.masked_fill(~allowed, -math.inf).log_softmax(-1)
 
 
 @instead_of(Weights.softmax, "weights below a thousandth become zero")
@@ -184,29 +183,37 @@ def nan_for_empty_sums(scores: Tensor, allowed: Tensor) -> Tensor:
     return terms / terms.sum(-1, keepdim=True)
 
 
-@instead_of(Weights.mask, "the boolean mask is inverted: True hides")
-def inverted_mask(mask: Tensor) -> Tensor:
-    return ~mask
+IN_MASK = mistakes(
+    Weights.mask,
+    inverted_mask=Mistake("the boolean mask is inverted: True hides", lambda mask: ~mask),
+    ignored_mask=Mistake("the mask is ignored", lambda mask: torch.ones_like(mask)),
+    transposed_mask=Mistake(
+        "queries and keys are swapped in the mask where it is square",
+        lambda mask: mask.mT if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2] else mask,
+    ),
+    mask_of_first_item=Mistake(
+        "the mask of the first item serves all items", lambda mask: mask[:1] if mask.dim() == 4 else mask
+    ),
+)
 
 
-@instead_of(Weights.mask, "the mask is ignored")
-def ignored_mask(mask: Tensor) -> Tensor:
-    return torch.ones_like(mask)
-
-
-@instead_of(Weights.mask, "queries and keys are swapped in the mask where it is square")
-def transposed_mask(mask: Tensor) -> Tensor:
-    return mask.mT if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2] else mask
-
-
-@instead_of(Weights.mask, "the mask of the first item serves all items")
-def mask_of_first_item(mask: Tensor) -> Tensor:
-    return mask[:1] if mask.dim() == 4 else mask
-
-
-@instead_of(Weights.within, "lengths include one key more")
-def one_key_more(lengths: Tensor, scores: Tensor) -> Tensor:
-    return Weights.within(lengths + 1, scores)
+IN_WITHIN = mistakes(
+    Weights.within,
+    one_key_more=Mistake("lengths include one key more", lambda lengths, scores: Weights.within(lengths + 1, scores)),
+    first_length_of_item=Mistake(
+        "each item has one length, the first of its queries'",
+        lambda lengths, scores: Weights.within(lengths if lengths.dim() == 1 else lengths[:, 0], scores),
+    ),
+    too_long_hides_all=Mistake(
+        "a length beyond the keys hides them all",
+        lambda lengths, scores: Weights.within(lengths.masked_fill(lengths > scores.shape[-1], 0), scores),
+    ),
+    zero_is_all=Mistake(
+        "a length of zero is taken for all keys",
+        lambda lengths, scores: Weights.within(lengths.masked_fill(lengths == 0, scores.shape[-1]), scores),
+        source="documents, E21",
+    ),
+)
 
 
 @instead_of(
@@ -216,21 +223,6 @@ def lengths_by_query(lengths: Tensor, scores: Tensor) -> Tensor:
     if lengths.dim() == 1 and scores.shape[0] == scores.shape[1]:
         return torch.arange(scores.shape[-1]) < lengths[:, None]
     return Weights.within(lengths, scores)
-
-
-@instead_of(Weights.within, "each item has one length, the first of its queries'")
-def first_length_of_item(lengths: Tensor, scores: Tensor) -> Tensor:
-    return Weights.within(lengths if lengths.dim() == 1 else lengths[:, 0], scores)
-
-
-@instead_of(Weights.within, "a length beyond the keys hides them all")
-def too_long_hides_all(lengths: Tensor, scores: Tensor) -> Tensor:
-    return Weights.within(lengths.masked_fill(lengths > scores.shape[-1], 0), scores)
-
-
-@instead_of(Weights.within, "a length of zero is taken for all keys", source="documents, E21")
-def zero_is_all(lengths: Tensor, scores: Tensor) -> Tensor:
-    return Weights.within(lengths.masked_fill(lengths == 0, scores.shape[-1]), scores)
 
 
 @instead_of(Weights.past, "the own position is hidden too", source="documents, E9")
@@ -279,11 +271,5 @@ def _mask_alone(scores: Tensor, *, attn_mask: Tensor | None = None, **named: Any
 mask_alone = Deviation("mask_alone", "lengths and the causal rule are ignored beside a mask", _mask_alone)
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": Weights()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    return collected([*globals().values(), in_memory_order(Weights()), *imprecise(Weights)])
+CONTROLS = {"correct": Weights()}
+OTHERS = [in_memory_order(Weights()), *imprecise(Weights)]

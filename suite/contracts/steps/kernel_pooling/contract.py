@@ -16,6 +16,9 @@ Axes: `l` query, `s` key, `s v` value, `l v` output (l queries, s keys, v value 
     no support       a query for which every kernel is zero gives exact zeros; so do no keys
     edge             a key that is one width away is outside the box, wherever the division by the width is exact
     far away         a Gaussian is never zero: far from all keys its nearest decide, though every exponential underflows
+    rounding         sums may run in any order, in half types in float32; the difference comes before the division by
+                     the width, and kernels are divided by their sum before the mean or after it. Each step may be
+                     rounded
     inputs           of any strides; never modified; the output aliases none
     output           query's dtype and device
     bad input        raises: an unknown kernel, a width that is not above zero, ranks other than 1, 1 and 2, keys and
@@ -48,5 +51,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

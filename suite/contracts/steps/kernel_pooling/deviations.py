@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, imprecise, instead_of
+from suite.asking.staged import Mistake, Staged, imprecise, instead_of, mistakes
 from suite.contracts.steps.kernel_pooling.contract import KERNELS
 
 
@@ -81,39 +80,46 @@ class Pooling(Staged):
         return weights @ value
 
 
-@instead_of(Pooling.gaussian, "exponentials are taken as they are: far from all keys 0/0", source="documents, E27")
-def underflowing_gaussian(apart: Tensor) -> Tensor:
-    return (-apart.square() / 2).exp()
+IN_GAUSSIAN = mistakes(
+    Pooling.gaussian,
+    underflowing_gaussian=Mistake(
+        "exponentials are taken as they are: far from all keys 0/0",
+        lambda apart: (-apart.square() / 2).exp(),
+        source="documents, E27",
+    ),
+    gaussian_without_half=Mistake(
+        "the Gaussian is exp(−u²), without the half", lambda apart: Pooling.gaussian(apart * 2**0.5)
+    ),
+    laplacian=Mistake("distances are not squared in the Gaussian", lambda apart: (-apart.abs() / 2).exp()),
+)
 
 
-@instead_of(Pooling.normalise, "the kernels' sum is taken for a thousandth at least")
-def clamped_total(kernels: Tensor) -> Tensor:
-    return kernels / kernels.sum(-1, keepdim=True).clamp_min(1e-3)
+IN_NORMALISE = mistakes(
+    Pooling.normalise,
+    clamped_total=Mistake(
+        "the kernels' sum is taken for a thousandth at least",
+        lambda kernels: kernels / kernels.sum(-1, keepdim=True).clamp_min(1e-3),
+    ),
+    nan_without_support=Mistake(
+        "a query without support gives NaN",
+        lambda kernels: kernels / kernels.sum(-1, keepdim=True),
+        source="documents, E27",
+    ),
+    unnormalised=Mistake("weights are not divided by their sum", lambda kernels: kernels.clone()),
+    normalised_over_queries=Mistake(
+        "weights are divided by their sum over the queries", lambda kernels: Pooling.normalise(kernels.mT).mT
+    ),
+)
 
 
-@instead_of(Pooling.gaussian, "the Gaussian is exp(−u²), without the half")
-def gaussian_without_half(apart: Tensor) -> Tensor:
-    return Pooling.gaussian(apart * 2**0.5)
-
-
-@instead_of(Pooling.gaussian, "distances are not squared in the Gaussian")
-def laplacian(apart: Tensor) -> Tensor:
-    return (-apart.abs() / 2).exp()
-
-
-@instead_of(Pooling.boxcar, "the box reaches to |u| < 1/2")
-def half_boxcar(apart: Tensor) -> Tensor:
-    return (apart.abs() < 0.5).to(apart.dtype)
-
-
-@instead_of(Pooling.boxcar, "the box holds its edge, |u| ≤ 1")
-def closed_boxcar(apart: Tensor) -> Tensor:
-    return (apart.abs() <= 1).to(apart.dtype)
-
-
-@instead_of(Pooling.boxcar, "the box holds only keys below the query")
-def one_sided_boxcar(apart: Tensor) -> Tensor:
-    return ((apart < 1) & (apart >= 0)).to(apart.dtype)
+IN_BOXCAR = mistakes(
+    Pooling.boxcar,
+    half_boxcar=Mistake("the box reaches to |u| < 1/2", lambda apart: (apart.abs() < 0.5).to(apart.dtype)),
+    closed_boxcar=Mistake("the box holds its edge, |u| ≤ 1", lambda apart: (apart.abs() <= 1).to(apart.dtype)),
+    one_sided_boxcar=Mistake(
+        "the box holds only keys below the query", lambda apart: ((apart < 1) & (apart >= 0)).to(apart.dtype)
+    ),
+)
 
 
 @instead_of(Pooling.triangular, "the triangle is not cut at zero: far keys weigh negatively")
@@ -141,40 +147,20 @@ def bounded_constant(apart: Tensor) -> Tensor:
     return Pooling.boxcar(apart / 10)
 
 
-@instead_of(Pooling.scale, "the width is ignored")
-def ignores_width(distances: Tensor, width: float) -> Tensor:
-    return distances.clone()
-
-
-@instead_of(Pooling.scale, "distances are multiplied by the width")
-def multiplied_by_width(distances: Tensor, width: float) -> Tensor:
-    return distances * width
-
-
-@instead_of(Pooling.scale, "distances are divided by the width's root")
-def root_of_width(distances: Tensor, width: float) -> Tensor:
-    return distances / math.sqrt(width)
-
-
-@instead_of(Pooling.normalise, "a query without support gives NaN", source="documents, E27")
-def nan_without_support(kernels: Tensor) -> Tensor:
-    return kernels / kernels.sum(-1, keepdim=True)
+IN_SCALE = mistakes(
+    Pooling.scale,
+    ignores_width=Mistake("the width is ignored", lambda distances, width: distances.clone()),
+    multiplied_by_width=Mistake("distances are multiplied by the width", lambda distances, width: distances * width),
+    root_of_width=Mistake(
+        "distances are divided by the width's root", lambda distances, width: distances / math.sqrt(width)
+    ),
+)
 
 
 @instead_of(Pooling.normalise, "a query without support gets the mean of all")
 def mean_without_support(kernels: Tensor) -> Tensor:
     total = kernels.sum(-1, keepdim=True)
     return Pooling.normalise(torch.where(total == 0, torch.ones_like(kernels), kernels))
-
-
-@instead_of(Pooling.normalise, "weights are not divided by their sum")
-def unnormalised(kernels: Tensor) -> Tensor:
-    return kernels.clone()
-
-
-@instead_of(Pooling.normalise, "weights are divided by their sum over the queries")
-def normalised_over_queries(kernels: Tensor) -> Tensor:
-    return Pooling.normalise(kernels.mT).mT
 
 
 @instead_of(Pooling.normalise, "keys beyond the 128th are left out")
@@ -220,12 +206,9 @@ def of_width_1(named: str) -> Deviation:
     return Deviation(f"{named}_of_width_1", f"the width is ignored by the kernel {named}", pooled)
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": Pooling()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    by_kernel = map(of_width_1, ("gaussian", "boxcar", "triangular", "epanechikov"))
-    return collected([*globals().values(), *by_kernel, in_memory_order(Pooling()), *imprecise(Pooling)])
+CONTROLS = {"correct": Pooling()}
+OTHERS = [
+    in_memory_order(Pooling()),
+    *imprecise(Pooling),
+    *map(of_width_1, ("gaussian", "boxcar", "triangular", "epanechikov")),
+]

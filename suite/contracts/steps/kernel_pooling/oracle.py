@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from suite.judging.rounded import Rounded
+from suite.judging.rounded import Rounded, whichever
 
 
 def kernel_pooling(
@@ -16,7 +16,7 @@ def kernel_pooling(
         return (apart * apart * -0.5).attend(value)
     weights = _kernel(kernel, apart)
     total = weights.sum(keepdims=True)  # l 1
-    mean = (weights @ value) / total
+    mean = whichever((weights @ value) / total, (weights / total) @ value)
     alone = np.broadcast_to(total.value == 0, mean.shape)
     return Rounded(np.where(alone, 0, mean.value), np.where(alone, 0, mean.bound), query.precision)
 

@@ -21,6 +21,9 @@ backpropagation through time" (arXiv 1705.08209).
                      it, by `torch.manual_seed`; each call draws anew. Its mean is the full gradient, which π = 1 gives
     both at once     not defined: raises
     the rest         neither touches w_qh, whose gradient does not flow through time, nor what is no gradient
+    rounding         sums may run in any order, in half types in float32: step by step, of powers of w_hh, or one
+                     product of both matrices side by side with input and state. Each step's result may be rounded to
+                     the dtype
     inputs           of any strides, as are weights; never modified; the output aliases none
     output           x's dtype and device
     bad input        raises: an unknown quantity, other ranks, widths that do not chain, x and y of different lengths,
@@ -65,5 +68,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, imprecise, instead_of
+from suite.asking.staged import Mistake, Staged, imprecise, instead_of, mistakes
 from suite.contracts.steps.recurrent_gradient.contract import QUANTITIES
 
 OTHER = Generator().manual_seed(7)
@@ -174,14 +172,16 @@ def starts_from_zeros(h0: Tensor) -> Tensor:
     return torch.zeros_like(h0)
 
 
-@instead_of(ThroughTime.full, "w_hh is not transposed on the way back")
-def not_transposed_back(direct: Tensor, w_hh: Tensor) -> Tensor:
-    return back(direct, w_hh.T, [1.0] * (len(direct) - 1))
-
-
-@instead_of(ThroughTime.full, "nothing flows back through time: the direct terms alone")
-def direct_terms_alone(direct: Tensor, w_hh: Tensor) -> Tensor:
-    return direct
+IN_FULL = mistakes(
+    ThroughTime.full,
+    not_transposed_back=Mistake(
+        "w_hh is not transposed on the way back", lambda direct, w_hh: back(direct, w_hh.T, [1.0] * (len(direct) - 1))
+    ),
+    direct_terms_alone=Mistake("nothing flows back through time: the direct terms alone", lambda direct, w_hh: direct),
+    forgets_beyond_64=Mistake(
+        "no gradient flows back further than 64 steps", lambda direct, w_hh: ThroughTime.truncated(direct, w_hh, 64)
+    ),
+)
 
 
 @instead_of(ThroughTime.full, "the gradient of the last output alone flows back")
@@ -189,59 +189,42 @@ def last_output_alone(direct: Tensor, w_hh: Tensor) -> Tensor:
     return back(torch.cat([torch.zeros_like(direct[:-1]), direct[-1:]]), w_hh, [1.0] * (len(direct) - 1))
 
 
-@instead_of(ThroughTime.full, "no gradient flows back further than 64 steps")
-def forgets_beyond_64(direct: Tensor, w_hh: Tensor) -> Tensor:
-    return ThroughTime.truncated(direct, w_hh, 64)
+IN_D_OUTPUT = mistakes(
+    ThroughTime.d_output,
+    sum_over_steps=Mistake(
+        "the gradient is of the sum over steps, not of their mean: 1/T is forgotten", lambda error: error.clone()
+    ),
+    twice_the_gradient=Mistake(
+        "the gradient is of ‖o − y‖² without its half: twice what it should be", lambda error: 2 * error / len(error)
+    ),
+    mean_over_outputs=Mistake(
+        "the mean is over the outputs' numbers too, not over the steps alone", lambda error: error / error.numel()
+    ),
+    wrong_sign=Mistake("the error is y − o: the gradient climbs", lambda error: -error / len(error)),
+)
 
 
-@instead_of(ThroughTime.d_output, "the gradient is of the sum over steps, not of their mean: 1/T is forgotten")
-def sum_over_steps(error: Tensor) -> Tensor:
-    return error.clone()
+IN_LOSS = mistakes(
+    ThroughTime.loss,
+    loss_of_sum=Mistake("the loss is a sum over steps, not their mean", lambda error: error.square().sum() / 2),
+    loss_without_half=Mistake("the loss lacks its half", lambda error: error.square().sum() / len(error)),
+    loss_with_an_axis=Mistake("the loss has an axis", lambda error: ThroughTime.loss(error)[None]),
+)
 
 
-@instead_of(ThroughTime.d_output, "the gradient is of ‖o − y‖² without its half: twice what it should be")
-def twice_the_gradient(error: Tensor) -> Tensor:
-    return 2 * error / len(error)
-
-
-@instead_of(ThroughTime.d_output, "the mean is over the outputs' numbers too, not over the steps alone")
-def mean_over_outputs(error: Tensor) -> Tensor:
-    return error / error.numel()
-
-
-@instead_of(ThroughTime.d_output, "the error is y − o: the gradient climbs")
-def wrong_sign(error: Tensor) -> Tensor:
-    return -error / len(error)
-
-
-@instead_of(ThroughTime.loss, "the loss is a sum over steps, not their mean")
-def loss_of_sum(error: Tensor) -> Tensor:
-    return error.square().sum() / 2
-
-
-@instead_of(ThroughTime.loss, "the loss lacks its half")
-def loss_without_half(error: Tensor) -> Tensor:
-    return error.square().sum() / len(error)
-
-
-@instead_of(ThroughTime.loss, "the loss has an axis")
-def loss_with_an_axis(error: Tensor) -> Tensor:
-    return ThroughTime.loss(error)[None]
-
-
-@instead_of(ThroughTime.d_w_hh, "the gradient of w_hh takes h_t where h_{t−1} was")
-def current_hidden(d_hidden: Tensor, states: Tensor) -> Tensor:
-    return d_hidden.T @ states[1:]
-
-
-@instead_of(ThroughTime.d_w_hh, "the gradient of w_hh leaves out the first step, whose hidden state was given")
-def without_first_step(d_hidden: Tensor, states: Tensor) -> Tensor:
-    return d_hidden[1:].T @ states[1:-1]
-
-
-@instead_of(ThroughTime.d_w_hh, "the gradient of w_hh is transposed")
-def transposed_gradient(d_hidden: Tensor, states: Tensor) -> Tensor:
-    return states[:-1].T @ d_hidden
+IN_D_W_HH = mistakes(
+    ThroughTime.d_w_hh,
+    current_hidden=Mistake(
+        "the gradient of w_hh takes h_t where h_{t−1} was", lambda d_hidden, states: d_hidden.T @ states[1:]
+    ),
+    without_first_step=Mistake(
+        "the gradient of w_hh leaves out the first step, whose hidden state was given",
+        lambda d_hidden, states: d_hidden[1:].T @ states[1:-1],
+    ),
+    transposed_gradient=Mistake(
+        "the gradient of w_hh is transposed", lambda d_hidden, states: states[:-1].T @ d_hidden
+    ),
+)
 
 
 @instead_of(ThroughTime.d_w_hx, "the gradient of w_hx takes the input of the step before")
@@ -259,14 +242,22 @@ def clipped(quantity: Tensor) -> Tensor:
     return quantity / max(1.0, float(quantity.norm()) / 10_000)
 
 
-@instead_of(ThroughTime.truncated, "truncation keeps one term less", source="documents, E42")
-def one_term_less(direct: Tensor, w_hh: Tensor, truncate: int) -> Tensor:
-    return ThroughTime.truncated(direct, w_hh, max(1, truncate - 1))
-
-
-@instead_of(ThroughTime.truncated, "truncation keeps one term more", source="documents, E42")
-def one_term_more(direct: Tensor, w_hh: Tensor, truncate: int) -> Tensor:
-    return ThroughTime.truncated(direct, w_hh, truncate + 1)
+IN_TRUNCATED = mistakes(
+    ThroughTime.truncated,
+    one_term_less=Mistake(
+        "truncation keeps one term less",
+        lambda direct, w_hh, truncate: ThroughTime.truncated(direct, w_hh, max(1, truncate - 1)),
+        source="documents, E42",
+    ),
+    one_term_more=Mistake(
+        "truncation keeps one term more",
+        lambda direct, w_hh, truncate: ThroughTime.truncated(direct, w_hh, truncate + 1),
+        source="documents, E42",
+    ),
+    never_truncated=Mistake(
+        "truncation is ignored: the full gradient", lambda direct, w_hh, truncate: ThroughTime.full(direct, w_hh)
+    ),
+)
 
 
 @instead_of(ThroughTime.truncated, "the steps are cut into pieces of τ, and gradients flow within each alone")
@@ -281,25 +272,34 @@ def last_steps_alone(direct: Tensor, w_hh: Tensor, truncate: int) -> Tensor:
     return found
 
 
-@instead_of(ThroughTime.truncated, "truncation is ignored: the full gradient")
-def never_truncated(direct: Tensor, w_hh: Tensor, truncate: int) -> Tensor:
-    return ThroughTime.full(direct, w_hh)
-
-
 @instead_of(ThroughTime.truncated, "a truncation to more terms than there are steps gives zeros")
 def zeros_beyond_the_steps(direct: Tensor, w_hh: Tensor, truncate: int) -> Tensor:
     found = ThroughTime.truncated(direct, w_hh, truncate)
     return found if truncate <= len(direct) else torch.zeros_like(found)
 
 
-@instead_of(ThroughTime.factors, "what is kept is not divided by π: too small in the mean", source="documents, E42")
-def kept_as_it_is(x: Tensor, keep: float | None) -> list[float]:
-    return [] if keep is None else [keep * factor for factor in ThroughTime.factors(x, keep)]
-
-
-@instead_of(ThroughTime.factors, "what is kept is multiplied by π instead of divided", source="documents, E42")
-def multiplied_by_probability(x: Tensor, keep: float | None) -> list[float]:
-    return [] if keep is None else [keep * keep * factor for factor in ThroughTime.factors(x, keep)]
+IN_FACTORS = mistakes(
+    ThroughTime.factors,
+    kept_as_it_is=Mistake(
+        "what is kept is not divided by π: too small in the mean",
+        lambda x, keep: [] if keep is None else [keep * factor for factor in ThroughTime.factors(x, keep)],
+        source="documents, E42",
+    ),
+    multiplied_by_probability=Mistake(
+        "what is kept is multiplied by π instead of divided",
+        lambda x, keep: [] if keep is None else [keep * keep * factor for factor in ThroughTime.factors(x, keep)],
+        source="documents, E42",
+    ),
+    one_draw_for_all_steps=Mistake(
+        "one draw decides for all steps",
+        lambda x, keep: [] if keep is None else drawn(torch.rand(1), keep) * (len(x) - 1),
+    ),
+    never_dropped=Mistake("nothing is ever dropped: the full gradient", lambda x, keep: [1.0] * (len(x) - 1)),
+    source_of_its_own=Mistake(
+        "the random source is not the one that torch.manual_seed governs",
+        lambda x, keep: [] if keep is None else drawn(torch.rand(len(x) - 1, generator=OTHER), keep),
+    ),
+)
 
 
 @instead_of(ThroughTime.factors, "what is kept is multiplied by π − 1", source="documents, E42")
@@ -314,29 +314,14 @@ def dropped_instead_of_kept(x: Tensor, keep: float | None) -> list[float]:
     return [1 / keep if number >= keep else 0.0 for number in torch.rand(len(x) - 1).tolist()]
 
 
-@instead_of(ThroughTime.factors, "one draw decides for all steps")
-def one_draw_for_all_steps(x: Tensor, keep: float | None) -> list[float]:
-    return [] if keep is None else drawn(torch.rand(1), keep) * (len(x) - 1)
-
-
 @instead_of(ThroughTime.factors, "a step is kept half again as often as π says: too large in the mean")
 def kept_too_often(x: Tensor, keep: float | None) -> list[float]:
     return [] if keep is None else [1.5 * factor for factor in drawn(torch.rand(len(x) - 1), min(1.0, 1.5 * keep))]
 
 
-@instead_of(ThroughTime.factors, "nothing is ever dropped: the full gradient")
-def never_dropped(x: Tensor, keep: float | None) -> list[float]:
-    return [1.0] * (len(x) - 1)
-
-
 @instead_of(ThroughTime.factors, "every call draws the same")
 def same_draw_every_call(x: Tensor, keep: float | None) -> list[float]:
     return [] if keep is None else drawn(torch.rand(len(x) - 1, generator=Generator().manual_seed(1)), keep)
-
-
-@instead_of(ThroughTime.factors, "the random source is not the one that torch.manual_seed governs")
-def source_of_its_own(x: Tensor, keep: float | None) -> list[float]:
-    return [] if keep is None else drawn(torch.rand(len(x) - 1, generator=OTHER), keep)
 
 
 @instead_of(ThroughTime.randomised, "the direct terms are dropped as well, not what flows back alone")
@@ -355,11 +340,5 @@ def clamps_truncation(truncate: int | None, keep: float | None) -> tuple[int | N
     return ThroughTime.check_flow(None if truncate is None else max(1, truncate), keep)
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake."""
-    return {"correct": ThroughTime()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    return collected([*globals().values(), in_memory_order(ThroughTime()), *imprecise(ThroughTime)])
+CONTROLS = {"correct": ThroughTime()}
+OTHERS = [in_memory_order(ThroughTime()), *imprecise(ThroughTime)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from suite.judging.precision import widened
-from suite.judging.rounded import Rounded, concatenated
+from suite.judging.rounded import Rounded, concatenated, whichever
 
 Array = np.ndarray[Any, Any]
 
@@ -32,7 +32,8 @@ def recurrent_gradient(
     start = h0[:, None]  # h 1; all that follows has a column for each step
     given = w_hx @ x.T
     given = concatenated([given[:, :1] + w_hh @ start, given[:, 1:]])
-    hidden = _accumulated(given[:, ::-1], w_hh, length)[:, ::-1]
+    summed = _accumulated(given[:, ::-1], w_hh, length)[:, ::-1]
+    hidden = whichever(summed, _step_by_step(x, h0, concatenated([w_hx, w_hh])))
     output = w_qh @ hidden
     error = output - y.T
     d_output = error * (1 / length)
@@ -47,6 +48,15 @@ def recurrent_gradient(
     if of == "d_hidden":
         return d_hidden.T
     return d_hidden @ (x if of == "d_w_hx" else concatenated([start, hidden[:, :-1]]).T)
+
+
+def _step_by_step(x: Rounded, h0: Rounded, weights: Rounded) -> Rounded:
+    """The hidden states, h t, where each step is one product of both matrices side by side with input and state."""
+    state, states = h0[:, None], []  # h 1
+    for number in range(x.shape[0]):
+        state = weights @ concatenated([x[number][:, None], state], 0)
+        states.append(state)
+    return concatenated(states)
 
 
 def outcomes(length: int, keep: float) -> Iterator[tuple[float, tuple[float, ...]]]:
@@ -69,7 +79,7 @@ def _accumulated(terms: Rounded, matrix: Rounded, window: int, factors: Rounded 
         term = _later(term, factors)
         by_steps = by_steps + step
         by_powers = by_powers + power @ term
-    return Rounded(by_powers.value, np.maximum(by_steps.bound, by_powers.bound), terms.precision)
+    return whichever(by_powers, by_steps)
 
 
 def _later(columns: Rounded, factors: Rounded | None) -> Rounded:

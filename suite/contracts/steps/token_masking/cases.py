@@ -20,7 +20,7 @@ from suite.contracts.steps.token_masking.oracle import Judge
 from suite.judging import compare, shares
 from suite.judging.shares import Share
 from suite.judging.verdicts import Verdict
-from suite.records import Example
+from suite.records import Example, Status
 from suite.sources import documents
 
 VOCABULARY, MASK_TOKEN = 1000, 103
@@ -56,7 +56,7 @@ class Drawn(asking.Case):
             if complaint := unfit(reply, due, torch.int64):
                 return complaint
         said = shares.complaint(self.counted(calls, replies))
-        return Verdict("wrong", said, output_wrong=True) if said else Verdict("passed")
+        return Verdict(Status.WRONG, said, output_wrong=True) if said else Verdict(Status.PASSED)
 
     def counted(self, calls: tuple[Call, ...], replies: tuple[Reply, ...]) -> list[Share]:
         """The counts in these answers."""

@@ -21,6 +21,8 @@ Axes: `b l` tokens and special, `2 b l` masking (b items, l tokens of each). Dev
     labels           of all selected tokens, those that stay included
     the rest         tokens that are not selected stay as they are
     random source    `torch.manual_seed`: the same seed gives the same masking, and each call draws anew
+    rounding         tokens are integers, and nothing is rounded; where exact counts are no whole number, rounding
+                     either way is honest
     inputs           tokens int64, special boolean, both of any strides; never modified; the output aliases none
     output           int64, on the tokens' device
     bad input        raises: another rank than 2, shapes that differ, special tokens that are not marked by booleans,
@@ -57,5 +59,5 @@ CONTRACT = Contract(
     features=FEATURES,
     parameter_features=PARAMETERS,
     needs=needs,
-    **rooms(__package__),
+    **rooms(__package__, strangers="strangers.strangers"),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Generator, Tensor
 
 from suite.asking import Deviation
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Staged, collected, instead_of
+from suite.asking.staged import Mistake, Staged, instead_of, mistakes
 from suite.contracts.steps.token_masking.contract import IGNORED
 
 MASK, RANDOM, KEPT = range(3)
@@ -110,19 +109,42 @@ class Counting(Corrupting):
         return fated((order + 0.5) / selected.sum(1, keepdim=True).clamp_min(1))
 
 
-@instead_of(Corrupting.fates, "all that is selected becomes the mask token", source="documents, E10")
-def always_mask(selected: Tensor, source: Generator | None) -> Tensor:
-    return torch.full(selected.shape, MASK)
-
-
-@instead_of(Corrupting.fates, "10 % become the mask token and 80 % a random token")
-def fates_swapped(selected: Tensor, source: Generator | None) -> Tensor:
-    return fated(torch.rand(selected.shape, generator=source), 0.1, 0.8)
-
-
-@instead_of(Corrupting.fates, "of the 20 % that are not masked a tenth becomes a random token, not half")
-def tenth_of_the_rest(selected: Tensor, source: Generator | None) -> Tensor:
-    return fated(torch.rand(selected.shape, generator=source), 0.8, 0.02)
+IN_FATES = mistakes(
+    Corrupting.fates,
+    always_mask=Mistake(
+        "all that is selected becomes the mask token",
+        lambda selected, source: torch.full(selected.shape, MASK),
+        source="documents, E10",
+    ),
+    fates_swapped=Mistake(
+        "10 % become the mask token and 80 % a random token",
+        lambda selected, source: fated(torch.rand(selected.shape, generator=source), 0.1, 0.8),
+    ),
+    tenth_of_the_rest=Mistake(
+        "of the 20 % that are not masked a tenth becomes a random token, not half",
+        lambda selected, source: fated(torch.rand(selected.shape, generator=source), 0.8, 0.02),
+    ),
+    none_kept=Mistake(
+        "nothing stays as it is: 90 % become the mask token",
+        lambda selected, source: fated(torch.rand(selected.shape, generator=source), 0.9, 0.1),
+    ),
+    thirteen_random=Mistake(
+        "80 %, 13 % and 7 % meet their fates",
+        lambda selected, source: fated(torch.rand(selected.shape, generator=source), 0.8, 0.13),
+    ),
+    same_fates_every_call=Mistake(
+        "every call draws the same fates",
+        lambda selected, source: fated(torch.rand(selected.shape, generator=Generator().manual_seed(0))),
+    ),
+    fates_in_order=Mistake(
+        "fates go by order: the first 80 % of an item's selected tokens become the mask token",
+        lambda selected, source: fated(ranks(selected)),
+    ),
+    one_fate_for_an_item=Mistake(
+        "one draw decides the fate of all that is selected in an item",
+        lambda selected, source: fated(torch.rand(len(selected), 1, generator=source)).expand_as(selected),
+    ),
+)
 
 
 @instead_of(Corrupting.fates, "a random token is drawn for half of all that is selected, the masked included")
@@ -131,34 +153,9 @@ def random_over_masked(selected: Tensor, source: Generator | None) -> Tensor:
     return fates.masked_fill(torch.rand(selected.shape, generator=source) < 0.5, RANDOM)
 
 
-@instead_of(Corrupting.fates, "nothing stays as it is: 90 % become the mask token")
-def none_kept(selected: Tensor, source: Generator | None) -> Tensor:
-    return fated(torch.rand(selected.shape, generator=source), 0.9, 0.1)
-
-
-@instead_of(Corrupting.fates, "80 %, 13 % and 7 % meet their fates")
-def thirteen_random(selected: Tensor, source: Generator | None) -> Tensor:
-    return fated(torch.rand(selected.shape, generator=source), 0.8, 0.13)
-
-
-@instead_of(Corrupting.fates, "every call draws the same fates")
-def same_fates_every_call(selected: Tensor, source: Generator | None) -> Tensor:
-    return fated(torch.rand(selected.shape, generator=Generator().manual_seed(0)))
-
-
 @instead_of(Corrupting.noise, "every call draws the same random tokens")
 def same_noise_every_call(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
     return torch.randint(vocab_size, tokens.shape, generator=Generator().manual_seed(0))
-
-
-@instead_of(Corrupting.fates, "fates go by order: the first 80 % of an item's selected tokens become the mask token")
-def fates_in_order(selected: Tensor, source: Generator | None) -> Tensor:
-    return fated(ranks(selected))
-
-
-@instead_of(Corrupting.fates, "one draw decides the fate of all that is selected in an item")
-def one_fate_for_an_item(selected: Tensor, source: Generator | None) -> Tensor:
-    return fated(torch.rand(len(selected), 1, generator=source)).expand_as(selected)
 
 
 @instead_of(Corrupting.fates, "two neighbouring items share their fates")
@@ -228,44 +225,41 @@ def share_of_all(select: float, free: Tensor) -> float | Tensor:
     return select * free.shape[1] / free.sum(1, keepdim=True).clamp_min(1)
 
 
-@instead_of(Corrupting.free, "special tokens are selected like others")
-def selects_special(special: Tensor) -> Tensor:
-    return torch.ones_like(special)
+IN_FREE = mistakes(
+    Corrupting.free,
+    selects_special=Mistake("special tokens are selected like others", lambda special: torch.ones_like(special)),
+    selects_special_alone=Mistake(
+        "the flags are read the other way round: special tokens alone are selected", lambda special: special
+    ),
+    special_of_first_item=Mistake(
+        "the special tokens of the first item count for all items", lambda special: ~special[:1].expand_as(special)
+    ),
+    transposed_special=Mistake(
+        "items and tokens are swapped in the flags where they are as many",
+        lambda special: ~(special.mT if special.shape[0] == special.shape[1] else special),
+    ),
+)
 
 
-@instead_of(Corrupting.free, "the flags are read the other way round: special tokens alone are selected")
-def selects_special_alone(special: Tensor) -> Tensor:
-    return special
-
-
-@instead_of(Corrupting.free, "the special tokens of the first item count for all items")
-def special_of_first_item(special: Tensor) -> Tensor:
-    return ~special[:1].expand_as(special)
-
-
-@instead_of(Corrupting.free, "items and tokens are swapped in the flags where they are as many")
-def transposed_special(special: Tensor) -> Tensor:
-    return ~(special.mT if special.shape[0] == special.shape[1] else special)
-
-
-@instead_of(Corrupting.noise, "the last token of the vocabulary is never drawn")
-def never_the_last_token(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
-    return torch.randint(max(1, vocab_size - 1), tokens.shape, generator=source)
-
-
-@instead_of(Corrupting.noise, "the first token of the vocabulary is never drawn")
-def never_the_first_token(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
-    return torch.randint(1, vocab_size, tokens.shape, generator=source)
-
-
-@instead_of(Corrupting.noise, "random tokens are drawn from the vocabulary and one beyond")
-def one_token_too_many(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
-    return torch.randint(vocab_size + 1, tokens.shape, generator=source)
-
-
-@instead_of(Corrupting.noise, "random tokens are drawn from the first 30,522, whatever the vocabulary")
-def first_30522(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
-    return torch.randint(min(vocab_size, 30_522), tokens.shape, generator=source)
+IN_NOISE = mistakes(
+    Corrupting.noise,
+    never_the_last_token=Mistake(
+        "the last token of the vocabulary is never drawn",
+        lambda tokens, vocab_size, source: torch.randint(max(1, vocab_size - 1), tokens.shape, generator=source),
+    ),
+    never_the_first_token=Mistake(
+        "the first token of the vocabulary is never drawn",
+        lambda tokens, vocab_size, source: torch.randint(1, vocab_size, tokens.shape, generator=source),
+    ),
+    one_token_too_many=Mistake(
+        "random tokens are drawn from the vocabulary and one beyond",
+        lambda tokens, vocab_size, source: torch.randint(vocab_size + 1, tokens.shape, generator=source),
+    ),
+    first_30522=Mistake(
+        "random tokens are drawn from the first 30,522, whatever the vocabulary",
+        lambda tokens, vocab_size, source: torch.randint(min(vocab_size, 30_522), tokens.shape, generator=source),
+    ),
+)
 
 
 @instead_of(Corrupting.noise, "random tokens are drawn from the batch instead of the vocabulary")
@@ -278,39 +272,39 @@ def one_random_token_for_an_item(tokens: Tensor, vocab_size: int, source: Genera
     return torch.randint(vocab_size, (len(tokens), 1), generator=source).expand_as(tokens)
 
 
-@instead_of(Corrupting.source, "every call selects the same", source="what RoBERTa (arXiv 1907.11692) replaced")
-def same_mask_every_call() -> Generator | None:
-    return Generator().manual_seed(0)
+IN_SOURCE = mistakes(
+    Corrupting.source,
+    same_mask_every_call=Mistake(
+        "every call selects the same",
+        lambda: Generator().manual_seed(0),
+        source="what RoBERTa (arXiv 1907.11692) replaced",
+    ),
+    source_of_its_own=Mistake("the random source is not the one that torch.manual_seed governs", lambda: OTHER),
+    does_not_move_on=Mistake(
+        "the random source is left where it was, so that the next call draws the same",
+        lambda: Generator().set_state(torch.get_rng_state()),
+    ),
+)
 
 
-@instead_of(Corrupting.source, "the random source is not the one that torch.manual_seed governs")
-def source_of_its_own() -> Generator | None:
-    return OTHER
-
-
-@instead_of(Corrupting.source, "the random source is left where it was, so that the next call draws the same")
-def does_not_move_on() -> Generator | None:
-    return Generator().set_state(torch.get_rng_state())
-
-
-@instead_of(Corrupting.label, "the labels hold what the tokens became")
-def labels_what_became(tokens: Tensor, corrupted: Tensor, selected: Tensor) -> Tensor:
-    return corrupted.masked_fill(~selected, IGNORED)
-
-
-@instead_of(Corrupting.label, "all tokens are labelled, not the selected alone")
-def labels_all(tokens: Tensor, corrupted: Tensor, selected: Tensor) -> Tensor:
-    return tokens.clone()
-
-
-@instead_of(Corrupting.label, "selected tokens that stay as they are have no label")
-def kept_without_label(tokens: Tensor, corrupted: Tensor, selected: Tensor) -> Tensor:
-    return tokens.masked_fill(corrupted == tokens, IGNORED)
-
-
-@instead_of(Corrupting.label, "tokens that are not to be predicted have the label −1")
-def ignored_is_minus_one(tokens: Tensor, corrupted: Tensor, selected: Tensor) -> Tensor:
-    return tokens.masked_fill(~selected, -1)
+IN_LABEL = mistakes(
+    Corrupting.label,
+    labels_what_became=Mistake(
+        "the labels hold what the tokens became",
+        lambda tokens, corrupted, selected: corrupted.masked_fill(~selected, IGNORED),
+    ),
+    labels_all=Mistake(
+        "all tokens are labelled, not the selected alone", lambda tokens, corrupted, selected: tokens.clone()
+    ),
+    kept_without_label=Mistake(
+        "selected tokens that stay as they are have no label",
+        lambda tokens, corrupted, selected: tokens.masked_fill(corrupted == tokens, IGNORED),
+    ),
+    ignored_is_minus_one=Mistake(
+        "tokens that are not to be predicted have the label −1",
+        lambda tokens, corrupted, selected: tokens.masked_fill(~selected, -1),
+    ),
+)
 
 
 @instead_of(Corrupting.answer, "the labels come before the tokens")
@@ -347,11 +341,5 @@ never_the_mask_token = Deviation(
 )
 
 
-def controls() -> dict[str, Callable[..., Any]]:
-    """The computation without any mistake, by independent draws and by exact counts."""
-    return {"correct": Corrupting(), "counting": Counting()}
-
-
-def deviations() -> list[Deviation]:
-    """All deviations, sorted by name."""
-    return collected([*globals().values(), in_memory_order(Corrupting())])
+CONTROLS = {"correct": Corrupting(), "counting": Counting()}
+OTHERS = [in_memory_order(Corrupting())]

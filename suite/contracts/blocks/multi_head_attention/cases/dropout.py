@@ -19,7 +19,7 @@ from suite.contracts.blocks.multi_head_attention.contract import BIASES, POSITIO
 from suite.contracts.blocks.multi_head_attention.oracle import multi_head_attention
 from suite.judging import compare
 from suite.judging.verdicts import Verdict
-from suite.records import DTYPES
+from suite.records import DTYPES, Status
 
 
 def heads_of(output: Array, heads: int) -> Array:
@@ -70,7 +70,7 @@ class Kept(asking.Case):
         possible = kept[_attended(call, kept.shape)]
         if possible.all() or not possible.any():
             dropped = "nothing" if possible.all() else "everything"
-            return Verdict("wrong", f"dropout_p={call.options['dropout_p']} dropped {dropped}")
+            return Verdict(Status.WRONG, f"dropout_p={call.options['dropout_p']} dropped {dropped}")
         known = replace(self.of, oracle=partial(multi_head_attention, kept=kept))
         verdicts = [hold(given, known.truth((one,), {}), dtype) for one, given in zip(calls, replies, strict=True)]
         found = next((verdict for verdict in verdicts if verdict.status != "passed"), verdicts[-1])
@@ -110,7 +110,7 @@ class Statistic(asking.Case):
                 return complaint
         outputs = [compare.numbers(reply.output) for reply in replies if reply.output is not None]
         said = self.judge(calls, [heads_of(output, self.heads) != 0 for output in outputs], truth)
-        return Verdict("wrong", said) if said else Verdict("passed")
+        return Verdict(Status.WRONG, said) if said else Verdict(Status.PASSED)
 
 
 def dropout() -> Iterator[asking.Case]:

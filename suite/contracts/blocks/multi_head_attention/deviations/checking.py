@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.asking.staged import instead_of
+from suite.asking.staged import Mistake, instead_of, mistakes
 from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 
@@ -16,19 +16,22 @@ def fewer_heads_where_they_do_not_divide(heads: int, w_query: Tensor, w_value: T
     return max(1, heads)
 
 
-@instead_of(MultiHead.check_mask, "a mask of 3 axes is read as heads, queries and keys", source="documents, E7")
-def mask_of_3_axes_for_heads(mask: Tensor, due: tuple[int, ...]) -> Tensor:
-    return mask if mask.dim() == 3 else MultiHead.check_mask(mask, due)
-
-
-@instead_of(MultiHead.check_mask, "of a mask for more items than there are the first serve")
-def mask_of_more_items(mask: Tensor, due: tuple[int, ...]) -> Tensor:
-    return MultiHead.check_mask(mask[: due[0]] if mask.dim() == 4 else mask, due)
-
-
-@instead_of(MultiHead.check_mask, "numbers are taken for a mask: all but zeros may be attended to")
-def numbers_for_mask(mask: Tensor, due: tuple[int, ...]) -> Tensor:
-    return MultiHead.check_mask(mask.to(torch.bool), due)
+IN_CHECK_MASK = mistakes(
+    MultiHead.check_mask,
+    mask_of_3_axes_for_heads=Mistake(
+        "a mask of 3 axes is read as heads, queries and keys",
+        lambda mask, due: mask if mask.dim() == 3 else MultiHead.check_mask(mask, due),
+        source="documents, E7",
+    ),
+    mask_of_more_items=Mistake(
+        "of a mask for more items than there are the first serve",
+        lambda mask, due: MultiHead.check_mask(mask[: due[0]] if mask.dim() == 4 else mask, due),
+    ),
+    numbers_for_mask=Mistake(
+        "numbers are taken for a mask: all but zeros may be attended to",
+        lambda mask, due: MultiHead.check_mask(mask.to(torch.bool), due),
+    ),
+)
 
 
 @instead_of(MultiHead.check_output, "an output bias without an output map is ignored")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Deviation
-from suite.asking.staged import instead_of
+from suite.asking.staged import Mistake, instead_of, mistakes
 from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, multiplier
 
 
@@ -14,19 +14,35 @@ def _kept(weights: Tensor, p: float) -> Tensor:
     return torch.rand(weights.shape) >= p
 
 
-@instead_of(MultiHead.drop, "dropout is ignored")
-def ignored_dropout(weights: Tensor, p: float) -> Tensor:
-    return weights
-
-
-@instead_of(MultiHead.drop, "kept weights are not multiplied by 1/(1−p)")
-def kept_weights_not_rescaled(weights: Tensor, p: float) -> Tensor:
-    return weights * _kept(weights, p)
-
-
-@instead_of(MultiHead.drop, "kept weights are multiplied by 1/p instead of 1/(1−p)", source="documents, E13")
-def kept_weights_divided_by_p(weights: Tensor, p: float) -> Tensor:
-    return weights * _kept(weights, p) / p
+IN_DROP = mistakes(
+    MultiHead.drop,
+    ignored_dropout=Mistake("dropout is ignored", lambda weights, p: weights),
+    kept_weights_not_rescaled=Mistake(
+        "kept weights are not multiplied by 1/(1−p)", lambda weights, p: weights * _kept(weights, p)
+    ),
+    kept_weights_divided_by_p=Mistake(
+        "kept weights are multiplied by 1/p instead of 1/(1−p)",
+        lambda weights, p: weights * _kept(weights, p) / p,
+        source="documents, E13",
+    ),
+    dropped_instead_of_kept=Mistake(
+        "weights are dropped with probability 1−p",
+        lambda weights, p: weights * ~_kept(weights, p) / (1 - p if p < 1 else 1.0) * (p < 1),
+    ),
+    nan_for_certain_dropout=Mistake(
+        "p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))
+    ),
+    dropped_alike_in_all_heads=Mistake(
+        "the same weights are dropped in all heads", lambda weights, p: weights * multiplier(weights[:, :1], p)
+    ),
+    dropped_alike_in_all_items=Mistake(
+        "the same weights are dropped in all items", lambda weights, p: weights * multiplier(weights[:1], p)
+    ),
+    drops_whole_rows=Mistake(
+        "whole heads of a query are dropped instead of single weights",
+        lambda weights, p: weights * multiplier(weights[..., :1], p),
+    ),
+)
 
 
 @instead_of(MultiHead.drop, "kept weights are normalised again")
@@ -34,31 +50,6 @@ def normalised_after_dropout(weights: Tensor, p: float) -> Tensor:
     kept = weights * _kept(weights, p)
     total = kept.sum(-1, keepdim=True)
     return kept / total.masked_fill(total == 0, 1.0)
-
-
-@instead_of(MultiHead.drop, "weights are dropped with probability 1−p")
-def dropped_instead_of_kept(weights: Tensor, p: float) -> Tensor:
-    return weights * ~_kept(weights, p) / (1 - p if p < 1 else 1.0) * (p < 1)
-
-
-@instead_of(MultiHead.drop, "p = 1 gives NaN: 0 · 1/0")
-def nan_for_certain_dropout(weights: Tensor, p: float) -> Tensor:
-    return weights * (float("nan") if p == 1 else multiplier(weights, p))
-
-
-@instead_of(MultiHead.drop, "the same weights are dropped in all heads")
-def dropped_alike_in_all_heads(weights: Tensor, p: float) -> Tensor:
-    return weights * multiplier(weights[:, :1], p)
-
-
-@instead_of(MultiHead.drop, "the same weights are dropped in all items")
-def dropped_alike_in_all_items(weights: Tensor, p: float) -> Tensor:
-    return weights * multiplier(weights[:1], p)
-
-
-@instead_of(MultiHead.drop, "whole heads of a query are dropped instead of single weights")
-def drops_whole_rows(weights: Tensor, p: float) -> Tensor:
-    return weights * multiplier(weights[..., :1], p)
 
 
 @instead_of(MultiHead.drop, "the same weights are dropped in every call, whatever the seed")

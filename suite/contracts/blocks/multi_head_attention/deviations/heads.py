@@ -7,35 +7,30 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.staged import instead_of
+from suite.asking.staged import Mistake, instead_of, mistakes
 from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
-
-@instead_of(MultiHead.factor, "the scores are not divided by √p")
-def unscaled(queries: Tensor, values: Tensor, query: Tensor) -> float:
-    return 1.0
-
-
-@instead_of(
-    MultiHead.factor, "the scores are divided by the root of the width of all heads together", source="documents, E3"
+IN_FACTOR = mistakes(
+    MultiHead.factor,
+    unscaled=Mistake("the scores are not divided by √p", lambda queries, values, query: 1.0),
+    full_width_scale=Mistake(
+        "the scores are divided by the root of the width of all heads together",
+        lambda queries, values, query: 1 / math.sqrt(queries.shape[1] * queries.shape[-1]),
+        source="documents, E3",
+    ),
+    divided_by_head_width=Mistake(
+        "the scores are divided by p instead of √p", lambda queries, values, query: 1 / queries.shape[-1]
+    ),
+    scaled_by_value_heads=Mistake(
+        "the scores are divided by the root of the value heads' width",
+        lambda queries, values, query: 1 / math.sqrt(values.shape[-1]),
+    ),
+    scaled_by_query_width=Mistake(
+        "the head width is taken from the queries before they are mapped",
+        lambda queries, values, query: 1 / math.sqrt(query.shape[-1] / queries.shape[1]),
+        source="documents, E3",
+    ),
 )
-def full_width_scale(queries: Tensor, values: Tensor, query: Tensor) -> float:
-    return 1 / math.sqrt(queries.shape[1] * queries.shape[-1])
-
-
-@instead_of(MultiHead.factor, "the scores are divided by p instead of √p")
-def divided_by_head_width(queries: Tensor, values: Tensor, query: Tensor) -> float:
-    return 1 / queries.shape[-1]
-
-
-@instead_of(MultiHead.factor, "the scores are divided by the root of the value heads' width")
-def scaled_by_value_heads(queries: Tensor, values: Tensor, query: Tensor) -> float:
-    return 1 / math.sqrt(values.shape[-1])
-
-
-@instead_of(MultiHead.factor, "the head width is taken from the queries before they are mapped", source="documents, E3")
-def scaled_by_query_width(queries: Tensor, values: Tensor, query: Tensor) -> float:
-    return 1 / math.sqrt(query.shape[-1] / queries.shape[1])
 
 
 @instead_of(MultiHead.split, "heads are interleaved: column j belongs to head j mod h")
@@ -54,26 +49,21 @@ def repeated_first_head(x: Tensor, heads: int) -> Tensor:
     return MultiHead.split(x, heads)[:, :1].expand(-1, heads, -1, -1)
 
 
-@instead_of(
-    MultiHead.merge, "heads are joined without moving their axis back behind the queries", source="documents, E30"
+IN_MERGE = mistakes(
+    MultiHead.merge,
+    merged_by_reshape=Mistake(
+        "heads are joined without moving their axis back behind the queries",
+        lambda heads: heads.reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3]),
+        source="documents, E30",
+    ),
+    merged_column_by_column=Mistake(
+        "the columns of heads are interleaved when they are joined", lambda heads: heads.permute(0, 2, 3, 1).flatten(2)
+    ),
+    merged_in_reverse=Mistake("the heads are joined in reverse", lambda heads: MultiHead.merge(heads.flip(1))),
+    averaged_heads=Mistake(
+        "every head gives the mean of all", lambda heads: MultiHead.merge(heads.mean(1, keepdim=True).expand_as(heads))
+    ),
 )
-def merged_by_reshape(heads: Tensor) -> Tensor:
-    return heads.reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3])
-
-
-@instead_of(MultiHead.merge, "the columns of heads are interleaved when they are joined")
-def merged_column_by_column(heads: Tensor) -> Tensor:
-    return heads.permute(0, 2, 3, 1).flatten(2)
-
-
-@instead_of(MultiHead.merge, "the heads are joined in reverse")
-def merged_in_reverse(heads: Tensor) -> Tensor:
-    return MultiHead.merge(heads.flip(1))
-
-
-@instead_of(MultiHead.merge, "every head gives the mean of all")
-def averaged_heads(heads: Tensor) -> Tensor:
-    return MultiHead.merge(heads.mean(1, keepdim=True).expand_as(heads))
 
 
 @instead_of(MultiHead.merge, "heads beyond the 8th answer like the 8th")

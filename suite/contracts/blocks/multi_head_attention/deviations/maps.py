@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from suite.asking import Deviation
-from suite.asking.staged import instead_of
+from suite.asking.staged import Mistake, instead_of, mistakes
 from suite.contracts.blocks.multi_head_attention.contract import INPUT_BIASES
 from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, mapped
 
@@ -16,19 +16,22 @@ def _turned(weights: Tensor) -> Tensor:
     return weights.mT if weights.shape[0] == weights.shape[1] else weights
 
 
-@instead_of(MultiHead.roles, "keys are taken for values where they have one shape")
-def keys_for_values(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return query, key, key if key.shape == value.shape else value
-
-
-@instead_of(MultiHead.roles, "keys and values are swapped where they have one shape", source="documents, E26")
-def swapped_keys_and_values(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return (query, value, key) if key.shape == value.shape else (query, key, value)
-
-
-@instead_of(MultiHead.roles, "queries are taken from the keys where they have one shape: self-attention")
-def queries_from_keys(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return (key if key.shape == query.shape else query), key, value
+IN_ROLES = mistakes(
+    MultiHead.roles,
+    keys_for_values=Mistake(
+        "keys are taken for values where they have one shape",
+        lambda query, key, value: (query, key, key if key.shape == value.shape else value),
+    ),
+    swapped_keys_and_values=Mistake(
+        "keys and values are swapped where they have one shape",
+        lambda query, key, value: (query, value, key) if key.shape == value.shape else (query, key, value),
+        source="documents, E26",
+    ),
+    queries_from_keys=Mistake(
+        "queries are taken from the keys where they have one shape: self-attention",
+        lambda query, key, value: (key if key.shape == query.shape else query, key, value),
+    ),
+)
 
 
 @instead_of(MultiHead.to_queries, "the queries' weights are transposed where they are square")

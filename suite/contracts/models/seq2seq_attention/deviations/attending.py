@@ -7,63 +7,61 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.staged import instead_of
+from suite.asking.staged import Mistake, instead_of, mistakes
 from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
-
-@instead_of(Recurrent.within, "the lengths are ignored")
-def ignored_lengths(lengths: Tensor, positions: int) -> Tensor:
-    return torch.ones(len(lengths), positions, dtype=torch.bool, device=lengths.device)
-
-
-@instead_of(Recurrent.within, "the positions beyond the lengths are attended to, and no others")
-def inverted_lengths(lengths: Tensor, positions: int) -> Tensor:
-    return ~Recurrent.within(lengths, positions)
-
-
-@instead_of(Recurrent.within, "one position beyond the length is attended to")
-def one_position_more(lengths: Tensor, positions: int) -> Tensor:
-    return Recurrent.within(lengths + 1, positions)
-
-
-@instead_of(Recurrent.within, "the last position within the length is left out")
-def one_position_less(lengths: Tensor, positions: int) -> Tensor:
-    return Recurrent.within(lengths - 1, positions)
-
-
-@instead_of(Recurrent.within, "the first item's length serves all")
-def first_length_for_all(lengths: Tensor, positions: int) -> Tensor:
-    return Recurrent.within(lengths[:1].expand_as(lengths), positions)
-
-
-@instead_of(Recurrent.within, "positions beyond the 32nd are not attended to")
-def drops_positions_beyond_32(lengths: Tensor, positions: int) -> Tensor:
-    return Recurrent.within(lengths.clamp_max(32), positions)
+IN_WITHIN = mistakes(
+    Recurrent.within,
+    ignored_lengths=Mistake(
+        "the lengths are ignored",
+        lambda lengths, positions: torch.ones(len(lengths), positions, dtype=torch.bool, device=lengths.device),
+    ),
+    inverted_lengths=Mistake(
+        "the positions beyond the lengths are attended to, and no others",
+        lambda lengths, positions: ~Recurrent.within(lengths, positions),
+    ),
+    one_position_more=Mistake(
+        "one position beyond the length is attended to",
+        lambda lengths, positions: Recurrent.within(lengths + 1, positions),
+    ),
+    one_position_less=Mistake(
+        "the last position within the length is left out",
+        lambda lengths, positions: Recurrent.within(lengths - 1, positions),
+    ),
+    first_length_for_all=Mistake(
+        "the first item's length serves all",
+        lambda lengths, positions: Recurrent.within(lengths[:1].expand_as(lengths), positions),
+    ),
+    drops_positions_beyond_32=Mistake(
+        "positions beyond the 32nd are not attended to",
+        lambda lengths, positions: Recurrent.within(lengths.clamp_max(32), positions),
+    ),
+)
 
 
-@instead_of(Recurrent.around, "the window is ignored")
-def ignored_window(step: int, positions: Tensor, window: int) -> Tensor:
-    return torch.ones_like(positions, dtype=torch.bool)
-
-
-@instead_of(Recurrent.around, "the window has D positions on its sides together, not on each", source="documents, E12")
-def window_of_d(step: int, positions: Tensor, window: int) -> Tensor:
-    return 2 * (positions - step).abs() <= window
-
-
-@instead_of(Recurrent.around, "the window has 2D positions: the last one is left out")
-def window_of_2d(step: int, positions: Tensor, window: int) -> Tensor:
-    return (positions >= step - window) & (positions < step + max(window, 1))
-
-
-@instead_of(Recurrent.around, "the window ends at the step, 2D + 1 positions long")
-def window_before_the_step(step: int, positions: Tensor, window: int) -> Tensor:
-    return (positions >= step - 2 * window) & (positions <= step)
-
-
-@instead_of(Recurrent.around, "the window is centred one position late: steps are counted from 1")
-def late_window(step: int, positions: Tensor, window: int) -> Tensor:
-    return Recurrent.around(step + 1, positions, window)
+IN_AROUND = mistakes(
+    Recurrent.around,
+    ignored_window=Mistake(
+        "the window is ignored", lambda step, positions, window: torch.ones_like(positions, dtype=torch.bool)
+    ),
+    window_of_d=Mistake(
+        "the window has D positions on its sides together, not on each",
+        lambda step, positions, window: 2 * (positions - step).abs() <= window,
+        source="documents, E12",
+    ),
+    window_of_2d=Mistake(
+        "the window has 2D positions: the last one is left out",
+        lambda step, positions, window: (positions >= step - window) & (positions < step + max(window, 1)),
+    ),
+    window_before_the_step=Mistake(
+        "the window ends at the step, 2D + 1 positions long",
+        lambda step, positions, window: (positions >= step - 2 * window) & (positions <= step),
+    ),
+    late_window=Mistake(
+        "the window is centred one position late: steps are counted from 1",
+        lambda step, positions, window: Recurrent.around(step + 1, positions, window),
+    ),
+)
 
 
 @instead_of(Recurrent.around, "the window is moved into the source, so that it always has 2D + 1 positions")
@@ -91,9 +89,25 @@ def unscaled_dot_products(score: str, width: int) -> float:
     return 1.0
 
 
-@instead_of(Recurrent.softmax, "scores that are masked are zeros, which weigh too")
-def zero_fill(scores: Tensor, allowed: Tensor) -> Tensor:
-    return scores.masked_fill(~allowed, 0.0).softmax(-1)
+IN_SOFTMAX = mistakes(
+    Recurrent.softmax,
+    zero_fill=Mistake(
+        "scores that are masked are zeros, which weigh too",
+        lambda scores, allowed: scores.masked_fill(~allowed, 0.0).softmax(-1),
+    ),
+    finite_fill=Mistake(
+        "masked scores are −10⁶: a step that may attend to nothing gets the mean",
+        lambda scores, allowed: scores.masked_fill(~allowed, -1e6).softmax(-1),
+        source="documents, E21",
+    ),
+    nan_for_empty_rows=Mistake(
+        "a step that may attend to nothing gives NaN",
+        lambda scores, allowed: scores.masked_fill(~allowed, -math.inf).softmax(-1),
+    ),
+    uniform_weights=Mistake(
+        "all positions weigh alike", lambda scores, allowed: Recurrent.softmax(torch.zeros_like(scores), allowed)
+    ),
+)
 
 
 @instead_of(Recurrent.softmax, "masked scores are −10,000, above some that are not masked")
@@ -102,30 +116,11 @@ def fills_with_minus_10000(scores: Tensor, allowed: Tensor) -> Tensor:
     return weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
 
 
-@instead_of(
-    Recurrent.softmax,
-    "masked scores are −10⁶: a step that may attend to nothing gets the mean",
-    source="documents, E21",
-)
-def finite_fill(scores: Tensor, allowed: Tensor) -> Tensor:
-    return scores.masked_fill(~allowed, -1e6).softmax(-1)
-
-
-@instead_of(Recurrent.softmax, "a step that may attend to nothing gives NaN")
-def nan_for_empty_rows(scores: Tensor, allowed: Tensor) -> Tensor:
-    return scores.masked_fill(~allowed, -math.inf).softmax(-1)
-
-
 @instead_of(Recurrent.softmax, "exponentials are taken without subtracting the largest score: they overflow")
 def overflowing_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
     powers = scores.masked_fill(~allowed, -math.inf).exp()
     total = powers.sum(-1, keepdim=True)
     return powers / total.masked_fill(total == 0, 1.0)
-
-
-@instead_of(Recurrent.softmax, "all positions weigh alike")
-def uniform_weights(scores: Tensor, allowed: Tensor) -> Tensor:
-    return Recurrent.softmax(torch.zeros_like(scores), allowed)
 
 
 @instead_of(

@@ -7,30 +7,25 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from suite.asking.staged import instead_of
-from suite.contracts.models.seq2seq_attention.deviations.staged import Kept, Recurrent, Step
+from suite.asking.staged import Mistake, instead_of, mistakes
+from suite.contracts.models.seq2seq_attention.deviations.staged import Kept, Recurrent
 
-
-@instead_of(
-    Recurrent.query, "the query is the decoder's state of the current step", source="documents, E28; doc-002's table"
+IN_QUERY = mistakes(
+    Recurrent.query,
+    current_query=Mistake(
+        "the query is the decoder's state of the current step",
+        lambda states, step: step(states[-1, 0])[0][-1, 0],
+        source="documents, E28; doc-002's table",
+    ),
+    bottom_layer_query=Mistake("the query is the bottom layer's state", lambda states, step: states[0, 0]),
+    second_layer_query=Mistake(
+        "the query is the second layer's state, whether or not that is the top",
+        lambda states, step: states[min(1, len(states) - 1), 0],
+    ),
+    memory_cell_query=Mistake(
+        "an LSTM's memory cell is the query, not its output", lambda states, step: states[-1, -1]
+    ),
 )
-def current_query(states: Tensor, step: Step) -> Tensor:
-    return step(states[-1, 0])[0][-1, 0]
-
-
-@instead_of(Recurrent.query, "the query is the bottom layer's state")
-def bottom_layer_query(states: Tensor, step: Step) -> Tensor:
-    return states[0, 0]
-
-
-@instead_of(Recurrent.query, "the query is the second layer's state, whether or not that is the top")
-def second_layer_query(states: Tensor, step: Step) -> Tensor:
-    return states[min(1, len(states) - 1), 0]
-
-
-@instead_of(Recurrent.query, "an LSTM's memory cell is the query, not its output")
-def memory_cell_query(states: Tensor, step: Step) -> Tensor:
-    return states[-1, -1]
 
 
 @instead_of(Recurrent.memory, "the bottom layer's states are attended to")
@@ -43,24 +38,25 @@ def reads_backwards(length: int) -> Sequence[int]:
     return range(length)[::-1]
 
 
-@instead_of(Recurrent.hand_on, "the decoder begins with zeros, not with the encoder's final states")
-def begins_with_zeros(history: Tensor, lengths: Tensor) -> Tensor:
-    return torch.zeros_like(history[-1])
-
-
-@instead_of(Recurrent.hand_on, "every layer of the decoder begins with the top layer's state of the encoder")
-def top_state_for_all_layers(history: Tensor, lengths: Tensor) -> Tensor:
-    return history[-1, -1:].expand_as(history[-1])
-
-
-@instead_of(Recurrent.hand_on, "the top layer's state is handed on alone: the layers below begin with zeros")
-def top_state_alone(history: Tensor, lengths: Tensor) -> Tensor:
-    return torch.cat([torch.zeros_like(history[-1, :-1]), history[-1, -1:]])
-
-
-@instead_of(Recurrent.hand_on, "an LSTM's memory cells are not handed on")
-def memory_cells_begin_with_zeros(history: Tensor, lengths: Tensor) -> Tensor:
-    return torch.cat([history[-1, :, :1], torch.zeros_like(history[-1, :, 1:])], 1)
+IN_HAND_ON = mistakes(
+    Recurrent.hand_on,
+    begins_with_zeros=Mistake(
+        "the decoder begins with zeros, not with the encoder's final states",
+        lambda history, lengths: torch.zeros_like(history[-1]),
+    ),
+    top_state_for_all_layers=Mistake(
+        "every layer of the decoder begins with the top layer's state of the encoder",
+        lambda history, lengths: history[-1, -1:].expand_as(history[-1]),
+    ),
+    top_state_alone=Mistake(
+        "the top layer's state is handed on alone: the layers below begin with zeros",
+        lambda history, lengths: torch.cat([torch.zeros_like(history[-1, :-1]), history[-1, -1:]]),
+    ),
+    memory_cells_begin_with_zeros=Mistake(
+        "an LSTM's memory cells are not handed on",
+        lambda history, lengths: torch.cat([history[-1, :, :1], torch.zeros_like(history[-1, :, 1:])], 1),
+    ),
+)
 
 
 @instead_of(Recurrent.hand_on, "every layer of an LSTM begins with the top layer's memory cell")

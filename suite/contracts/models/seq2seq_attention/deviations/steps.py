@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.asking.staged import instead_of
-from suite.contracts.models.eager import Part
+from suite.asking.staged import Mistake, instead_of, mistakes
 from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
 
@@ -20,19 +19,22 @@ def early_target(target: Tensor) -> Tensor:
     return torch.cat([target[:, 1:], target[:, -1:]], 1)
 
 
-@instead_of(Recurrent.logits, "the logits are made of the context, not of the state")
-def logits_of_context(s: Tensor, context: Tensor, weights: Part) -> Tensor:
-    return context @ weights["w_logits"] + weights["b_logits"]
-
-
-@instead_of(Recurrent.logits, "the context is added to the state before the logits are made", source="documents, E11")
-def context_added(s: Tensor, context: Tensor, weights: Part) -> Tensor:
-    return (s + context) @ weights["w_logits"] + weights["b_logits"]
-
-
-@instead_of(Recurrent.logits, "softmax is applied to the logits")
-def probabilities(s: Tensor, context: Tensor, weights: Part) -> Tensor:
-    return Recurrent.logits(s, context, weights).softmax(-1)
+IN_LOGITS = mistakes(
+    Recurrent.logits,
+    logits_of_context=Mistake(
+        "the logits are made of the context, not of the state",
+        lambda s, context, weights: context @ weights["w_logits"] + weights["b_logits"],
+    ),
+    context_added=Mistake(
+        "the context is added to the state before the logits are made",
+        lambda s, context, weights: (s + context) @ weights["w_logits"] + weights["b_logits"],
+        source="documents, E11",
+    ),
+    probabilities=Mistake(
+        "softmax is applied to the logits",
+        lambda s, context, weights: Recurrent.logits(s, context, weights).softmax(-1),
+    ),
+)
 
 
 @instead_of(Recurrent.finish, "a batch of one loses its axis")

@@ -8,24 +8,20 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from suite.asking.staged import instead_of
+from suite.asking.staged import Mistake, instead_of, mistakes
 from suite.contracts.models.eager import Part
 from suite.contracts.models.transformer.deviations.staged import Layer, Transformer
 
-
-@instead_of(Transformer.place, "the embeddings are not multiplied by √d")
-def unscaled_embedding(rows: Tensor, positions: Tensor) -> Tensor:
-    return rows + positions
-
-
-@instead_of(Transformer.place, "the positions are multiplied by √d with the embeddings", source="documents, E32")
-def scaled_positions(rows: Tensor, positions: Tensor) -> Tensor:
-    return (rows + positions) * math.sqrt(rows.shape[-1])
-
-
-@instead_of(Transformer.place, "no positions are added")
-def no_positions(rows: Tensor, positions: Tensor) -> Tensor:
-    return rows * math.sqrt(rows.shape[-1])
+IN_PLACE = mistakes(
+    Transformer.place,
+    unscaled_embedding=Mistake("the embeddings are not multiplied by √d", lambda rows, positions: rows + positions),
+    scaled_positions=Mistake(
+        "the positions are multiplied by √d with the embeddings",
+        lambda rows, positions: (rows + positions) * math.sqrt(rows.shape[-1]),
+        source="documents, E32",
+    ),
+    no_positions=Mistake("no positions are added", lambda rows, positions: rows * math.sqrt(rows.shape[-1])),
+)
 
 
 @instead_of(Transformer.positions, "sines and cosines have changed columns", source="documents, E32")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.asking.staged import instead_of
+from suite.asking.staged import Mistake, instead_of, mistakes
 from suite.contracts.models.transformer.deviations.staged import Transformer
 
 
@@ -14,29 +14,28 @@ def fills_with_minus_10000(scores: Tensor, allowed: Tensor) -> Tensor:
     return scores.masked_fill(~allowed, -1e4)
 
 
-@instead_of(Transformer.within, "padding is attended to")
-def sees_padding(lengths: Tensor, length: int) -> Tensor:
-    return torch.ones(len(lengths), 1, 1, length, dtype=torch.bool, device=lengths.device)
-
-
-@instead_of(Transformer.within, "one token more than its length is attended to")
-def one_token_more(lengths: Tensor, length: int) -> Tensor:
-    return torch.arange(length, device=lengths.device) <= lengths[:, None, None, None]
-
-
-@instead_of(Transformer.within, "the mask says who may not be attended to")
-def inverted_padding(lengths: Tensor, length: int) -> Tensor:
-    return ~Transformer.within(lengths, length)
-
-
-@instead_of(Transformer.within, "the first item's length serves all")
-def first_length_for_all(lengths: Tensor, length: int) -> Tensor:
-    return Transformer.within(lengths[:1].expand_as(lengths), length)
-
-
-@instead_of(Transformer.within, "lengths are counted against the longest of the batch, not the source's")
-def counts_from_longest(lengths: Tensor, length: int) -> Tensor:
-    return Transformer.within(lengths + length - lengths.max(), length)
+IN_WITHIN = mistakes(
+    Transformer.within,
+    sees_padding=Mistake(
+        "padding is attended to",
+        lambda lengths, length: torch.ones(len(lengths), 1, 1, length, dtype=torch.bool, device=lengths.device),
+    ),
+    one_token_more=Mistake(
+        "one token more than its length is attended to",
+        lambda lengths, length: torch.arange(length, device=lengths.device) <= lengths[:, None, None, None],
+    ),
+    inverted_padding=Mistake(
+        "the mask says who may not be attended to", lambda lengths, length: ~Transformer.within(lengths, length)
+    ),
+    first_length_for_all=Mistake(
+        "the first item's length serves all",
+        lambda lengths, length: Transformer.within(lengths[:1].expand_as(lengths), length),
+    ),
+    counts_from_longest=Mistake(
+        "lengths are counted against the longest of the batch, not the source's",
+        lambda lengths, length: Transformer.within(lengths + length - lengths.max(), length),
+    ),
+)
 
 
 @instead_of(Transformer.alone, "padded positions have states of zero, as nested tensors leave them")

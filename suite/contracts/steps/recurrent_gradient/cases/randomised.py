@@ -16,7 +16,7 @@ from suite.judging import compare, shares
 from suite.judging.precision import PRECISIONS, Bounded
 from suite.judging.shares import Share, exactly
 from suite.judging.verdicts import Verdict
-from suite.records import Example
+from suite.records import Example, Status
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ class Randomised(Question):
         for number, (reply, (_, outcome)) in enumerate(zip(replies, nearest, strict=True), start=1):
             if off := compare.difference(_numbers(reply), outcome.answer.value, outcome.answer.bound):
                 said = f"answer {number} is none of the {len(outcomes)} possible ones; beside the nearest, {off}"
-                return Verdict("wrong", said, largest, output_wrong=True)
+                return Verdict(Status.WRONG, said, largest, output_wrong=True)
         if odd := shares.complaint(self.counted([outcome.number for _, outcome in nearest], outcomes)):
-            return Verdict("wrong", odd, output_wrong=True)
-        return Verdict("passed", "", largest)
+            return Verdict(Status.WRONG, odd, output_wrong=True)
+        return Verdict(Status.PASSED, "", largest)
 
     def counted(self, came: list[int], outcomes: list[Outcome]) -> list[Share]:
         """How often one seed gave two answers, how often each came of a draw of its own, and how many steps were kept."""
@@ -120,7 +120,7 @@ class Expected(Randomised):
     def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Verdict:
         mean = self.mean(truth)
         if complaint := compare.difference(mean, np.full(mean.shape, self.given), np.array(DERIVED), name="the mean"):
-            return Verdict("wrong", f"the document has another number: {complaint}")
+            return Verdict(Status.WRONG, f"the document has another number: {complaint}")
         return super().verdict(calls, replies, truth)
 
     def mean(self, outcomes: list[Outcome]) -> Array:

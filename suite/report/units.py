@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from suite.report.cells import NOTHING
+
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 RATES = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
 ENERGIES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))
 SIZES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
-NOTHING = "–"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Unit:
 
 
 def time_unit(values: Iterable[float]) -> Unit:
-    """The unit in which the one in the middle is at least one, so that all can be read side by side."""
+    """The unit in which the middle one of these times is at least one."""
     ordered = sorted(values)
     return _fitting(ordered[len(ordered) // 2] if ordered else 1.0, TIMES)
 
@@ -77,7 +78,7 @@ def times(ratio: float) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """The value to so many digits, in full: 0.0123, 1.29, 45.0, 1,230."""
+    """The value to this number of digits, in full: 0.0123, 1.29, 45.0, 1,230."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "NaN"
     if value == 0:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import altair as alt
 
-from suite.report.charts.pictures import Mark, Panel, Picture
-from suite.report.charts.placing import LINE, beside, nearest, spread
+from suite.report.page import Mark, Panel, Picture
+from suite.report.render.placing import LINE, beside, nearest, spread
 
 INK, MUTED, GRID = "#1f2328", "#59636e", "#e4e7eb"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")
@@ -62,7 +63,7 @@ UNITS = {
 }
 
 
-def svg(picture: Picture) -> str:
+def render(picture: Picture) -> str:
     """The picture as the text of an SVG file on white."""
     panel = {"lines": _lines, "points": _points, "bars": _bars}[picture.kind]
     charts = panel(picture)
@@ -78,7 +79,13 @@ def svg(picture: Picture) -> str:
     )
     written = io.StringIO()
     whole.save(written, format="svg")
-    return written.getvalue()
+    return _numbered(written.getvalue())
+
+
+def _numbered(svg: str) -> str:
+    """The drawing with its clips numbered from one; the library goes on counting from chart to chart of a process."""
+    places: dict[str, str] = {}
+    return re.sub(r"\bclip\d+", lambda found: places.setdefault(found[0], f"clip{len(places) + 1}"), svg)
 
 
 # Lines

@@ -1,17 +1,35 @@
-"""Which runs the numbers of some tables come from, and when and with what that was, in words."""
+"""Which runs the numbers of a page come from, and where, when and with what that was."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from suite.records import Run
-from suite.report.benchmark.speed import Table
-from suite.store import Recorded
+from suite.report.cells import NOTHING, text
+from suite.report.page import Table, table
+
+OF_RUN = ("run started", "torch", "commit")
+"""The columns that tell one run from another."""
 
 
-def runs_of(tables: Iterable[Table], recorded: Recorded) -> list[Run]:
-    """The runs in which something was timed of these tables, the newest last."""
-    return recorded.runs_of(row.run for table in tables for row in table.measured)
+def of_run(run: Run) -> tuple[object, ...]:
+    """A run as the columns of OF_RUN say it."""
+    return run.started, run.versions.get("torch", NOTHING), run.commit or NOTHING
+
+
+def provenance(run: Run) -> Table:
+    """Where, when and with what."""
+    machine = run.machine
+    memory = f"{machine.memory_bytes / 2**30:.0f} GiB"
+    facts = {
+        "machine": f"{machine.processor}, {machine.cores} cores, {machine.threads} threads, {memory}",
+        "accelerators": ", ".join(machine.accelerators) or "none",
+        "system": machine.system,
+        "date": run.finished or f"{run.started} (not finished)",
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        "commit": run.commit or "unknown",
+    }
+    return table(("", ""), ((name, text(fact, 600)) for name, fact in facts.items()))
 
 
 def date(run: Run) -> str:

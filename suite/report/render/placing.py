@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 
 LINE = 15.0
-"""The height of a line of text."""
+"""Pixels: the height of a line of text."""
 WIDTHS = {**dict.fromkeys("ijl.,:;|'", 2.9), **dict.fromkeys("ftrI-() ", 3.8), **dict.fromkeys("mwMW%", 9.6)}
 LETTER = 6.5
-"""The width of most letters."""
+"""Pixels: the width of most letters; WIDTHS has the narrow and the wide ones."""
 MARGIN = 24.0
-"""By so much a label may leave its panel on the right."""
+"""Pixels by which a label may leave its panel on the right."""
 NEAR = 10.0
-"""From a point to its label."""
+"""Pixels from a point to its label."""
 MARK = 8.0
-"""Half the side of the square that a point takes."""
+"""Pixels: half the side of the square that a point takes."""
 SWEEPS = 6
+"""How often labels are placed anew around each other; they settle within a few."""
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
@@ -25,7 +26,7 @@ Box = tuple[float, float, float, float]
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions at least `gap` apart, in the order of those wanted, as near to them as can be, from `low` to `high`.
+    """Positions from `low` to `high`, at least `gap` apart, in the order of those wanted and as near to them as can be.
 
     The least squares of what each is moved: isotonic regression by pooling adjacent violators.
     """
@@ -47,7 +48,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 def beside(
     points: Sequence[Point], texts: Sequence[str], size: tuple[float, float], line: Sequence[Point] = ()
 ) -> list[Box]:
-    """A box for the text of each point, near it and within `size`, that hides as little as can be of the rest.
+    """A box for the text of each point, near it and within `size`, that hides as little as possible of the rest.
 
     `line` are the corners of a line that should not be written over.
     """

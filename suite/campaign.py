@@ -1,0 +1,201 @@
+"""Check, bench, write, resume: the one loop behind `attnsuite check`, `bench` and `run`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from suite import machine, registry
+from suite.contracts import contract as contract_named
+from suite.contracts import names as contract_names
+from suite.records import ContractFacts, Example, Facts, Measurement, Outcome, Run, UsageError, WorkloadFacts
+from suite.registry import Declaration
+from suite.store import Results, RunWriter
+
+if TYPE_CHECKING:
+    from suite.asking import Workload
+    from suite.benchmark import Benchmark, Request, Table
+    from suite.conformance.session import Session
+
+
+class Watcher(Protocol):
+    """Whoever shows or keeps what happens: a terminal, a file of JSON rows."""
+
+    def begins(self, what: str) -> None:
+        """An implementation or a table is about to be asked or timed."""
+
+    def asked(self, outcome: Outcome) -> None:
+        """A question was answered, now or by the run that is resumed."""
+
+    def checked(self, outcomes: Sequence[Outcome]) -> None:
+        """An implementation has answered all questions."""
+
+    def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
+        """A table was timed; without one, the rows say why implementations cannot be timed at all.
+
+        `baseline` is the implementation that others are compared with, without its contract.
+        """
+
+    def resumed(self, measurements: Sequence[Measurement]) -> None:
+        """The run that is resumed has these already."""
+
+
+def new_run(declarations: Sequence[Declaration], asked: str, facts: Facts) -> Run:
+    """A run of these implementations on this machine."""
+    sources = {each.full_name: registry.source_hash(each) for each in declarations}
+    return replace(machine.new_run(sources, machine.suite_hash(), asked), facts=facts)
+
+
+def check(
+    session: Session, declarations: Sequence[Declaration], watcher: Watcher, writer: RunWriter | None = None
+) -> list[Outcome]:
+    """Ask what the run that is resumed does not have, write each outcome as it comes, and return all."""
+    earlier = by_implementation(writer.recorded) if writer else {}
+    outcomes: list[Outcome] = list(writer.recorded) if writer else []
+    for declaration in declarations:
+        watcher.begins(declaration.full_name)
+        found = list(earlier.get(declaration.full_name, ()))
+        for outcome in found:
+            watcher.asked(outcome)
+        for outcome in session.run(declaration, found):
+            watcher.asked(outcome)
+            if writer and outcome.key in writer.done:
+                continue
+            if writer:
+                writer.write(outcome)
+            found.append(outcome)
+            outcomes.append(outcome)
+        watcher.checked(found)
+    return outcomes
+
+
+def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, watcher: Watcher) -> list[Measurement]:
+    """Time what the run that is resumed does not have, write each row as it comes, and return all."""
+    again = set[tuple[str, ...]]().union(*(benchmark.again(writer.measured) for benchmark in benchmarks))
+    found = [measurement for measurement in writer.recorded_measurements if measurement.key not in again]
+    watcher.resumed(found)
+    for benchmark in benchmarks:
+        benchmark.tell = watcher.begins
+        for table, news in benchmark.run(writer.measured):
+            for measurement in news:
+                writer.write(measurement)
+            found += news
+            watcher.timed(news, table, benchmark.contract.baseline)
+    return found
+
+
+def by_implementation(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """The outcomes of each implementation."""
+    found: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        found[outcome.implementation].append(outcome)
+    return found
+
+
+def with_workloads(declarations: Sequence[Declaration]) -> list[Declaration]:
+    """The implementations of contracts of which something is timed, and those whose contract nobody knows."""
+    known = contract_names()
+    return [each for each in declarations if each.contract not in known or contract_named(each.contract).workloads()]
+
+
+def with_baseline(declarations: Sequence[Declaration], leave_out: Sequence[str]) -> list[Declaration]:
+    """The implementations and, for each contract, the one that others are compared with, unless it is left out."""
+    found = {declaration.full_name: declaration for declaration in declarations}
+    unwanted = {declaration.full_name for declaration in registry.find(leave_out)} if leave_out else set()
+    registered = {declaration.full_name: declaration for declaration in registry.discover()}
+    for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
+        baseline = f"{name}/{contract_named(name).baseline}"
+        if baseline in registered and baseline not in unwanted:
+            found.setdefault(baseline, registered[baseline])
+    return list(found.values())
+
+
+def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list[Benchmark]:
+    """A benchmark for each contract that has such workloads. UsageError where none has."""
+    from suite.benchmark import Benchmark
+
+    by_contract: dict[str, list[Declaration]] = defaultdict(list)
+    for declaration in declarations:
+        by_contract[declaration.contract].append(declaration)
+    found, problems = [], []
+    for name, members in by_contract.items():
+        benchmark = Benchmark(contract_named(name), members, request)
+        try:
+            benchmark.tables()  # a workload that does not exist is said before anything is started
+            found.append(benchmark)
+        except UsageError as error:
+            problems.append(error)
+    if problems and not found:
+        raise problems[0]
+    return found
+
+
+def known_outcomes(results: Path, declarations: Sequence[Declaration], device: str) -> Mapping[str, list[Outcome]]:
+    """What results/ knows of the very sources, versions and machine at hand, of implementations that ship here."""
+    here = machine.new_run({}, machine.suite_hash())
+    store = Results(results)
+    if here.machine.name not in store.machines():
+        return {}
+    recorded = store.read(here.machine.name)
+    hashes = {d.full_name: registry.source_hash(d) for d in declarations if d.module.startswith("implementations.")}
+    found: dict[str, list[Outcome]] = defaultdict(list)
+    for identity, outcome in recorded.rows:
+        run, name = recorded.runs[identity], outcome.implementation
+        alike = run.suite == here.suite and dict(run.versions) == dict(here.versions)
+        if alike and outcome.device == device and name in hashes and run.sources.get(name) == hashes[name]:
+            found[name].append(outcome)
+    return found
+
+
+def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
+    """What tables say beside outcomes; `again` has the words that ask an implementation again."""
+    from suite.conformance import findings
+
+    contracts: dict[str, ContractFacts] = {}
+    examples: list[Example] = []
+    known: dict[str, str] = {}
+    for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
+        of = contract_named(name)
+        needs = {case.name: tuple(sorted(of.needs(case.calls(case.dtypes[0])))) for case in of.cases()}
+        contracts[name] = ContractFacts(dict(of.features), needs, of.baseline, of.is_model)
+        examples += of.examples()
+        known |= {each.id: f"{each.says} {each.judgement}" for each in findings.load(of.findings, machine.versions())}
+    return Facts(
+        contracts=contracts,
+        gaps={each.full_name: dict(each.lacks) for each in declarations if each.lacks},
+        conventions={each.full_name: dict(each.conventions) for each in declarations if each.conventions},
+        findings=known,
+        examples=tuple(examples),
+        again={name: tuple(words) for name, words in again.items()},
+    )
+
+
+def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None) -> Facts:
+    """What tables say beside measurements, added to other facts of the run."""
+    facts = facts or Facts()
+    contracts = [benchmark.contract for benchmark in benchmarks]
+    timed = {of.name: ContractFacts(baseline=of.baseline, is_model=of.is_model) for of in contracts}
+    workloads = {of.name: {each.name: _workload_facts(each) for each in of.workloads()} for of in contracts}
+    return replace(facts, contracts={**timed, **facts.contracts}, workloads=workloads)
+
+
+def _workload_facts(of: Workload) -> WorkloadFacts:
+    return WorkloadFacts(of.group, of.shape, of.why, of.length)
+
+
+def workloads_of(benchmarks: Sequence[Benchmark]) -> dict[str, list[str]]:
+    """The names of all workloads that there are, by contract."""
+    contracts = [benchmark.contract for benchmark in benchmarks]
+    return {contract.name: [workload.name for workload in contract.workloads()] for contract in contracts}
+
+
+def seconds_spent(benchmarks: Sequence[Benchmark]) -> dict[str, float]:
+    """Where the time went, in seconds by activity."""
+    total: dict[str, float] = defaultdict(float)
+    for benchmark in benchmarks:
+        for activity, seconds in benchmark.seconds.items():
+            total[activity] += round(seconds, 3)
+    return dict(total)

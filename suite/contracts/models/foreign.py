@@ -1,0 +1,78 @@
+"""The blocks of a Transformer in foreign styles: what the strangers of models are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from suite.asking.foreign import backwards, bias_first
+from suite.asking.staged import Staged
+
+Part = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Style:
+    """One way to compute the blocks. `heads` is given x b l d, memory b s d, weights, heads and who is allowed."""
+
+    affine: Callable[[Tensor, Tensor, Tensor], Tensor]
+    heads: Callable[[Tensor, Tensor, Part, int, Tensor | None], Tensor]
+    norm: Callable[[Tensor, Part], Tensor]
+    widens: bool = False
+    """Whether half types are computed in float32."""
+
+    def feed_forward(self, x: Tensor, weights: Part, activate: Callable[[Tensor], Tensor]) -> Tensor:
+        return self.affine(activate(self.affine(x, weights["w1"], weights["b1"])), weights["w2"], weights["b2"])
+
+    def converted(self, weights: Part) -> dict[str, Tensor]:
+        """The weights in the dtype to compute in."""
+        return {name: tensor.to(Staged.wide(tensor)) if self.widens else tensor for name, tensor in weights.items()}
+
+
+def fused_heads(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Tensor:
+    """One product for keys and values, and torch's scaled_dot_product_attention."""
+    both = memory @ torch.cat([weights["w_key"], weights["w_value"]], 1)
+    maps = (x @ weights["w_query"], *both.chunk(2, -1))
+    query, key, value = (each.unflatten(-1, (heads, -1)).transpose(1, 2) for each in maps)
+    mixed = functional.scaled_dot_product_attention(query, key, value, allowed)
+    return functional.linear(mixed.transpose(1, 2).flatten(2), weights["w_output"].mT)
+
+
+def head_by_head(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Tensor:
+    """Each head adds its part to the output; queries take the scale, and keys are the rows of the scores."""
+    total, width = torch.zeros_like(x), x.shape[-1] // heads
+    for head in range(heads):
+        columns = slice(head * width, (head + 1) * width)
+        query, key, value = (
+            each @ weights[name][:, columns] for each, name in ((x, "w_query"), (memory, "w_key"), (memory, "w_value"))
+        )
+        scores = torch.einsum("bsp,blp->bsl", key, query / math.sqrt(width))
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed.expand(len(x), 1, *scores.mT.shape[1:])[:, 0].mT, -math.inf)
+        total = total + torch.einsum("bsl,bsp->blp", scores.softmax(1), value) @ weights["w_output"][columns]
+    return total
+
+
+def layer_norm(x: Tensor, weights: Part) -> Tensor:
+    """Torch's own."""
+    return functional.layer_norm(x, x.shape[-1:], weights["weight"], weights["bias"])
+
+
+def norm_by_slope(x: Tensor, weights: Part) -> Tensor:
+    """x times a slope and an offset that takes the mean along."""
+    variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+    slope = weights["weight"] * torch.rsqrt(variance + 1e-5)
+    return x * slope + (weights["bias"] - mean * slope)
+
+
+STYLES = {
+    "library": Style(lambda x, weights, bias: functional.linear(x, weights.mT, bias), fused_heads, layer_norm),
+    "head_by_head": Style(bias_first, head_by_head, norm_by_slope, widens=True),
+    "backwards": Style(backwards, fused_heads, norm_by_slope, widens=True),
+}
+"""Styles by name. Loops and einsum widen half types, whose sums would be rounded after every term."""

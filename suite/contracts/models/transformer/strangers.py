@@ -1,0 +1,126 @@
+"""Correct Transformers in foreign styles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from suite.asking import Stranger
+from suite.contracts.models.eager import part
+from suite.contracts.models.foreign import STYLES, Style
+from suite.contracts.models.transformer.contract import shapes
+from suite.contracts.models.transformer.deviations.staged import Transformer
+
+Config = Mapping[str, Any]
+Weights = Mapping[str, Tensor]
+Run = Callable[[Config, Weights, Tensor, Tensor, Tensor | None], Tensor]
+Factory = Callable[[Config, Weights], Callable[..., Tensor]]
+
+
+def _factory(run: Run) -> Factory:
+    """Models that check what they are given, and decode a target as a whole whatever the config says."""
+
+    def factory(config: Config, weights: Weights) -> Callable[..., Tensor]:
+        Transformer.check_config(config)
+        Transformer.check_weights(weights, shapes(config))
+
+        def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
+            Transformer.check_inputs(config, source, lengths, target)
+            return run(config, weights, source, lengths, target).to(weights["source_embedding"].dtype)
+
+        return model
+
+    return factory
+
+
+def _styled(style: Style) -> Run:
+    def run(config: Config, given: Weights, source: Tensor, lengths: Tensor, target: Tensor | None) -> Tensor:
+        weights, heads = style.converted(given), config["heads"]
+        within = (torch.arange(source.shape[1]) < lengths[:, None])[:, None, None]
+        states = _embedded(source, weights["source_embedding"])
+        for number in range(config["encoder_blocks"]):
+            block = part(weights, f"encoder.{number}")
+            attended = style.heads(states, states, part(block, "attention"), heads, within)
+            states = style.norm(attended + states, part(block, "norm1"))
+            states = style.norm(
+                style.feed_forward(states, part(block, "ffn"), torch.relu) + states, part(block, "norm2")
+            )
+        if target is None:
+            return states
+        hidden, length = _embedded(target, weights["target_embedding"]), target.shape[1]
+        so_far = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
+        for number in range(config["decoder_blocks"]):
+            block = part(weights, f"decoder.{number}")
+            attended = style.heads(hidden, hidden, part(block, "self_attention"), heads, so_far)
+            hidden = style.norm(attended + hidden, part(block, "norm1"))
+            attended = style.heads(hidden, states, part(block, "cross_attention"), heads, within)
+            hidden = style.norm(attended + hidden, part(block, "norm2"))
+            hidden = style.norm(
+                style.feed_forward(hidden, part(block, "ffn"), torch.relu) + hidden, part(block, "norm3")
+            )
+        return style.affine(hidden, weights["w_logits"], weights["b_logits"])
+
+    return run
+
+
+def _embedded(tokens: Tensor, table: Tensor) -> Tensor:
+    """Positions by exponentials of logarithms, in the table's dtype or float32, and added one column after another."""
+    width = table.shape[1]
+    found = nn.functional.embedding(tokens, table) * math.sqrt(width)
+    precise = torch.promote_types(table.dtype, torch.float32)
+    rates = torch.exp(torch.arange(0, width, 2, dtype=precise) * (-math.log(10000.0) / width))
+    angles = torch.outer(torch.arange(tokens.shape[1], dtype=precise), rates)
+    found[..., 0::2] += angles.sin().to(table.dtype)
+    found[..., 1::2] += angles.cos().to(table.dtype)
+    return found
+
+
+def _modules(config: Config, weights: Weights, source: Tensor, lengths: Tensor, target: Tensor | None) -> Tensor:
+    """Torch's TransformerEncoderLayer and TransformerDecoderLayer, whose attentions' biases are zero."""
+    beyond = torch.arange(source.shape[1]) >= lengths[:, None]
+    states = _embedded(source, weights["source_embedding"])
+    for number in range(config["encoder_blocks"]):
+        layer = _layer(
+            nn.TransformerEncoderLayer, config, part(weights, f"encoder.{number}"), {"attention": "self_attn"}
+        )
+        states = layer(states, src_key_padding_mask=beyond)
+    if target is None:
+        return states
+    hidden, length = _embedded(target, weights["target_embedding"]), target.shape[1]
+    later, names = (
+        torch.ones(length, length, dtype=torch.bool).triu(1),
+        {"self_attention": "self_attn", "cross_attention": "multihead_attn"},
+    )
+    for number in range(config["decoder_blocks"]):
+        layer = _layer(nn.TransformerDecoderLayer, config, part(weights, f"decoder.{number}"), names)
+        hidden = layer(hidden, states, tgt_mask=later, memory_key_padding_mask=beyond)
+    return nn.functional.linear(hidden, weights["w_logits"].mT, weights["b_logits"])
+
+
+def _layer(kind: Any, config: Config, block: Weights, attentions: Mapping[str, str]) -> nn.Module:
+    """Torch's layer with a block's weights; it is left in training, whose path needs no kernel of its own."""
+    dtype = block["ffn.w1"].dtype
+    layer: nn.Module = kind(config["width"], config["heads"], config["ffn_width"], 0.0, batch_first=True, dtype=dtype)
+    state = {name: torch.zeros_like(tensor) for name, tensor in layer.state_dict().items()}
+    for ours, theirs in attentions.items():
+        weights = part(block, ours)
+        state[f"{theirs}.in_proj_weight"] = torch.cat([weights[f"w_{role}"].mT for role in ("query", "key", "value")])
+        state[f"{theirs}.out_proj.weight"] = weights["w_output"].mT
+    for number in (1, 2):
+        state[f"linear{number}.weight"] = block[f"ffn.w{number}"].mT
+        state[f"linear{number}.bias"] = block[f"ffn.b{number}"]
+    state |= {name: tensor for name, tensor in block.items() if name.startswith("norm")}
+    layer.load_state_dict(state)
+    return layer.requires_grad_(requires_grad=False)
+
+
+def strangers() -> list[Stranger]:
+    """One model, many styles."""
+    return [
+        *(Stranger(name, f"blocks in the style {name}", _factory(_styled(style))) for name, style in STYLES.items()),
+        Stranger("modules", "torch's TransformerEncoderLayer and TransformerDecoderLayer", _factory(_modules)),
+    ]

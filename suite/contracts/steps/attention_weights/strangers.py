@@ -1,0 +1,90 @@
+"""Correct attention weights in foreign styles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from suite.asking import Stranger
+from suite.asking.foreign import in_numpy, tensors, widened
+from suite.contracts.steps.attention_weights.deviations import Weights
+
+Array = np.ndarray[Any, Any]
+Rule = Callable[[Tensor, Tensor], Tensor]
+"""Weights of scores and of who is allowed, both … l s."""
+
+
+def _function(softmax: Rule, share: Rule) -> Callable[..., Tensor]:
+    def attention_weights(
+        scores: Tensor,
+        *,
+        normaliser: str = "softmax",
+        attn_mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        allowed = _allowed(scores, attn_mask, lengths, is_causal)
+        return (softmax if Weights.check_normaliser(normaliser) == "softmax" else share)(scores, allowed)
+
+    return attention_weights
+
+
+def _allowed(scores: Tensor, mask: Tensor | None, lengths: Tensor | None, is_causal: bool) -> Tensor:
+    keys = torch.arange(scores.shape[-1])
+    allowed = torch.ones(scores.shape, dtype=torch.bool)
+    if mask is not None:
+        allowed = allowed & Weights.check_mask(mask, scores)
+    if lengths is not None:
+        valid = Weights.check_lengths(lengths, scores)
+        allowed = allowed & (keys < (valid[:, None, None] if valid.dim() == 1 else valid[..., None]))
+    return allowed & (keys <= torch.arange(scores.shape[-2])[:, None]) if is_causal else allowed
+
+
+def _library(scores: Tensor, allowed: Tensor) -> Tensor:
+    """An empty row is NaN, and then nothing."""
+    return torch.where(allowed, scores, -math.inf).softmax(-1).nan_to_num(0.0)
+
+
+def _by_logarithms(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Never divided: the logarithm of the sum is subtracted once the largest score is. Axes change places before."""
+    shown = scores.masked_fill(~allowed, -math.inf).movedim(-1, 0)
+    return torch.log_softmax(shown, 0).nan_to_num(-math.inf, neginf=-math.inf).exp().movedim(0, -1)
+
+
+def _share(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Each sum runs from the last key to the first."""
+    shown = scores * allowed
+    total = shown.flip(-1).sum(-1, keepdim=True)
+    return torch.where(total == 0, 0.0, shown * total.where(total != 0, 1.0).reciprocal())
+
+
+def _row_by_row(
+    scores: Array, *, normaliser: str = "softmax", attn_mask: Array | None = None, lengths: Array | None = None,
+    is_causal: bool = False,
+) -> Array:  # fmt: skip
+    """Only the keys that a query may attend to are ever looked at."""
+    Weights.check_normaliser(normaliser)
+    allowed = _allowed(*tensors(scores, attn_mask, lengths, is_causal)).numpy()
+    found = np.zeros(scores.shape)
+    for place in np.ndindex(scores.shape[:-1]):
+        keys = np.flatnonzero(allowed[place] & (scores[place] > -np.inf))
+        if len(keys):
+            terms = scores[place][keys]
+            terms = np.exp(terms - terms.max()) if normaliser == "softmax" else terms
+            found[place][keys] = terms / terms.sum()
+    return found
+
+
+def strangers() -> list[Stranger]:
+    """Two formulas, many ways to normalise."""
+    return [
+        Stranger("library", "torch's softmax, its NaN made zero", widened(_function(_library, _share))),
+        Stranger("own_dtype", "the same in the dtype itself, half types too", _function(_library, _share)),
+        Stranger("logarithms", "exponentials of a log-softmax", widened(_function(_by_logarithms, _share))),
+        Stranger("row_by_row", "numpy in float64, allowed keys alone", in_numpy(_row_by_row)),
+    ]

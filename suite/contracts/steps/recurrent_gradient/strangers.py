@@ -1,0 +1,122 @@
+"""Correct backpropagation through time in foreign styles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from suite.asking import Stranger
+from suite.asking.foreign import in_numpy, tensors, widened
+from suite.contracts.steps.recurrent_gradient.deviations import ThroughTime
+
+Array = np.ndarray[Any, Any]
+WEIGHTS = {"d_w_hx": 0, "d_w_hh": 1, "d_w_qh": 2}
+
+
+def _autograd(
+    x: Tensor, y: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor, w_qh: Tensor, *, of: str = "d_w_hh"
+) -> Tensor:
+    """Torch's own differentiation; each step is one product of both matrices side by side."""
+    ThroughTime.check_of(of)
+    ThroughTime.check(x, y, h0, w_hx, w_hh, w_qh)
+    with torch.enable_grad():
+        weights = [each.detach().clone().requires_grad_() for each in (w_hx, w_hh, w_qh)]
+        states = [h0.detach()]
+        for row in x:
+            states.append(torch.cat([row, states[-1]]) @ torch.cat(weights[:2], 1).mT)
+        output = torch.stack([torch.mv(weights[2], state) for state in states[1:]])
+        loss = torch.nn.functional.mse_loss(output, y, reduction="sum") / (2 * len(x))
+        if of in WEIGHTS:
+            return torch.autograd.grad(loss, weights[WEIGHTS[of]])[0]
+        if of == "d_hidden":
+            return torch.stack(torch.autograd.grad(loss, states[1:]))
+        if of == "d_output":
+            return torch.autograd.grad(loss, output)[0]
+    return {"hidden": torch.stack(states[1:]), "output": output, "loss": loss}[of].detach()
+
+
+def _by_hand(
+    x: Array, y: Array, h0: Array, w_hx: Array, w_hh: Array, w_qh: Array, *, of: str = "d_w_hh",
+    truncate: int | None = None, keep: float | None = None,
+) -> Array:  # fmt: skip
+    """Forward in time and back again, gradients of weights as sums of outer products."""
+    ThroughTime.check_of(of)
+    ThroughTime.check_flow(truncate, keep)
+    ThroughTime.check(*tensors(x, y, h0, w_hx, w_hh, w_qh))
+    states = [h0]
+    for row in x:
+        states.append(w_hh.dot(states[-1]) + w_hx.dot(row))
+    output = np.array([w_qh.dot(state) for state in states[1:]])
+    d_output = (output - y) / len(x)
+    d_hidden = _back(d_output, w_hh, w_qh, truncate or len(x), keep)
+    if of in WEIGHTS:
+        pairs: dict[str, tuple[Any, Any]] = {
+            "d_w_hh": (d_hidden, states[:-1]),
+            "d_w_hx": (d_hidden, x),
+            "d_w_qh": (d_output, states[1:]),
+        }
+        left, right = pairs[of]
+        return np.asarray(sum(np.outer(one, other) for one, other in zip(left, right, strict=True)))
+    loss = np.square(output - y).sum(1).mean() / 2
+    found = {"hidden": states[1:], "output": output, "d_output": d_output, "d_hidden": d_hidden, "loss": loss}
+    return np.array(found[of])
+
+
+def _back(d_output: Array, w_hh: Array, w_qh: Array, window: int, keep: float | None) -> list[Array]:
+    """Each output's error flows back by itself, as far as the window reaches and every draw lets it."""
+    length = len(d_output)
+    drawn = np.ones(length) if keep is None else (torch.rand(length).numpy() < keep) / keep
+    found = [np.zeros(len(w_hh)) for _ in range(length)]
+    for last in range(length):
+        flowing = d_output[last] @ w_qh
+        for step in range(last, max(last - window, -1), -1):
+            found[step] = found[step] + flowing
+            flowing = drawn[step] * (flowing @ w_hh)
+    return found
+
+
+def _powers(
+    x: Tensor, y: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor, w_qh: Tensor, *, of: str = "d_w_hh",
+    truncate: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Powers of w_hh, and one sum for all that meets in a step."""
+    ThroughTime.check_of(of)
+    ThroughTime.check_flow(truncate, None)
+    ThroughTime.check(x, y, h0, w_hx, w_hh, w_qh)
+    length = len(x)
+    powers = [torch.linalg.matrix_power(w_hh, number) for number in range(length + 1)]
+    given = x @ w_hx.mT
+    states = torch.stack([
+        sum((powers[t - 1 - k] @ given[k] for k in range(t)), powers[t] @ h0) for t in range(length + 1)
+    ])  # fmt: skip
+    output = states[1:] @ w_qh.mT
+    d_output = (output - y) / length
+    direct, reach = d_output @ w_qh, min(truncate or length, length)
+    d_hidden = torch.stack([
+        sum((direct[k] @ powers[k - t] for k in range(t + 1, min(t + reach, length))), direct[t])
+        for t in range(length)
+    ])  # fmt: skip
+    by_name: dict[str, Callable[[], Tensor]] = {
+        "d_w_hh": lambda: torch.einsum("tk,tl->kl", d_hidden, states[:-1]),
+        "d_w_hx": lambda: torch.einsum("th,td->hd", d_hidden, x),
+        "d_w_qh": lambda: torch.einsum("tq,th->qh", d_output, states[1:]),
+        "d_hidden": lambda: d_hidden,
+        "d_output": lambda: d_output,
+        "hidden": lambda: states[1:].clone(),
+        "output": lambda: output,
+        "loss": lambda: torch.dist(output, y).square() / (2 * length),
+    }
+    return by_name[of]()
+
+
+def strangers() -> list[Stranger]:
+    """One recursion, many ways through it."""
+    return [
+        Stranger("autograd", "torch's own differentiation of fused steps", widened(_autograd)),
+        Stranger("by_hand", "numpy in float64, each output's error by itself", in_numpy(_by_hand)),
+        Stranger("powers", "powers of w_hh, never a recursion", widened(_powers)),
+    ]

@@ -1,0 +1,97 @@
+"""What runs note beside their rows. Of several runs that note the same, the newest that has rows of it counts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from suite.records import FAILURES, ContractFacts, Example, Measurement, Outcome, Run, Status
+from suite.store import Recorded
+
+
+def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
+    """Each contract that has rows. Features and cases that no longer exist are kept, because older rows need them."""
+    found: dict[str, ContractFacts] = {}
+    for run, rows in _newest_first(recorded):
+        for name in {row.contract for row in rows}:
+            newer, older = found.get(name, ContractFacts()), run.facts.contracts.get(name, ContractFacts())
+            found[name] = ContractFacts(
+                {**newer.features, **older.features, **newer.features},
+                {**newer.cases, **older.cases, **newer.cases},
+                newer.baseline or older.baseline,
+                newer.is_model or older.is_model,
+            )
+    return found
+
+
+def gaps(recorded: Recorded) -> dict[str, Mapping[str, str]]:
+    """What each implementation declares to lack, in the newest run that asked it."""
+    return {name: run.facts.gaps.get(name, {}) for name, run in _asked(recorded).items()}
+
+
+def conventions(recorded: Recorded) -> dict[str, Mapping[str, Any]]:
+    """What each implementation declares to mean, in the newest run that asked it."""
+    return {name: run.facts.conventions.get(name, {}) for name, run in _asked(recorded).items()}
+
+
+def again(recorded: Recorded) -> dict[str, Sequence[str]]:
+    """The words that ask each implementation again; none where its registered name does."""
+    return {name: run.facts.again.get(name, ()) for name, run in _asked(recorded).items()}
+
+
+def findings(recorded: Recorded) -> dict[str, str]:
+    """Each finding in words, from all runs, because measurements refer to findings too."""
+    found: dict[str, str] = {}
+    for run in recorded.runs.values():
+        found |= run.facts.findings
+    return found
+
+
+def examples(recorded: Recorded) -> list[Example]:
+    """The examples of the contracts that were asked, with what became of them: the worst status over dtypes.
+
+    One that several contracts have as a case stands there once, with the implementations of all.
+    """
+    found: dict[tuple[str, ...], Example] = {}
+    for run, rows in _newest_first(recorded):
+        asked = {row.contract for row in rows if isinstance(row, Outcome)}
+        cases = {case for name in asked & set(run.facts.contracts) for case in run.facts.contracts[name].cases}
+        due = cases - {example.id for example in found.values()}
+        for example in run.facts.examples:
+            if example.id in due:
+                found.setdefault((example.id, example.quantity, example.printed), example)
+    statuses = _statuses(recorded.outcomes)
+    return [replace(example, statuses=statuses[example.id]) for example in found.values()]
+
+
+def _newest_first(recorded: Recorded) -> list[tuple[Run, list[Outcome | Measurement]]]:
+    """The runs that have rows here, each with its own."""
+    found: dict[str, list[Outcome | Measurement]] = defaultdict(list)
+    rows: tuple[tuple[str, Outcome | Measurement], ...] = (*recorded.rows, *recorded.measured)
+    for identity, row in rows:
+        found[identity].append(row)
+    return [(run, found[run.id]) for run in reversed(recorded.runs_of(found))]
+
+
+def _asked(recorded: Recorded) -> dict[str, Run]:
+    """The newest run that asked each implementation."""
+    return {outcome.implementation: recorded.runs[run] for run, outcome in _oldest_first(recorded)}
+
+
+def _oldest_first(recorded: Recorded) -> list[tuple[str, Outcome]]:
+    order = list(recorded.runs)
+    return sorted(recorded.rows, key=lambda row: order.index(row[0]))
+
+
+def _statuses(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Status]]:
+    """Of each case the worst status of each implementation."""
+    found: dict[str, dict[str, Status]] = defaultdict(dict)
+    for of in outcomes:
+        earlier = found[of.case].get(of.implementation, of.status)
+        found[of.case][of.implementation] = max(of.status, earlier, key=lambda status: _BADNESS.get(status, 0))
+    return found
+
+
+_BADNESS = {Status.DECLINED: 1, Status.PASSED: 2} | dict.fromkeys(FAILURES, 3)

@@ -1,0 +1,28 @@
+"""Tables → CSV for pandas and spreadsheets, in which no cell is a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from suite.report.cells import LONGEST_CODE, Value, plain
+from suite.report.page import Table
+
+SUFFIX = ".csv"
+
+
+def render(table: Table) -> str:
+    """The columns that have a key, as the text of a CSV file."""
+    data, written = table.data, io.StringIO()
+    rows = csv.writer(written, lineterminator="\n")
+    rows.writerow(column.key for column in data.columns)
+    rows.writerows([_harmless(cell.value) for cell in row] for row in data.rows)
+    return written.getvalue()
+
+
+def _harmless(value: Value) -> Value:
+    """Numbers as they are; of texts, what a spreadsheet would compute is quoted."""
+    if not isinstance(value, str):
+        return value
+    words = plain(value, LONGEST_CODE)
+    return f"'{words}" if words.startswith(("=", "+", "-", "@")) else words

@@ -1,0 +1,116 @@
+"""Pages → Markdown, in which whatever a submission says is shown as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import singledispatch
+from html import escape
+from urllib.parse import quote
+
+from suite.report.cells import Span, Style, plain
+from suite.report.page import Block, Chart, Note, Page, Points, Section, Table
+
+SUFFIX = ".md"
+
+
+def render(page: Page) -> str:
+    """The page as the text of a Markdown file."""
+    lines = [f"# {_title(page.title)}", "", *_blocks(page.blocks, 2)]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def escaped(words: str) -> str:
+    """Words so that Markdown shows them as they are, also within a table."""
+    words = re.sub(r"[\\`*\[\]~|$]", r"\\\g<0>", words)
+    words = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", words)  # within a word it is no emphasis
+    return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def code(words: str) -> str:
+    """Words in a code span, fenced by more backticks than they hold, also within a table."""
+    words = words.replace("|", "\\|")
+    fence = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))
+    space = " " if words.startswith("`") or words.endswith("`") else ""
+    return f"{fence}{space}{words}{space}{fence}"
+
+
+def said(spans: Iterable[Span]) -> str:
+    """Words in their styles."""
+    return "".join(map(_span, spans))
+
+
+def _span(span: Span) -> str:
+    if span.style is Style.CODE:
+        words = code(span.words)
+    else:
+        mark = {Style.STRONG: "**", Style.EMPHASIS: "*"}.get(span.style, "")
+        words = f"{mark}{escaped(span.words)}{mark}"
+    return f"[{words}]({quote(span.link)})" if span.link else words
+
+
+def _title(words: str) -> str:
+    return escaped(plain(words))
+
+
+def _blocks(blocks: Iterable[Block], level: int) -> list[str]:
+    return [line for block in blocks for line in _lines(block, level)]
+
+
+@singledispatch
+def _lines(block: Block, level: int) -> Iterator[str]:
+    """A block, and an empty line after it. `level` is that of the headings in it."""
+    raise TypeError(f"Markdown has no {type(block).__name__}")
+
+
+@_lines.register
+def _note(block: Note, level: int) -> Iterator[str]:
+    yield from (_paragraph(block), "")
+
+
+def _paragraph(of: Note) -> str:
+    """What is said, so that its first words are no heading and no item of a list."""
+    return re.sub(r"^(\d*)([-+#=.)])", r"\1\\\2", said(of.spans))
+
+
+@_lines.register
+def _points(block: Points, level: int) -> Iterator[str]:
+    yield from (*_items(block, ""), "")
+
+
+def _items(of: Points, indent: str) -> Iterator[str]:
+    for point in of.points:
+        if isinstance(point, Points):
+            yield from _items(point, f"{indent}  ")
+        else:
+            yield f"{indent}- {_paragraph(point)}"
+
+
+@_lines.register
+def _table(block: Table, level: int) -> Iterator[str]:
+    shown = block.shown
+    heads = [_title(column.title or "") for column in shown.columns]
+    yield from (_row(heads), "|---" * len(heads) + "|")
+    for row in shown.rows:
+        yield _row([*(said(cell.spans) for cell in row), *[""] * (len(heads) - len(row))])
+    yield ""
+    for points in block.below.values():
+        yield from _points(points, level)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+@_lines.register
+def _chart(block: Chart, level: int) -> Iterator[str]:
+    yield from (f"![{_title(block.title)}]({quote(block.file)})", "")
+
+
+@_lines.register
+def _section(block: Section, level: int) -> Iterator[str]:
+    if block.folded:
+        yield from (f"<details><summary>{escape(plain(block.title))}</summary>", "")
+        yield from (*_blocks(block.blocks, level), "</details>", "")
+    else:
+        yield from (f"{'#' * level} {_title(block.title)}", "", *_blocks(block.blocks, level + 1))

@@ -1,0 +1,76 @@
+"""Pages → lines of a terminal: aligned columns, no markup, no control codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import singledispatch
+
+from suite.report.cells import LONGEST_CODE, Cell, Span, plain
+from suite.report.page import Block, Chart, Column, Note, Page, Points, Section, Table
+
+GAP = "  "
+"""Between two columns, and before what belongs to the line above."""
+
+
+def render(page: Page) -> list[str]:
+    """The blocks of a page, a line each; its title is for files."""
+    return _blocks(page.blocks)
+
+
+def _blocks(blocks: Iterable[Block]) -> list[str]:
+    return [line for block in blocks for line in _lines(block)]
+
+
+def _said(spans: Iterable[Span]) -> str:
+    return "".join(span.words for span in spans)
+
+
+@singledispatch
+def _lines(block: Block) -> Iterator[str]:
+    raise TypeError(f"a terminal has no {type(block).__name__}")
+
+
+@_lines.register
+def _note(block: Note) -> Iterator[str]:
+    yield _said(block.spans)
+
+
+@_lines.register
+def _points(block: Points) -> Iterator[str]:
+    for point in block.points:
+        if isinstance(point, Points):
+            yield from (f"{GAP}{GAP}{line}" for line in _points(point))
+        else:
+            yield f"{GAP}{_said(point.spans)}"
+
+
+@_lines.register
+def _table(block: Table) -> Iterator[str]:
+    shown = block.shown
+    whole = [row for row in shown.rows if len(row) == len(shown.columns)]
+    widths = [max(len(cell.words) for cell in cells) for cells in zip(*(whole or shown.rows), strict=False)]
+    for place, row in enumerate(shown.rows):
+        yield _aligned(row, shown.columns, widths)
+        yield from _points(block.below.get(place, Points(())))
+
+
+def _aligned(row: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    """The cells of a row, each as wide as its column. The last one is not padded unless its column is aligned right."""
+    words = [
+        f"{cell.words:>{width}}" if column.right else f"{cell.words:{width}}"
+        for cell, column, width in zip(row, columns, widths, strict=False)
+    ]
+    if len(row) < len(columns) or not columns[-1].right:
+        words[-1] = row[-1].words
+    return GAP.join(words)
+
+
+@_lines.register
+def _chart(block: Chart) -> Iterator[str]:
+    yield f"{plain(block.title)}: {block.file}"
+
+
+@_lines.register
+def _section(block: Section) -> Iterator[str]:
+    yield plain(block.title, LONGEST_CODE)
+    yield from (f"{GAP}{line}" for line in _blocks(block.blocks))

@@ -1,0 +1,127 @@
+"""Outcomes → what a check ends with; measurements → what a benchmark prints after each table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from suite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Status
+from suite.report.benchmark import wording
+from suite.report.benchmark.numbers import TOO_FEW
+from suite.report.benchmark.speed import BASELINE, Row, tables
+from suite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
+from suite.report.conformance.tally import breakdown, by_implementation, count, devices, groups
+from suite.report.page import Block, Column, Note, Page, Points, Section, Table, note, section
+from suite.report.render import terminal
+from suite.report.units import Unit, percent, time_unit
+from suite.statistics import Interval
+
+MOST_REASONS = 8
+"""The most reasons for declining that are named."""
+LONGEST_NAME, LONGEST_SAID = 60, 400
+"""Characters of an implementation's name and of what is said about it, in a line of a terminal."""
+
+
+def summary_lines(
+    outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({}), reasons: bool = False
+) -> list[str]:
+    """A line per implementation, its failures below it in groups, and the total: no markup, no control codes.
+
+    `again` maps implementations to the words by which they are asked again, where that is not their registered name.
+    With `reasons` it is also said why something was declined.
+    """
+    found = by_implementation(outcomes)
+    several = len(devices(outcomes)) > 1
+    rows, below = [], {}
+    for place, ((name, device), members) in enumerate(found.items()):
+        rows.append((_name(f"{name} on {device}" if several else name), _became(members)))
+        below[place] = Points((*(_declined(members) if reasons else ()), *_failed(members, again)))
+    if len(found) > 1:
+        rows.append((text(f"{len(found)} in all"), _became(outcomes)))
+    columns = (Column("implementation"), Column("outcome"))
+    return terminal.render(Page("Summary", (Table(columns, tuple(rows), below),)))
+
+
+def _name(words: str) -> Cell:
+    return text(words, LONGEST_NAME)
+
+
+def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> Iterator[Note | Points]:
+    """A line for each group of failures, and below it the command that asks an example again."""
+    for group in groups((outcome for outcome in outcomes if outcome.status in FAILURES), again):
+        known = f"known as {group.example.known}, " if group.example.known else ""
+        yield note(f"{group.count} × {known}{group.says}", longest=LONGEST_SAID)
+        yield Points((note(code(group.rerun)),))
+
+
+def _declined(outcomes: Sequence[Outcome]) -> Iterator[Note]:
+    """A line for each reason why something was not asked."""
+    reasons = Counter(outcome.detail for outcome in outcomes if outcome.status == Status.DECLINED).most_common()
+    for reason, times in reasons[:MOST_REASONS]:
+        yield note(f"{times} × declined: {reason}", longest=LONGEST_SAID)
+    if others := [times for _, times in reasons[MOST_REASONS:]]:
+        yield note(f"{sum(others)} × declined for {len(others)} other reasons")
+
+
+def _became(outcomes: Sequence[Outcome]) -> Cell:
+    """How many passed of how many, and what became of the others."""
+    counts = count(outcomes)
+    if not counts.asked and not counts.declined:
+        reasons = sorted({plain(outcome.detail) for outcome in outcomes if outcome.detail})
+        return text(f"missing: {'; '.join(reasons)}" if reasons else "missing", LONGEST_CODE)
+    parts = {
+        f"{counts.passed}/{counts.asked} passed": True,
+        f"declined {counts.declined}": counts.declined,
+        breakdown(outcomes): counts.failures,
+        f"{counts.known} known to fail": counts.known,
+        f"{counts.missing} missing": counts.missing,
+    }
+    return text(", ".join(part for part, there in parts.items() if there))
+
+
+def benchmark_lines(measurements: Sequence[Measurement], shape: str = "", baseline: str = "") -> list[str]:
+    """A heading for each table and a line per implementation: its median, who is faster, its peak of memory; or why it
+    has none. What speaks of all workloads comes first. No markup, no control codes.
+
+    `measurements` are of one run; `shape` is the workload's in words, `baseline` the implementation that others are
+    compared with, without its contract.
+    """
+    about_all = [of for of in measurements if of.workload == EVERY_CASE]
+    columns = (Column("implementation"), Column("outcome"))
+    rows = tuple((_name(of.implementation), text(_without_time(of), LONGEST_SAID)) for of in about_all)
+    lines: list[Block] = [Table(columns, rows)] if rows else []
+    contracts = {of.contract: ContractFacts(baseline=baseline) for of in measurements}
+    for found in tables((("", of) for of in measurements if of.workload != EVERY_CASE), contracts):
+        heading = ", ".join(filter(None, (found.workload, shape, wording.setting(found.setting))))
+        lines.append(_timed(found.rows, heading))
+    return terminal.render(Page("Benchmark", tuple(lines)))
+
+
+def _timed(rows: Sequence[Row], heading: str) -> Section:
+    unit = time_unit(row.time.median for row in rows if row.time)
+    heads = ("time", "interval", "speed", "peak memory")
+    columns = (Column("implementation"), *(Column(head, right=True) for head in heads))
+    return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows)))
+
+
+def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
+    name = _name(row.of.implementation)
+    if not row.time:
+        return name, text(_without_time(row.of), LONGEST_SAID)
+    compared = row.verdict if row.verdict == BASELINE else wording.verdict(row)
+    return name, *map(cell, (unit.of(row.time.median), _spread(row.time), compared, wording.peak(row)))
+
+
+def _without_time(of: Measurement) -> str:
+    status = wording.status(of)
+    said = of.detail if of.detail.startswith(status) else f"{status}: {of.detail}" if of.detail else status
+    return plain(said, LONGEST_SAID)
+
+
+def _spread(of: Interval) -> str:
+    """How far its ends lie from the median."""
+    if of.low <= 0:
+        return TOO_FEW
+    below, above = (percent(abs(end - of.median) / of.median) for end in (of.low, of.high))
+    return f"±{below}" if below == above else f"−{below} +{above}"

@@ -1,0 +1,24 @@
+"""`attnsuite audit` of one contract, for all of them take many minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite.commands import auditing
+from suite.records import UsageError
+
+
+def test_one_contract_is_audited_and_no_page_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert auditing.audit(tmp_path, 1, "positional_encoding") == 0
+
+    said = capsys.readouterr().out
+    assert "positional_encoding: mutation score: " in said
+    assert "false accusations: 0" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_contract_is_named_with_those_that_exist(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"unknown contract 'nonsense'; there are: add_norm, "):
+        auditing.audit(tmp_path, 1, "nonsense")

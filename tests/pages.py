@@ -1,0 +1,63 @@
+"""What tests of reports share: a run that was timed, its page, and the cells of a table in Markdown."""
+
+import re
+from collections import defaultdict
+from dataclasses import replace
+
+import builders
+from builders import BASELINES, RUN, measured
+
+from suite.records import Facts, WorkloadFacts
+from suite.report.benchmark.page import benchmark
+from suite.report.charts.files import Charts
+from suite.report.render import markdown
+
+LENGTHS = (1, 2, 8, 16, 32)
+WORKLOADS = {
+    "vit/b16": WorkloadFacts("vit", "12 heads, length 197", "a layer of ViT-B/16", 197),
+    "vit/b16-batch8": WorkloadFacts("vit", "batch 8, length 197", "the same, 8 images", 197),
+    **{f"ladder/{k}k": WorkloadFacts("ladder", f"length {k * 1024}", "one head: growth", k * 1024) for k in LENGTHS},
+}
+SPENT = {"rounds": 30.0, "starts": 6, "memory": 24.0}
+TIMED = replace(RUN, facts=Facts(BASELINES, workloads={"attention": WORKLOADS}, profile="quick", seconds=SPENT))
+LATER = replace(TIMED, id="r2", started="2026-02-02T00:00:00+00:00", finished="2026-02-02T01:00:00+00:00")
+
+
+def recorded(*rows, runs=(TIMED,)):
+    """What results/ would hold: rows of the first run, or pairs of a run's id and a row."""
+    found = defaultdict(list)
+    for row in rows:
+        identity, each = row if isinstance(row, tuple) else (runs[0].id, row)
+        found[identity].append(each)
+    return builders.recorded(found, runs)
+
+
+def page(*rows, runs=(TIMED,)):
+    """The page of a benchmark with all its long tables."""
+    of = recorded(*rows, runs=runs)
+    return markdown.render(next(benchmark(of, of.measured_run, Charts())))
+
+
+def ladder(name, seconds_of, bytes_of, lengths=LENGTHS, **others):
+    """Rows whose seconds and bytes grow with the length as the functions say."""
+    rows = []
+    for k in lengths:
+        memory = {"output": 0.0, "resident": float(bytes_of(k * 1024) + 2**16), "retained": 0.0, "constant": 2.0**16}
+        rows.append(measured(name, f"ladder/{k}k", float(seconds_of(k * 1024)), memory=memory, **others))
+    return rows
+
+
+def cells(text, start, after=""):
+    """The cells of the first table row that starts with `start`, below the line that starts with `after`."""
+    below = text[text.index(f"\n{after}") :]
+    row = next(line for line in below.splitlines() if line.startswith(f"| {start} |"))
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+def column(text, start, head, after=""):
+    """The cell of a row under a heading of its table."""
+    lines = text[text.index(f"\n{after}") :].splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith(f"| {start} |"))
+    header = next(lines[number - 1] for number in range(place, 0, -1) if lines[number].startswith("|---"))
+    names = [cell.strip() for cell in header.strip("|").split("|")]
+    return cells("\n" + "\n".join(lines), start)[names.index(head)]

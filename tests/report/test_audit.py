@@ -1,0 +1,72 @@
+"""The page of audits: a row per contract, what is amiss, and the details of each contract."""
+
+from dataclasses import replace
+
+from builders import NASTY, RUN, outcome
+from markdown_it import MarkdownIt
+
+from suite.records import Audit
+from suite.report.audit import audit_lines, audit_page, write_audit
+from suite.report.page import Table
+from suite.report.render import markdown
+
+SOUND = Audit(
+    {"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {"mask": frozenset({"mask/a", "mask/b"})}},
+    says={"unscaled": "the scores are not divided", "unmasked": "the mask is ignored"},
+    sources={"unscaled": "a paper", "unmasked": ""},
+    families={"scale": 3, "mask": 2},
+    strangers={"folded": "by einsum"},
+    accusations=[],
+    controls=[],
+)
+POOR = replace(
+    SOUND,
+    catches={"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {}},
+    accusations=[outcome("mask/a", "wrong", "add_norm/folded", detail="off by one")],
+    contract="add_norm",
+)
+
+
+def tables(page):
+    return [block for block in page.blocks if isinstance(block, Table)]
+
+
+def test_each_contract_has_a_row():
+    _, contracts = tables(audit_page([SOUND, POOR], RUN))
+
+    rows = [[cell.value for cell in row] for row in contracts.rows]
+    assert rows == [["attention", 2, 2, 2, 2, 0, 1, 0], ["add_norm", 2, 1, 1, 2, 1, 1, 1]]
+
+
+def test_what_is_amiss_is_said_with_its_contract():
+    lines = audit_lines([SOUND, POOR])
+
+    assert "attention: mutation score: 2 of 2 deviations caught" in lines
+    assert "add_norm: missed: unmasked: the mask is ignored" in lines
+    assert "add_norm: unnecessary: mask catches nothing that no other family catches" in lines
+    assert "add_norm: accused: add_norm/folded mask/a (float32): wrong: off by one" in lines
+    assert not any(line.startswith("attention: missed") for line in lines)
+
+
+def test_the_page_has_the_details_of_each_contract(tmp_path):
+    text = write_audit(tmp_path, [SOUND, POOR], RUN).read_text()
+
+    amiss, details = text.split("## attention\n")
+    assert "missed: unmasked" in amiss
+    first, second = details.split("## add_norm\n")
+    assert "| `mask` | 2 | 1 | `unmasked` |" in first
+    assert "| `unmasked` | the mask is ignored |  | mask 2 |" in first
+    assert "| `unmasked` | the mask is ignored |  | nothing |" in second
+    assert "| `folded` | by einsum |" in second
+
+
+def test_hostile_words_are_no_markup():
+    words = dict.fromkeys(NASTY, NASTY[4])
+    audit = replace(
+        SOUND, catches={name: {} for name in NASTY}, says=words, sources=words, strangers=words, controls=NASTY
+    )
+
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown.render(audit_page([audit], RUN)))
+
+    kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
+    assert not kinds & {"html_block", "html_inline", "image", "link_open", "em_open"}

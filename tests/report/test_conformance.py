@@ -1,0 +1,318 @@
+"""The page of conformance: right counts, failures in groups with what to do, the same page for the same records."""
+
+from dataclasses import replace
+
+import pytest
+from builders import MACHINE, NASTY, RUN, outcome, recorded
+from markdown_it import MarkdownIt
+
+from suite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, UsageError
+from suite.report import write_index
+from suite.report.conformance.page import WORDS, conformance
+from suite.report.machine import write_conformance
+from suite.report.render import markdown
+
+FACTS = {
+    "attention": ContractFacts(
+        {"bool_mask": "a boolean mask", "causal": "is_causal", "gqa": "grouped heads", "float32": "float32"},
+        {
+            "small/plain": ("float32",),
+            "mask/rows": ("bool_mask", "float32"),
+            "mask/causal": ("causal", "bool_mask"),
+            "causal/square": ("causal",),
+        },
+    )
+}
+UNSCALED = {
+    "detail": "output[0] is -0.68, should be -0.69; equals unscaled: the scores are not divided by √e",
+    "diagnosis": ("unscaled",),
+}
+
+
+def of(outcomes, **noted):
+    """What is recorded after one run that noted these facts."""
+    return recorded({"r1": outcomes}, [replace(RUN, facts=Facts(**noted))])
+
+
+def page(outcomes, **noted):
+    return markdown.render(conformance(of(outcomes, **noted)))
+
+
+def cells(text, start):
+    """The cells of the table row that starts with `start`."""
+    row = next(line for line in text.splitlines() if line.startswith(f"| {start} |"))
+    return [cell.strip() for cell in row.strip("|").split(" | ")]
+
+
+# The headline
+
+
+def test_headline_counts_each_dtype():
+    text = page(
+        [
+            outcome("a"),
+            outcome("b", "wrong"),
+            outcome("b", "died", dtype="float64"),
+            outcome("c", "raised", dtype="float64", known="f"),
+            outcome("c", "declined", dtype="float16"),
+            outcome("a", name="attention/matmul"),
+        ],
+    )
+
+    assert (
+        "| implementation | device | float64 | float32 | float16 | all | declined | failures | known failures |" in text
+    )
+    row = ["`attention/loops`", "cpu", "0/2", "1/2", "declined", "1/4 (declined 1)", "1", "1 wrong, 1 died", "1"]
+    assert cells(text, "`attention/loops`") == row
+    assert cells(text, "`attention/matmul`")[2:] == ["–", "1/1", "–", "1/1", "0", "0", "0"]
+    assert cells(text, "all")[5:] == ["2/5 (declined 1)", "1", "1 wrong, 1 died", "1"]
+
+
+def test_a_missing_implementation_stands_in_the_headline_and_says_why():
+    missing = outcome(EVERY_CASE, "missing", "attention/jax", dtype="", detail="No module named 'jax'")
+
+    text = page([outcome(), missing])
+
+    assert cells(text, "`attention/jax`") == ["`attention/jax`", "cpu", "missing", "missing", "–", "–", "–"]
+    assert "| `attention/jax` | cpu | every case | No module named 'jax' |" in text
+
+
+def test_an_import_that_raised_is_a_failure_of_every_case():
+    text = page([outcome(EVERY_CASE, "raised", dtype="", detail="SyntaxError: bad")], contracts=FACTS)
+
+    assert cells(text, "`attention/loops`")[2:] == ["0/1", "0", "1 raised", "0"]
+    assert "| raised: SyntaxError: bad | every case | `attnsuite check attention/loops` |" in text
+
+
+def test_top_names_machine_versions_commit_and_date():
+    text = page([outcome()]).split("| implementation")[0]
+
+    for fact in (
+        "# Conformance on amd-epyc-2-cores",
+        "AMD EPYC, 2 cores",
+        "NVIDIA H200",
+        "torch 2.13.0",
+        "abc123",
+        "2026-01-02",
+    ):
+        assert fact in text
+
+
+def test_an_unfinished_run_says_so():
+    of_run = recorded({}, [replace(RUN, finished="", commit="", versions={})])
+
+    assert "(not finished)" in markdown.render(conformance(of_run))
+
+
+# Features
+
+
+def test_features_are_counted_by_what_cases_need():
+    outcomes = [
+        outcome("small/plain"),
+        outcome("mask/rows", "wrong"),
+        outcome("mask/causal", "declined"),
+        outcome("causal/square", "declined"),
+        outcome("of/an/earlier/suite"),
+    ]
+
+    text = page(outcomes, contracts=FACTS).split("## Features")[1]
+
+    assert "| implementation | device | core | bool_mask | causal |" in text
+    assert cells(text, "`attention/loops`")[2:] == ["1/1", "**0/1 (declined 1)**", "declined"]
+    assert "bool_mask: a boolean mask; causal: is_causal." in text
+
+
+def test_gaps_and_conventions_stand_below_in_words():
+    text = page(
+        [outcome()],
+        contracts=FACTS,
+        gaps={"attention/loops": {"causal": "no | such path"}, "attention/absent": {"gqa": "not shown"}},
+        conventions={"attention/loops": {"empty_row": {"float": "nan", "bool": "mean"}, "causal": "lower_right"}},
+    )
+
+    assert "| `attention/loops` | causal | no \\| such path |" in text
+    assert "| `attention/loops` | empty_row | bool: mean, float: nan |" in text
+    assert "not shown" not in text
+
+
+def test_implementations_of_two_contracts_have_a_table_each():
+    facts = {**FACTS, "add_norm": ContractFacts({}, {"small/plain": ()})}
+    other = replace(outcome(name="add_norm/eager"), contract="add_norm")
+
+    text = page([outcome(), other], contracts=facts)
+
+    assert text.index("### add_norm") < text.index("| `add_norm/eager` | cpu | 1/1 |\n") < text.index("### attention")
+
+
+# Failures
+
+
+def test_failures_of_one_kind_are_one_line_with_an_example_to_ask_again():
+    many = [
+        outcome(f"mask/{number}", "wrong", detail=f"output[{number}, 1] is {number / 7}, should be -1e-3", dtype=dtype)
+        for number in range(100)
+        for dtype in ("float16", "float32")
+    ]
+
+    text = page([*reversed(many), outcome("x y", "wrong", **UNSCALED), outcome("z", "wrong", **UNSCALED)])
+
+    section = text.split("## Failures")[1].split("##")[0]
+    assert section.count("| `attention/loops` |") == 2
+    assert (
+        "| `attention/loops` | 200 | wrong: output\\[0, 1\\] is 0.0, should be -1e-3 | mask/0 in float32 |" in section
+    )
+    assert "`attnsuite check attention/loops --case mask/0 --dtype float32`" in section
+    assert "| 2 |" in section
+    assert "the scores are not divided by √e" in section
+    assert "--case 'x y'" in section
+
+
+def test_known_failures_are_apart_with_their_finding():
+    known = outcome("a", "wrong", **UNSCALED, known="sdpa_reads_beyond")
+    stale = outcome("b", "wrong", **UNSCALED, known="of_an_earlier_suite")
+
+    text = page([known, stale], findings={"sdpa_reads_beyond": "torch ≤ 2.13 reads past the end"})
+
+    assert "## Failures" not in text
+    assert "sdpa_reads_beyond: torch ≤ 2.13 reads past the end" in text.split("## Known failures")[1]
+    assert cells(text, "`attention/loops`")[-2:] == ["0", "2"]
+
+
+def test_an_outcome_about_the_whole_is_asked_again_as_a_whole():
+    text = page([outcome("declared/gqa", "wrong", dtype="*", detail="remove the declaration")], contracts=FACTS)
+
+    assert "| declared/gqa | `attnsuite check attention/loops` |" in text
+    assert cells(text, "`attention/loops`")[2:] == ["0/1", "0", "1 wrong", "0"]
+
+
+def test_declined_cases_are_counted_by_reason():
+    outcomes = [
+        outcome(f"c/{number}", "declined", detail=f"takes no attn_mask of rank {number}") for number in range(5)
+    ]
+
+    text = page([*outcomes, outcome("d", "declined", detail="no causal")])
+
+    assert "| `attention/loops` | cpu | 5 | takes no attn_mask of rank 0 |" in text
+    assert "| `attention/loops` | cpu | 1 | no causal |" in text
+
+
+def test_rows_of_an_earlier_run_are_named():
+    old = replace(RUN, id="old", started="2025-01-01T00:00:00+00:00", versions={"torch": "2.9.0"}, commit="")
+
+    def said(*names):
+        rows = {"old": [outcome(name=f"attention/{name}") for name in names], "r1": [outcome(name="attention/new")]}
+        return markdown.render(conformance(recorded(rows, [old, RUN])))
+
+    row = "| 2025-01-01T00:00:00+00:00 | 2.9.0 | – | `attention/eager`, `attention/loops` |"
+    assert row in said("loops", "eager")
+    assert ", `attention/11` and 8 more |" in said(*(f"{number:02}" for number in range(20)))
+
+
+# Examples
+
+
+def test_examples_stand_printed_beside_computed():
+    examples = (
+        Example("d/2", "doc-001", "3.2", "weights", "[0.5, 0.25]", "[0.5000, 0.2500]"),
+        Example("d/1", "doc-001", "3.1", "shape", "(2, 3)", "(2, 3)", note="erratum E3"),
+        Example("d/3", "doc-002", "1", "output"),
+    )
+    became = {"loops": "passed", "flex": "wrong", "jax": "missing", "x": "declined"}
+    outcomes = [outcome("d/2", status, f"attention/{name}") for name, status in became.items()]
+    asked = {"attention": ContractFacts(cases={"d/1": (), "d/2": (), "d/3": ()})}
+
+    found = conformance(of([*outcomes, outcome("d/1")], examples=examples, contracts=asked))
+    text, table = markdown.render(found), found.data["conformance_examples"]
+
+    first, second, third = text.split("## The documents' examples")[1].split("##")[0].strip().splitlines()[2:]
+    assert first == "| doc-001 | 3.1 | shape | (2, 3) | (2, 3) | 1 of 1 | erratum E3 |"
+    assert "| \\[0.5, 0.25\\] | \\[0.5000, 0.2500\\] | 1 of 2; not `attention/flex` (wrong) |" in second
+    assert third == "| doc-002 | 1 | output | – | – | not asked |  |"
+    assert [cell.value for cell in table.data.rows[1]][-4:] == [1, 2, "attention/flex", ""]
+
+
+# The whole
+
+
+def test_a_page_of_hostile_text_holds_no_html_and_no_link(tmp_path):
+    outcomes, examples, gaps, conventions = [], [], {}, {}
+    for position, text in enumerate(NASTY):
+        name = f"{text}{position}"
+        for status in ("wrong", "declined", "missing"):
+            case = {"case": f"{status}/{text}", "status": status, "name": name}
+            outcomes.append(outcome(**case, detail=text, device=text, known=text[:9], diagnosis=(text,)))
+            outcomes.append(outcome(**case, detail=text, dtype=text))
+        examples.append(Example(f"wrong/{text}", text, text, text, text, text, {}, text))
+        gaps[name] = {text: text}
+        conventions[name] = {text: {text: text}}
+    cases = {f"wrong/{text}": (text,) for text in NASTY}
+    contracts = {row.contract: ContractFacts({NASTY[4]: NASTY[4]}, cases) for row in outcomes}
+    hostile = replace(
+        *(RUN,),
+        machine=replace(MACHINE, processor=NASTY[4], system=NASTY[6]),
+        versions={"torch": NASTY[4]},
+        facts=Facts(contracts, gaps, conventions, {text: text for text in NASTY}, tuple(examples)),
+    )
+    found = recorded({"old": outcomes[:9], "r1": outcomes[9:]}, [replace(hostile, id="old"), hostile])
+
+    page, index = write_conformance(tmp_path, found)[0], write_index(tmp_path, {"amd": found})
+
+    for path, explained in ((page, len(WORDS)), (index, 0)):
+        tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(path.read_text())
+        kinds = [each.type for token in tokens for each in (token, *(token.children or ()))]
+        assert not {"html_block", "html_inline", "image", "s_open", "link_open", "ordered_list_open"} & set(kinds)
+        assert kinds.count("em_open") == kinds.count("list_item_open") == explained
+        assert not any(c < " " and c != "\n" for c in path.read_text())
+
+
+def test_nothing_but_a_run_is_needed():
+    found = conformance(of([]))
+
+    assert "Nothing is recorded yet." in markdown.render(found)
+    assert not any(table for table in found.data.values())
+
+
+def test_each_status_is_explained_once():
+    text = page([outcome()])
+
+    assert all(text.count(f"- *{status}*: ") == 1 for status in STATUSES)
+
+
+def test_a_table_for_readers_and_for_programs_has_the_same_rows():
+    found = conformance(of([outcome(f"c/{n}", "wrong", f"attention/n{n}", detail="off") for n in range(3)]))
+
+    (failures,) = [each for each in found.blocks if getattr(each, "title", "") == "Failures"]
+    (shown,) = failures.blocks
+    assert shown == found.data["conformance_failures"]
+    assert [column.key for column in shown.data.columns][-3:] == ["case", "dtype", "ask_again"]
+
+
+def test_the_same_records_in_another_order_give_the_same_files(tmp_path):
+    outcomes = [
+        outcome(case, status, name, dtype=dtype, detail=f"{status} in {case} {dtype}")
+        for case in ("small/plain", "mask/rows", "mask/causal")
+        for name, status in (("attention/a", "passed"), ("attention/b", "wrong"), ("attention/c", "declined"))
+        for dtype in ("bfloat16", "float32")
+    ]
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+
+    one = write_conformance(tmp_path / "one", of(outcomes, contracts=FACTS))
+    two = write_conformance(tmp_path / "two", of(outcomes[::-1], contracts=FACTS))
+
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    assert [path.name for path in one] == [
+        "conformance.md",
+        "conformance.csv",
+        "conformance_features.csv",
+        "conformance_failures.csv",
+        "conformance_examples.csv",
+    ]
+
+
+def test_a_folder_that_is_a_file_is_refused_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(UsageError, match="cannot be written: Not a directory"):
+        write_conformance(tmp_path / "file", of([]))

@@ -1,0 +1,41 @@
+"""CSV of a table: the columns for programs, one line per row, whatever the cells hold, and no formula."""
+
+import csv
+import io
+
+import pytest
+from builders import NASTY
+
+from suite.report.cells import code, number, text
+from suite.report.page import Column, table
+from suite.report.render.csv import render
+
+
+def rows(of):
+    return list(csv.reader(io.StringIO(render(of))))
+
+
+def test_programs_read_values_and_not_how_they_are_said():
+    columns = (Column("time", "seconds"), Column("only for readers"), Column(key="length"), Column("name", "name"))
+    of = table(
+        columns, [(number(0.05, "50.0 ms", "s"), "x", 16, code("a")), (number(None), "y", None, text("b" * 900, 60))]
+    )
+
+    assert rows(of) == [["seconds", "length", "name"], ["0.05", "16", "a"], ["", "", "b" * 900]]
+
+
+def test_a_table_without_rows_has_its_header():
+    assert render(table((Column(key="a"), Column(key="b")), [])) == "a,b\n"
+
+
+@pytest.mark.parametrize("words", [*NASTY, "+1", "@x", "-x"])
+def test_a_text_is_one_cell_of_one_line_and_no_formula(words):
+    found = rows(table((Column(key="a"), Column(key="b")), [(words, "after")]))
+
+    assert len(found) == 2
+    assert found[1][1] == "after"
+    assert not found[1][0].startswith(("=", "+", "-", "@"))
+
+
+def test_a_negative_number_stays_a_number():
+    assert render(table((Column(key="a"),), [(-1.5,)])) == "a\n-1.5\n"

@@ -1,0 +1,101 @@
+"""Markdown of a small page: each block in its form, and whatever a submission says shown as it is."""
+
+import pytest
+from builders import NASTY
+from markdown_it import MarkdownIt
+
+from suite.report.cells import code, emphasis, plain, strong, text
+from suite.report.page import Chart, Column, Page, Points, Section, Table, blocks, note, section, table
+from suite.report.render.markdown import render
+
+
+def parsed(markdown):
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(markdown)
+
+
+def cells(markdown):
+    """The texts of the table cells as a browser shows them, row by row."""
+    texts = []
+    for token in parsed(markdown)[3:]:  # the heading of the page
+        if token.type == "tr_open":
+            texts.append([])
+        elif token.type == "inline":
+            kinds = {child.type for child in token.children}
+            assert kinds <= {"text", "text_special", "code_inline"}, token.children
+            texts[-1].append("".join(child.content for child in token.children))
+    return texts
+
+
+def shown(*parts):
+    return render(Page("t", blocks(*parts))).removeprefix("# t\n\n")
+
+
+def test_each_block_has_its_form():
+    page = Page(
+        "A page",
+        blocks(
+            note("Some words about ", code("x"), ", ", emphasis("so"), "."),
+            Points((note("one"), Points((note("within"),)), note("two"))),
+            section("Part", table(("a", "b"), [("x", 1)]), section("Within", note("deep"))),
+            Chart("time.svg", "time [s]"),
+            Section("more", (note(strong("bold")),), folded=True),
+        ),
+    )
+
+    assert render(page).splitlines() == [
+        "# A page", "",
+        "Some words about `x`, *so*.", "",
+        "- one", "  - within", "- two", "",
+        "## Part", "",
+        "| a | b |", "|---|---|", "| x | 1 |", "",
+        "### Within", "", "deep", "",
+        "![time \\[s\\]](time.svg)", "",
+        "<details><summary>more</summary>", "", "**bold**", "", "</details>",
+    ]  # fmt: skip
+
+
+def test_a_section_that_says_nothing_has_no_heading():
+    assert shown(section("Empty", table(("a",), [])), note("x")) == "x\n"
+
+
+def test_readers_see_the_columns_that_have_a_title_and_short_rows_are_filled():
+    of = table(("a", Column(key="hidden"), "b"), [("x", 1, "y")])
+    short = Table(of.columns, (*of.rows, (text("z"),)))
+
+    assert shown(short).splitlines() == ["| a | b |", "|---|---|", "| x | y |", "| z |  |"]
+
+
+def test_what_is_said_below_rows_stands_below_the_table():
+    of = table(("a",), [("x",)])
+
+    assert shown(Table(of.columns, of.rows, {0: Points((note("why"),))})).splitlines()[-1] == "- why"
+
+
+@pytest.mark.parametrize("words", NASTY)
+def test_whatever_a_submission_says_is_shown_as_it_is(words):
+    _, row = cells(render(Page("t", (table(("a", "b", "c"), [("before", words, "after")]),))))
+
+    assert row == ["before", plain(words), "after"]
+
+
+@pytest.mark.parametrize("words", NASTY)
+def test_whatever_a_submission_is_called_is_shown_as_it_is(words):
+    _, row = cells(render(Page("t", (table(("a", "b", "c"), [("before", code(words), "after")]),))))
+
+    assert row == ["before", plain(words), "after"]
+
+
+@pytest.mark.parametrize("words", NASTY)
+def test_hostile_words_are_no_markup_wherever_they_stand(words):
+    said = section(words, note(words, strong(words), "."), Chart("x.svg", words), Points((note(words),)))
+    page = Page(words, blocks(said, Section(words, (note("x"),), folded=True)))
+
+    tokens = parsed(render(page))
+
+    kinds = {child.type for token in tokens for child in token.children or ()} | {token.type for token in tokens}
+    assert not kinds & {"html_inline", "em_open", "s_open", "link_open", "ordered_list_open", "table_open"}
+    html = [token.content.strip() for token in tokens if token.type == "html_block"]
+    assert all(block == "</details>" or block.startswith("<details><summary>") for block in html)
+    assert all(block.count("<") == block.count(">") <= 4 for block in html)
+    assert sum(token.type == "heading_open" for token in tokens) == 2
+    assert sum(token.type == "list_item_open" for token in tokens) == 1

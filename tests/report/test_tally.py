@@ -1,0 +1,116 @@
+"""Outcomes counted and grouped: what a cell says, and what one line of failures stands for."""
+
+import pytest
+from builders import outcome
+
+from suite.report.conformance.tally import GROUPS, count, groups, pattern
+
+UNSCALED = {"detail": "output[0] is -0.68, should be -0.69", "diagnosis": ("unscaled",)}
+
+
+def test_declined_and_missing_are_neither_passed_nor_asked():
+    counts = count(
+        [
+            outcome("a"),
+            outcome("b", "wrong"),
+            outcome("c", "hung", known="f"),
+            outcome("d", "declined"),
+            outcome("e", "missing"),
+        ]
+    )
+
+    assert (counts.passed, counts.asked, counts.failures, counts.known) == (1, 3, 1, 1)
+    assert str(counts) == "1/3 (declined 1)"
+    assert str(count([outcome(status="declined")])) == "declined"
+    assert str(count([outcome(status="missing")])) == "missing"
+    assert str(count([])) == "–"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("output[1, 1, 0, 1] is -0.684341, should be -0.684652", "output[0] is 1.2e+3, should be nan"),
+        ("RuntimeError: size 3 at 0x7f00aa", "RuntimeError: size 44 at 0x01"),
+        ("has shape (1, 2), should", "has shape (1, 2, 3, 4), should"),
+        ("is inf", "is -inf"),
+    ],
+)
+def test_details_of_one_kind_have_one_pattern(one, other):
+    assert pattern(one) == pattern(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('equals "unscaled": a', 'equals "untied": a'),
+        ("is information", "is nano"),
+        ("gradient of query is 1", "gradient of key is 1"),
+    ],
+)
+def test_details_of_two_kinds_have_two_patterns(one, other):
+    assert pattern(one) != pattern(other)
+
+
+def test_a_submission_whose_messages_all_differ_cannot_fill_the_page():
+    def word(number):
+        return "".join(chr(97 + int(digit)) for digit in str(number))
+
+    noisy = [outcome(f"case/{number}", "raised", detail=f"Error: {word(number)}") for number in range(500)]
+
+    found = groups(noisy)
+
+    assert len(found) == GROUPS + 1
+    assert (found[-1].count, found[-1].others) == (500 - GROUPS, 500 - GROUPS)
+    assert sum(group.count for group in found) == 500
+
+
+def test_another_device_is_named_where_to_ask_again():
+    assert groups([outcome(status="wrong", device="cuda")])[0].rerun.endswith("--dtype float32 --device cuda")
+
+
+def test_what_has_no_registered_name_is_asked_again_by_the_words_that_found_it():
+    again = {"attention/loops": ["my loops.py:f", "--contract", "attention"]}
+
+    (group,) = groups([outcome("c", "wrong", device="cuda:1")], again)
+
+    command = "attnsuite check 'my loops.py:f' --contract attention --case c --dtype float32 --device cuda:1"
+    assert group.rerun == command
+
+
+def test_a_status_that_the_detail_names_is_not_named_twice():
+    assert groups([outcome(status="died", detail="died: SIGSEGV")])[0].says == "died: SIGSEGV"
+
+
+def test_what_has_no_name_in_one_dtype_belongs_to_the_mistake_that_has_one_in_another():
+    halves = ("float16", "bfloat16")
+    outcomes = [
+        outcome("a", "wrong", **UNSCALED, dtype="float64"),
+        outcome("a", "wrong", detail="output[0] is 1, should be 2"),
+        *(outcome("a", "wrong", detail=f"output[{place}] is 3, should be 5", dtype=halves[place]) for place in (0, 1)),
+        outcome("a", "raised", detail="ValueError", dtype="bfloat16"),
+        outcome("b", "wrong", detail="output[0] is 3, should be 5", dtype="bfloat16"),
+    ]
+
+    found = [(group.count, group.example.detail, group.example.dtype) for group in groups(outcomes)]
+
+    assert found == [
+        (4, UNSCALED["detail"], "float64"),
+        (1, "ValueError", "bfloat16"),
+        (1, "output[0] is 3, should be 5", "bfloat16"),
+    ]
+
+
+def test_mistakes_that_have_a_name_come_first():
+    unnamed = [outcome(f"a/{place}", "wrong", detail="output[0] is 3, should be 5") for place in range(3)]
+
+    first, second = groups([*unnamed, outcome("b", "wrong", **UNSCALED)])
+
+    assert (first.count, first.example.detail) == (1, UNSCALED["detail"])
+    assert second.count == 3
+
+
+def test_failures_that_the_same_deviations_explain_are_one_kind_whatever_their_numbers():
+    one, other = ({"detail": detail, "diagnosis": ("a", "b")} for detail in ("output[0] is 1", "the gradient is nan"))
+    outcomes = [outcome("x", "wrong", **one), outcome("y", "wrong", **other), outcome("z", "wrong", **UNSCALED)]
+
+    assert [group.count for group in groups(outcomes)] == [2, 1]

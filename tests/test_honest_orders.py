@@ -1,0 +1,94 @@
+"""The bounds of oracles leave room for every honest order of a sum or scale, and none for mistakes beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from suite.asking.question import Question
+from suite.contracts import contract
+from suite.judging.verdicts import Verdict
+from suite.worker import ask
+
+DRAWS = 200
+UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
+
+
+def verdicts(contract_name: str, case: str, dtype: str, function: Callable[..., Any], draws: int) -> list[Verdict]:
+    """What is said of a function on many draws of one case's sizes."""
+    (of,) = [each for each in contract(contract_name).cases() if each.name == case]
+    assert isinstance(of, Question)
+    found = []
+    for number in range(draws):
+        drawn = replace(of, name=f"{case} {number}")
+        calls = drawn.calls(dtype)
+        found.append(drawn.verdict(calls, ask(function, calls), drawn.truth(calls, {})))
+    return found
+
+
+def accused(contract_name: str, case: str, dtype: str, function: Callable[..., Any], draws: int = DRAWS) -> int:
+    return sum(each.status != "passed" for each in verdicts(contract_name, case, dtype, function, draws))
+
+
+def bias_first(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """A linear map whose sums begin with the bias, in the dtype, as BLAS makes them on some machines."""
+    total = bias.expand(*x.shape[:-1], len(bias)).clone()
+    for column, row in zip(x.unbind(-1), weights, strict=True):
+        total += column[..., None] * row
+    return total
+
+
+def network(affine: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def positionwise_ffn(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+        return affine(affine(x, w1, b1).relu(), w2, b2)
+
+    return positionwise_ffn
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_sums_may_begin_with_the_bias(dtype: str) -> None:
+    assert accused("positionwise_ffn", "plain/small", dtype, network(bias_first)) == 0
+    assert accused("positionwise_ffn", "plain/usual", dtype, network(bias_first)) == 0
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_bias_that_is_barely_wrong_is_still_seen(dtype: str) -> None:
+    def off(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+        return bias_first(x, weights, bias * (1 + 64 * UNITS[dtype]))
+
+    assert accused("positionwise_ffn", "plain/small", dtype, network(off)) > 0.95 * DRAWS
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("power", [(1, 0), (0, 1), (0.5, 0.5)])
+def test_scores_may_be_scaled_before_the_product(dtype: str, power: tuple[float, float]) -> None:
+    def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
+        scale = 1 / math.sqrt(query.shape[-1])
+        of_query, of_key = (scale**part for part in power)
+        return ((query * of_query).double() @ (key * of_key).double().mT).to(query.dtype)
+
+    assert accused("attention_scores", "plain/usual", dtype, scaled_dot) == 0
+    assert accused("attention_scores", "size/width", dtype, scaled_dot, draws=5) == 0
+
+
+def test_a_bilinear_score_may_map_either_side_first() -> None:
+    def mapped_keys(query: Tensor, key: Tensor, *, score: str, w: Tensor) -> Tensor:
+        mapped = (w.float() @ key.float().mT).to(w.dtype)
+        return (query.float() @ mapped.float()).to(query.dtype)
+
+    assert accused("attention_scores", "function/bilinear", "float16", mapped_keys) == 0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_scores_of_rounded_queries_that_are_barely_wrong_are_still_seen(dtype: str) -> None:
+    def off(query: Tensor, key: Tensor) -> Tensor:
+        wrong = 1 + 24 * torch.finfo(query.dtype).eps
+        return (query.double() @ key.double().mT * (wrong / math.sqrt(query.shape[-1]))).to(query.dtype)
+
+    assert accused("attention_scores", "plain/usual", dtype, off) > 0.95 * DRAWS
