@@ -38,15 +38,19 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    window: tuple[int | None, int | None] | None = None,
 ) -> Tensor:
     """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
 
-    Raises ValueError, before any work, for inputs that the formula does not define.
+    Query i sees keys i − left to i + right of a window, both included; tiles that it hides are skipped. Raises
+    ValueError, before any work, for inputs that the formula does not define.
     """
     _reject(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    _reject_window(window)
     seed = int(torch.randint(2**62, ())) if dropout_p > 0 else 0
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    settings = _Settings(dropout_p, is_causal, scale, seed, _chunks(query, key, value, is_causal))
+    left, right = _bounds(is_causal, window)
+    settings = _Settings(dropout_p, left, right, scale, seed, _chunks(query, key, value, right == 0))
     output: Tensor = _Attention.apply(query, key, value, attn_mask, settings)
     return output
 
@@ -62,7 +66,9 @@ class _Chunks(NamedTuple):
 
 class _Settings(NamedTuple):
     dropout_p: float
-    is_causal: bool
+    left: int | None
+    right: int | None
+    """Query i sees keys i − left to i + right; None is unbounded. Causal attention sees none to the right."""
     scale: float
     seed: int
     chunks: _Chunks
@@ -209,21 +215,28 @@ class _Tiles:
 
         One pair's keys are repeated, as a view, for every lane of its rows p n x.
         """
-        length, step = self.key.shape[2], self.settings.chunks.keys
-        seen = min(length, block.rows.stop) if self.settings.is_causal else length
-        parts = (heads[:, :seen].expand(rows.shape[0], -1, -1).split(step, dim=1) for heads in (keys, values))
+        length, step, own, settings = self.key.shape[2], self.settings.chunks.keys, block.rows, self.settings
+        first = 0 if settings.left is None else min(length, max(0, own.start - settings.left))
+        last = length if settings.right is None else min(length, own.stop + settings.right)
+        parts = (heads[:, first:last].expand(rows.shape[0], -1, -1).split(step, dim=1) for heads in (keys, values))
         # Not strict: of no keys there is no slice, but split makes one part.
-        for columns, key_part, value_part in zip(_slices(seen, step), *parts, strict=False):
-            yield columns, key_part.to(self.wide), value_part.to(self.wide)
+        for columns, key_part, value_part in zip(_slices(last - first, step), *parts, strict=False):
+            moved = slice(columns.start + first, columns.stop + first)
+            yield moved, key_part.to(self.wide), value_part.to(self.wide)
 
     def scores(self, block: _Block, columns: slice, queries: Tensor, part: Tensor, buffer: Tensor) -> Tensor:
         """The masked scores of one tile in units of ln 2, written into the buffer."""
         shape = (*queries.shape[:2], part.shape[1])
         scores = torch.bmm(queries, part.mT, out=buffer[: math.prod(shape)].view(shape))  # p n k
-        if self.settings.is_causal and columns.stop > block.rows.start + 1:
+        left, right, rows = self.settings.left, self.settings.right, block.rows
+        if right is not None and columns.stop > rows.start + right + 1:
             by_head = self.five_axes(scores, block)
-            future = torch.ones(by_head.shape[-2:], dtype=torch.bool, device=scores.device)
-            by_head.masked_fill_(future.triu_(block.rows.start - columns.start + 1), -math.inf)
+            ones = torch.ones(by_head.shape[-2:], dtype=torch.bool, device=scores.device)
+            by_head.masked_fill_(ones.triu_(rows.start + right - columns.start + 1), -math.inf)
+        if left is not None and columns.start < rows.stop - 1 - left:
+            by_head = self.five_axes(scores, block)
+            ones = torch.ones(by_head.shape[-2:], dtype=torch.bool, device=scores.device)
+            by_head.masked_fill_(ones.tril_(rows.start - left - columns.start - 1), -math.inf)
         if self.mask is not None:
             mask = self.mask_part(self.mask, block, columns)
             if mask.dtype == torch.bool:
@@ -267,6 +280,17 @@ class _Tiles:
         """A tile p n k as b g r l s."""
         batches, heads, rows = (part.stop - part.start for part in block)
         return tile.view(batches, heads, -1, rows, tile.shape[-1])
+
+
+def _bounds(is_causal: bool, window: tuple[int | None, int | None] | None) -> tuple[int | None, int | None]:
+    """How far a query sees to the left and to the right; causal attention sees nothing on the right."""
+    left, right = window or (None, None)
+    return left, 0 if is_causal else right
+
+
+def _reject_window(window: tuple[int | None, int | None] | None) -> None:
+    if window is not None and (len(window) != 2 or any(width is not None and width < 0 for width in window)):
+        raise ValueError(f"window must be a pair of widths, each None or at least 0, not {window}")
 
 
 def _chunks(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> _Chunks:

@@ -39,7 +39,7 @@ _IN_HASTE = {
         "value_width": "jax.nn.dot_product_attention: value should have the same shape as key",
         "float64": "jax.nn.dot_product_attention always carries out the softmax in float32",
     },
-    conventions={"empty_row": {"bool_mask": "mean", "float_mask": "nan"}},
+    conventions={"empty_row": {"bool_mask": "mean", "float_mask": "nan", "window": "mean"}},
 )
 def attention(
     query: Tensor,  # ... h l e
@@ -50,15 +50,20 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    window: tuple[int | None, int | None] | None = None,
 ) -> Tensor:  # ... h l e
     """Grouped heads need no flag: JAX compares head counts. A float mask is its `bias`, a boolean one its `mask`."""
     if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
         raise ValueError(f"leading axes {tuple(query.shape[:-2])} of query and {tuple(key.shape[:-2])} of key differ")
+    if window is not None and (len(window) != 2 or any(width is not None and width < 0 for width in window)):
+        raise ValueError(f"window must be a pair of widths, each None or at least 0, not {window}")
     if query.is_cuda and not _has_cuda():
         raise NotImplementedError("this installation of JAX has no CUDA backend")
     is_boolean = attn_mask is not None and attn_mask.dtype == torch.bool
     bias, mask = (None, attn_mask) if is_boolean else (attn_mask, None)
-    return _Attention.apply(query, key, value, bias, mask, scale, is_causal)
+    most = query.shape[-2] + key.shape[-2]  # JAX has no word for an unbounded side
+    sides = None if window is None else tuple(most if width is None else width for width in window)
+    return _Attention.apply(query, key, value, bias, mask, scale, is_causal, sides)
 
 
 class _Attention(torch.autograd.Function):
@@ -74,6 +79,7 @@ class _Attention(torch.autograd.Function):
         mask: Tensor | None,
         scale: float | None,
         is_causal: bool,
+        window: tuple[int, ...] | None,
     ) -> Tensor:
         ctx.shapes = [None if tensor is None else tensor.shape for tensor in (query, key, value, bias)]
         ctx.in_haste = query.device.type == "cpu" and query.shape[:-1].numel() * key.shape[-2] <= _SMALL
@@ -82,9 +88,11 @@ class _Attention(torch.autograd.Function):
                 raise NotImplementedError(reason)
             arrays = [*map(_heads_last, (query, key, value)), *map(_mask, (bias, mask)), scale]
             if any(ctx.needs_input_grad):
-                output, ctx.pull_back = _run(_attend_for_gradient, ctx.in_haste, *arrays, is_causal=is_causal)
+                output, ctx.pull_back = _run(
+                    _attend_for_gradient, ctx.in_haste, *arrays, is_causal=is_causal, window=window
+                )
             else:
-                output = _run(_attend, ctx.in_haste, *arrays, is_causal=is_causal)
+                output = _run(_attend, ctx.in_haste, *arrays, is_causal=is_causal, window=window)
             return _to_torch(output).transpose(1, 2).reshape(query.shape)
 
     @staticmethod
@@ -100,6 +108,7 @@ class _Attention(torch.autograd.Function):
             None,
             None,
             None,
+            None,
         )
 
 
@@ -111,15 +120,24 @@ def _attend(
     mask: Array | None,
     scale: float | None,
     is_causal: bool,
+    window: tuple[int, int] | None,
 ) -> Array:  # b l h e
-    return dot_product_attention(query, key, value, bias, mask, scale=scale, is_causal=is_causal)
+    options = {"scale": scale, "is_causal": is_causal, "local_window_size": window}
+    return dot_product_attention(query, key, value, bias, mask, **options)
 
 
 def _attend_for_gradient(
-    query: Array, key: Array, value: Array, bias: Array | None, mask: Array | None, scale: float | None, is_causal: bool
+    query: Array,
+    key: Array,
+    value: Array,
+    bias: Array | None,
+    mask: Array | None,
+    scale: float | None,
+    is_causal: bool,
+    window: tuple[int, int] | None,
 ) -> tuple[Array, Callable[..., Any]]:
     def of(query: Array, key: Array, value: Array, bias: Array | None) -> Array:
-        return _attend(query, key, value, bias, mask, scale, is_causal)
+        return _attend(query, key, value, bias, mask, scale, is_causal, window)
 
     return jax.vjp(of, query, key, value, bias)
 
@@ -128,7 +146,7 @@ def _pull(pull_back: Callable[..., Any], output_gradient: Array) -> Any:
     return pull_back(output_gradient)
 
 
-def _run(function: Callable[..., Any], in_haste: bool, *arguments: Any, **static: bool) -> Any:
+def _run(function: Callable[..., Any], in_haste: bool, *arguments: Any, **static: Any) -> Any:
     """Call it compiled; NotImplementedError where XLA does not support it."""
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(arguments) if isinstance(leaf, Array))
     _shapes.add((function, shapes, tuple(static.values())))
@@ -164,7 +182,7 @@ def _declining() -> Iterator[None]:
 
 @lru_cache
 def _compiled(function: Callable[..., Any], in_haste: bool) -> Callable[..., Any]:
-    static = () if function is _pull else ("is_causal",)
+    static = () if function is _pull else ("is_causal", "window")
     return jax.jit(function, static_argnames=static, compiler_options=_IN_HASTE if in_haste else None)
 
 

@@ -26,17 +26,19 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    window: tuple[int | None, int | None] | None = None,
 ) -> Tensor:
     """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
 
-    Raises ValueError, before any work, for inputs that the formula does not define.
+    Query i sees keys i − left to i + right of a window, both included. Raises ValueError, before any work, for inputs
+    that the formula does not define.
     """
-    problem = _problem(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    problem = _window_problem(window) or _problem(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     if problem:
         raise ValueError(problem)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
-    output: Tensor = _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    output: Tensor = _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale, window)
     return output
 
 
@@ -51,9 +53,10 @@ class _Attention(torch.autograd.Function):
         dropout_p: float,
         is_causal: bool,
         scale: float,
+        window: tuple[int | None, int | None] | None,
     ) -> Tensor:
         queries, keys, values = _nested(query), _nested(key), _nested(value)  # b h l e, b g s e, b g s v
-        bias = _nested(_bias(query, key, attn_mask, is_causal))  # b h l s
+        bias = _nested(_bias(query, key, attn_mask, is_causal, window))  # b h l s
         kept = _nested(_kept(query, key, dropout_p))  # b h l s
         value_axis = range(value.shape[-1])
         outputs: list[float] = []
@@ -104,7 +107,7 @@ class _Attention(torch.autograd.Function):
             d_mask = (
                 torch.tensor(d_scores, dtype=torch.float64).reshape(shape).sum_to_size(attn_mask.shape).to(attn_mask)
             )
-        return _like(query, d_queries), _like(key, d_keys), _like(value, d_values), d_mask, None, None, None
+        return _like(query, d_queries), _like(key, d_keys), _like(value, d_values), d_mask, None, None, None, None
 
 
 def _dot(left: Sequence[float], right: Sequence[float]) -> float:
@@ -137,15 +140,28 @@ def _rows(nested: list[list[list[Row]]]) -> list[tuple[int, int, int, Row]]:
     ]
 
 
-def _bias(query: Tensor, key: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
+def _bias(
+    query: Tensor,
+    key: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    window: tuple[int | None, int | None] | None,
+) -> Tensor:
     """What is added to the scaled scores: the float mask, or −inf where a query may not attend."""
     shape = (*query.shape[:-1], key.shape[-2])
-    if attn_mask is not None and attn_mask.dtype != torch.bool:
-        return attn_mask.expand(shape)
-    may_attend = torch.ones(shape, dtype=torch.bool) if attn_mask is None else attn_mask.expand(shape).cpu()
+    bias, may_attend = torch.zeros(shape), torch.ones(shape, dtype=torch.bool)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        may_attend = attn_mask.expand(shape).cpu()
+    elif attn_mask is not None:
+        bias = attn_mask.expand(shape).cpu()
     if is_causal:
         may_attend = may_attend.tril()
-    return torch.zeros(shape).masked_fill(~may_attend, -math.inf)  # ... h l s
+    left, right = window or (None, None)
+    if left is not None:
+        may_attend = may_attend.triu(-left)
+    if right is not None:
+        may_attend = may_attend.tril(right)
+    return bias.masked_fill(~may_attend, -math.inf)  # ... h l s
 
 
 def _kept(query: Tensor, key: Tensor, dropout_p: float) -> Tensor:
@@ -167,6 +183,12 @@ def _zeros(tensor: Tensor) -> Any:
 
 def _like(tensor: Tensor, nested: Any) -> Tensor:
     return torch.tensor(nested, dtype=torch.float64).reshape(tensor.shape).to(tensor)
+
+
+def _window_problem(window: tuple[int | None, int | None] | None) -> str | None:
+    if window is None or (len(window) == 2 and all(width is None or width >= 0 for width in window)):
+        return None
+    return f"window must be a pair of widths, each None or at least 0, not {window}"
 
 
 def _problem(

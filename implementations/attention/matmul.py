@@ -21,12 +21,15 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    window: tuple[int | None, int | None] | None = None,
 ) -> Tensor:
     """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
 
-    Raises ValueError, before any work, for inputs that the formula does not define.
+    Query i sees keys i − left to i + right of a window, both included. Raises ValueError, before any work, for inputs
+    that the formula does not define.
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    _check_window(window)
     dtype = query.dtype
     # Scores of half types may overflow their range, so everything up to the last rounding happens in float32.
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
@@ -41,20 +44,35 @@ def attention(
     if is_causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(diagonal=1)  # l s
         scores = scores.masked_fill(future, -math.inf)
-    if attn_mask is None:
+    if window is not None:
+        scores = scores.masked_fill(_outside(scores, *window), -math.inf)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask.to(wide)
+    if attn_mask is None and window is None:
         weights = scores.softmax(dim=-1)
     else:
-        if attn_mask.dtype == torch.bool:
-            empty_row = ~attn_mask.any(dim=-1, keepdim=True)  # ... l 1
-            scores = scores.masked_fill(~attn_mask, -math.inf)
-        else:
-            empty_row = (attn_mask == -math.inf).all(dim=-1, keepdim=True)  # ... l 1
-            scores = scores + attn_mask.to(wide)
         # A softmax over nothing is NaN, and so is its gradient: keep both out before and after.
+        empty_row = (scores == -math.inf).all(dim=-1, keepdim=True)  # ... l 1
         weights = scores.masked_fill(empty_row, 0.0).softmax(dim=-1).masked_fill(empty_row, 0.0)  # ... h l s
     if dropout_p > 0:
         weights = torch.nn.functional.dropout(weights, dropout_p)
     return (weights @ value).to(dtype)  # ... h l v
+
+
+def _outside(scores: Tensor, left: int | None, right: int | None) -> Tensor:
+    """Which keys a window hides from which query: l s."""
+    ones = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
+    before = torch.zeros_like(ones) if left is None else ones.tril(diagonal=-left - 1)
+    return before if right is None else before | ones.triu(diagonal=right + 1)
+
+
+def _check_window(window: tuple[int | None, int | None] | None) -> None:
+    if window is not None and len(window) != 2:
+        raise ValueError(f"window must be a pair (left, right), not {window}")
+    if window is not None and any(width is not None and width < 0 for width in window):
+        raise ValueError(f"the widths of a window must be None or at least 0, not {window}")
 
 
 def _check(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -15,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from suite.contracts import contract
-from suite.contracts.attention.workloads import VERIFIED_SCORES, Workload
+from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.workloads.workload import VERIFIED_SCORES, Workload
 from suite.judging.verdicts import Verdict
 from suite.records import DIRECTIONS, PROFILES
 
@@ -40,7 +40,8 @@ def answers(
     inputs = {**call.tensors, **workload.turned(call, number), **changed}
     for name in call.gradient_of:
         inputs[name] = inputs[name].clone().requires_grad_(True)
-    output = kernel(*(inputs[name] for name in call.positional), **call.options)
+    masks = {name: tensor for name, tensor in inputs.items() if name not in call.positional}
+    output = kernel(*(inputs[name] for name in call.positional), **masks, **call.options)
     found = {"output": output.detach()}
     if call.gradient_of:
         wanted = [inputs[name] for name in call.gradient_of]
@@ -106,8 +107,8 @@ def test_a_call_on_meta_has_the_shapes_of_the_workload(workload: Workload, direc
     assert call.gradient_of == (() if direction == "forward" else ("query", "key", "value"))
     assert CONTRACT.needs((call,)) - {"large"} == {
         "float16",
-        *(["causal"] if workload.causal else []),
-        *(["gqa"] if workload.key_heads else []),
+        *(["causal"] if workload.values.get("causal") else []),
+        *(["gqa"] if "key_heads" in workload.values else []),
         *(["gradient"] if direction != "forward" else []),
     }
 
@@ -127,7 +128,7 @@ def test_calls_with_numbers_are_those_without(name: str, direction: str) -> None
 
 
 def test_inputs_depend_on_the_workload_alone() -> None:
-    one, again, other = TINY.call("float32"), TINY.call("float32"), replace(TINY, name="test/other").call("float32")
+    one, again, other = TINY.call("float32"), TINY.call("float32"), TINY.but(name="test/other").call("float32")
 
     assert all(torch.equal(one.tensors[name], again.tensors[name]) for name in one.tensors)
     assert not torch.equal(one.tensors["query"], other.tensors["query"])
@@ -155,6 +156,19 @@ def test_the_first_round_is_the_call_itself() -> None:
     call = SMALL.call("float32")
 
     assert torch.equal(SMALL.turned(call, 0)["query"], call.tensors["query"])
+
+
+@pytest.mark.parametrize(("kind", "pairs"), [("bool", 5 * 10), ("float", 5 * 10)])
+def test_a_workload_may_carry_a_mask(kind: str, pairs: int) -> None:
+    workload = Workload("test/masked", "", 10, 40, 4, 2, mask=Mask(kind, "early"))
+
+    meta, real = workload.call("float32", device="meta"), workload.call("float32")
+
+    assert CONTRACT.needs((meta,)) == {"float32", f"{kind}_mask", "empty_row"}, "a mask without numbers may leave one"
+    assert CONTRACT.needs((real,)) == {"float32", f"{kind}_mask"}
+    assert workload.work("float32", "forward")["attended"] == 4 * 4 * 2 * pairs
+    assert f"{kind} mask" in workload.shape
+    assert judged(workload).status == "passed"
 
 
 def test_flash_attention_s_grid_is_its_authors() -> None:
@@ -202,8 +216,10 @@ def test_operations_follow_the_convention(workload: Workload) -> None:
     forward, backward, both = (workload.work("float16", direction) for direction in DIRECTIONS)
 
     dense = 4 * workload.batch * workload.heads * workload.queries * workload.keys * workload.width
-    assert forward["convention"] == (dense / 2 if workload.causal else dense)
-    assert forward["attended"] == pytest.approx(forward["convention"], rel=1 / workload.keys if workload.causal else 0)
+    assert forward["convention"] == (dense / 2 if workload.values.get("causal") else dense)
+    assert forward["attended"] == pytest.approx(
+        forward["convention"], rel=1 / workload.keys if workload.values.get("causal") else 0
+    )
     for kind in ("attended", "convention"):
         assert backward[kind] == 2.5 * forward[kind]
         assert both[kind] == 3.5 * forward[kind]
@@ -263,7 +279,7 @@ def test_gradients_of_keys_and_values_are_looked_at_where_their_truth_is_afforda
 @pytest.mark.parametrize("workload", [SMALL, TINY, WORKLOADS["documents/fashion-vit"]], ids=lambda w: w.name)
 @each_direction
 def test_an_honest_answer_is_believed(workload: Workload, direction: str, dtype: str) -> None:
-    workload = replace(workload, batch=min(workload.batch, 4))  # the same in less time
+    workload = workload.but(batch=min(workload.batch, 4))  # the same in less time
 
     verdict = judged(workload, dtype=dtype, direction=direction)
 
@@ -301,7 +317,7 @@ def dense(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False,
 @each_direction
 def test_another_honest_formula_is_believed(direction: str, dtype: str) -> None:
     assert judged(SMALL, dense, dtype, direction).status == "passed"
-    assert judged(replace(LONG, queries=512, keys=512), dense, dtype, direction).status == "passed"
+    assert judged(LONG.but(queries=512, keys=512), dense, dtype, direction).status == "passed"
 
 
 # Answers that are not

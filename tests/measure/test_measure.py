@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import suite
 from suite import measure
 from suite.contracts import contract
-from suite.contracts.attention.workloads import Workload
+from suite.contracts.attention.workloads.workload import Workload
 from suite.measure import Escaped, Stopwatch, ceilings, kernels, memory, serving, task
 from suite.measure.task import Task
 from suite.records import DIRECTIONS

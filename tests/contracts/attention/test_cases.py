@@ -34,11 +34,13 @@ from suite.contracts.attention.cases.case import (
     sampled_rows,
 )
 from suite.contracts.attention.cases.draws import DRAWS, LARGEST, Sizes, targets
-from suite.contracts.attention.cases.dropout import FALSE_ALARM, Kept, Statistic, binomial, neighbours
 from suite.contracts.attention.cases.layouts import JUNK, LAYOUTS
-from suite.contracts.attention.cases.masks import PATTERNS, Mask
+from suite.contracts.attention.computation.asked import as_attention
+from suite.contracts.attention.computation.dense import correct
 from suite.contracts.attention.contract import needs
-from suite.contracts.attention.deviations.correct import correct_dense
+from suite.contracts.attention.features.dropout.draws import FALSE_ALARM, Kept, Statistic, binomial, neighbours
+from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.features.mask.patterns import PATTERNS
 from suite.contracts.attention.oracle import Asked
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, widest
@@ -47,6 +49,8 @@ from suite.records import DTYPES
 from suite.worker import ask
 
 Array = np.ndarray[Any, Any]
+
+correct_dense = as_attention(correct)
 
 HALF = ("float16", "bfloat16")
 EMPTYING = ("nothing", "empty_rows", "one_empty_row", "closed_rows")
@@ -168,7 +172,7 @@ def test_building_questions_leaves_the_global_generators_alone() -> None:
 def test_numbers_depend_on_the_name_alone() -> None:
     one, other = Case("some/name", "one reason"), Case("some/other", "one reason")
 
-    first, again, second = one.call("float64"), replace(one, why="another").call("float64"), other.call("float64")
+    first, again, second = one.call("float64"), one.but(why="another").call("float64"), other.call("float64")
 
     assert torch.equal(first.tensors["query"], again.tensors["query"])
     assert not torch.equal(first.tensors["query"], second.tensors["query"])
@@ -297,8 +301,8 @@ def test_only_patterns_that_say_so_leave_rows_empty(pattern: str, axes: str) -> 
 
 def test_cases_have_empty_rows_exactly_where_their_pattern_says_so() -> None:
     for case in plain_cases():
-        if case.mask is not None and case.keys:
-            assert ("empty_row" in needs(case.calls("float32"))) == (case.mask.pattern in EMPTYING), case.name
+        if case.values.get("mask") and case.keys:
+            assert ("empty_row" in needs(case.calls("float32"))) == (case.values["mask"].pattern in EMPTYING), case.name
 
 
 @pytest.mark.parametrize("pattern", ["random", "padding", "late", "early", "single", "window"])
@@ -391,7 +395,7 @@ def mistakes(asked: Asked) -> Iterator[tuple[str, Asked]]:
     if asked.key.shape[2] > 1:
         yield "drops the last key", replace(asked, key=asked.key[:, :, :-1], value=asked.value[:, :, :-1])
         yield "shifts the values by one", replace(asked, value=np.roll(asked.value, 1, axis=2))
-        yield "leaves the scores unscaled", replace(asked, scale=1.0)
+        yield "leaves the scores unscaled", replace(asked, options={"scale": 1.0})
         yield "drops the last column", replace(asked, query=asked.query[..., :-1], key=asked.key[..., :-1])
         if asked.query.shape[1] > 1:
             yield "swaps the heads", replace(asked, query=asked.query[:, ::-1])
@@ -522,7 +526,7 @@ STATISTICS = {case.name: case for case in cases() if isinstance(case, Statistic)
 @pytest.mark.parametrize("name", [name for name, case in KEPT.items() if not case.of.gradient_of])
 def test_the_factor_of_kept_weights_is_read_off(name: str) -> None:
     case = KEPT[name]
-    p = case.of.dropout_p
+    p = case.of.values["dropout_p"]
     assert p is not None
     for dtype in case.dtypes:
         calls = case.calls(dtype)

@@ -17,17 +17,17 @@ from suite.contracts import contract, names
 from suite.contracts.attention.cases import cases
 from suite.contracts.attention.cases.case import Case, judged
 from suite.contracts.attention.cases.layouts import LAYOUTS
-from suite.contracts.attention.cases.masks import Mask
 from suite.contracts.attention.contract import (
     CONTRACT,
     CONVENTIONS,
     FEATURES,
-    MASK_KINDS,
     PARAMETERS,
     adapt,
     needs,
     unanswerable,
 )
+from suite.contracts.attention.features.empty_row import kinds
+from suite.contracts.attention.features.mask import Mask
 from suite.records import DTYPES, UsageError
 
 INPUTS = ("query", "key", "value")
@@ -49,6 +49,7 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    window: tuple[int | None, int | None] | None = None,
 ) -> Tensor:
     """The signature of the contract."""
     raise NotImplementedError
@@ -69,7 +70,7 @@ def test_the_contract_is_found_by_its_name() -> None:
 
 
 def test_features_cover_the_designs_vocabulary() -> None:
-    assert set(FEATURES) == DESIGNED | {"large", "cpu", "cuda"}
+    assert set(FEATURES) == DESIGNED | {"window", "large", "cpu", "cuda"}
     assert all(FEATURES.values()), "each in words"
 
 
@@ -236,19 +237,20 @@ def test_causal_is_aligned_as_declared() -> None:
     assert ((lower > 0) == np.tril(np.ones((3, 5), dtype=bool), 2)).all()
 
 
-@pytest.mark.parametrize("kind", MASK_KINDS)
+@pytest.mark.parametrize("kind", kinds())
 def test_empty_rows_answer_as_declared_for_their_kind_of_mask(kind: str) -> None:
     asked = {
         "bool_mask": call(mask=Mask(pattern="nothing")),
         "float_mask": call(mask=Mask("float", "nothing")),
         "causal": call(queries=9, keys=4, causal=True),
+        "window": call(queries=9, keys=4, window=(0, 0)),
         "no_keys": call(keys=0),
     }[kind]
     lower_right = {"causal": "lower_right"}
 
     zeros, nan, other = (
-        judged(asked, {**lower_right, "empty_row": rule}).truth.output.value[:, :, 0]
-        for rule in ("zeros", {kind: "nan"}, {one: "nan" for one in MASK_KINDS if one != kind})
+        judged(asked, {**lower_right, "empty_row": rule}).truth.output.value[:, :, -1 if kind == "window" else 0]
+        for rule in ("zeros", {kind: "nan"}, {one: "nan" for one in kinds() if one != kind})
     )
 
     assert (zeros == 0).all()

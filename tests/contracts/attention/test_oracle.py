@@ -29,7 +29,7 @@ from suite.contracts.attention.cases.case import (
     sampled_rows,
 )
 from suite.contracts.attention.cases.draws import DRAWS
-from suite.contracts.attention.cases.masks import Mask
+from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.oracle import Asked, Truth, attention, spread
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, widened, widest
@@ -63,22 +63,27 @@ def by_definition(asked: Asked) -> Output:
     batch, heads, queries, _ = asked.query.shape
     key_heads, keys, value_width = asked.key.shape[1], asked.key.shape[2], asked.value.shape[3]
     shape = (batch, heads, queries, keys)
-    bias = None if asked.bias is None else np.broadcast_to(asked.bias, shape)
-    allowed = None if asked.allowed is None else np.broadcast_to(asked.allowed, shape)
+    mask, scale = asked.options.get("attn_mask"), asked.options.get("scale", asked.query.shape[-1] ** -0.5)
+    mask = None if mask is None else np.broadcast_to(mask, shape)
+    bias, allowed = (None, mask) if mask is not None and mask.dtype == bool else (mask, None)
+    shift = keys - queries if asked.conventions.get("causal") == "lower_right" else 0
+    ahead = shift if asked.options.get("is_causal") else keys
+    p = asked.options.get("dropout_p", 0.0)
     kept = None if asked.kept is None else np.broadcast_to(asked.kept, shape)
     output: Output = {}
     for b, h, i in np.ndindex(batch, heads, queries):
         g = h // (heads // key_heads)
         powers = {}
         for j in range(keys):
-            if (allowed is None or allowed[b, h, i, j]) and (bias is None or bias[b, h, i, j] != -np.inf):
-                score = fifty.mpf(asked.scale) * fifty.fdot(zip(asked.query[b, h, i], asked.key[b, g, j], strict=True))
+            seen = j <= i + ahead and (allowed is None or allowed[b, h, i, j])
+            if seen and (bias is None or bias[b, h, i, j] != -np.inf):
+                score = fifty.mpf(scale) * fifty.fdot(zip(asked.query[b, h, i], asked.key[b, g, j], strict=True))
                 powers[j] = fifty.exp(score if bias is None else score + bias[b, h, i, j])
-        if not powers and asked.empty_row == "mean":
+        if not powers and asked.conventions.get("empty_row") == "mean":
             powers = dict.fromkeys(range(keys), fifty.one)
         weights = {j: power / sum(powers.values()) for j, power in powers.items()}
         if kept is not None:
-            weights = {j: w / (1 - fifty.mpf(asked.dropout_p)) for j, w in weights.items() if kept[b, h, i, j]}
+            weights = {j: w / (1 - fifty.mpf(p)) for j, w in weights.items() if kept[b, h, i, j]}
         for v in range(value_width):
             output[b, h, i, v] = sum((w * asked.value[b, g, j, v] for j, w in weights.items()), fifty.zero)
     return output
@@ -87,10 +92,10 @@ def by_definition(asked: Asked) -> Output:
 def slopes(asked: Asked, of: str) -> Array:
     """The gradient of Σ output · output_gradient by central differences, whose error in fifty digits is 1e-30."""
     assert asked.output_gradient is not None
-    field = "bias" if of == "attn_mask" else of
     exact = np.vectorize(fifty.mpf, otypes=[object])
-    asked = replace(asked, **{name: exact(getattr(asked, name)) for name in {*INPUTS, field}})
-    array, step = getattr(asked, field), fifty.mpf(10) ** -15
+    asked = replace(asked, **{name: exact(getattr(asked, name)) for name in INPUTS})
+    given = asked.options[of] if of == "attn_mask" else getattr(asked, of)
+    array, step = exact(given), fifty.mpf(10) ** -15
     found = np.zeros(array.shape, dtype=object)
     for index in np.ndindex(array.shape):
         if not fifty.isfinite(array[index]):
@@ -99,7 +104,8 @@ def slopes(asked: Asked, of: str) -> Array:
         for moved in (array[index] + step, array[index] - step):
             changed = array.copy()
             changed[index] = moved
-            output = by_definition(replace(asked, **{field: changed}))
+            options = {**asked.options, of: changed}
+            output = by_definition(replace(asked, **({"options": options} if of == "attn_mask" else {of: changed})))
             ends.append(fifty.fsum(output[place] * asked.output_gradient[place] for place in output))
         found[index] = (ends[0] - ends[1]) / (2 * step)
     return found
@@ -137,11 +143,12 @@ def problem(
         random.normal(size=(2, heads, queries, 3)),
         random.normal(size=(2, key_heads, keys, 3)),
         random.normal(size=(2, key_heads, keys, 2)) + 0.5,
-        scale=scale,
+        {"scale": scale},
         output_gradient=random.normal(size=(2, heads, queries, 2)),
     )
     drawn = {name: change(random) if callable(change) else change for name, change in changes.items()}
-    return replace(asked, **drawn)
+    fields = {name: drawn.pop(name) for name in ("kept", "conventions") if name in drawn}
+    return replace(asked, options={**asked.options, **drawn}, **fields)
 
 
 def bias(*shape: int, hidden: float = 0.0) -> Callable[[np.random.Generator], Array]:
@@ -171,31 +178,33 @@ PROBLEMS = {
     "one_query": problem(queries=1),
     "grouped": problem(heads=4, key_heads=2),
     "multi_query": problem(heads=3, key_heads=1),
-    "bias": problem(bias=bias(2, 2, 3, 4)),
-    "bias_with_hidden": problem(bias=bias(2, 2, 3, 4, hidden=0.2)),
-    "bias_l_s": problem(bias=bias(3, 4)),
-    "bias_s": problem(bias=bias(4, hidden=0.3)),
-    "bias_b_1_1_s": problem(bias=bias(2, 1, 1, 4, hidden=0.3)),
-    "bias_b_h_l_1": problem(bias=bias(2, 2, 3, 1)),
-    "bias_h_l_s": problem(bias=bias(2, 3, 4)),
-    "bias_grouped": problem(heads=4, bias=bias(1, 4, 3, 4)),
-    "allowed": problem(allowed=boolean(2, 2, 3, 4)),
-    "allowed_l_s": problem(allowed=boolean(3, 4)),
-    "allowed_b_1_1_s": problem(allowed=boolean(2, 1, 1, 4)),
-    "allowed_with_bias": problem(allowed=boolean(3, 4), bias=bias(2, 2, 3, 4, hidden=0.2)),
-    "causal_more_keys": problem(queries=3, keys=5, allowed=lower(3, 5)),
-    "causal_more_queries": problem(queries=5, keys=3, allowed=lower(5, 3)),
-    "causal_lower_right": problem(queries=3, keys=5, allowed=lower(3, 5, 2)),
-    "causal_lower_right_with_empty_rows": problem(queries=5, keys=3, allowed=lower(5, 3, -2)),
+    "bias": problem(attn_mask=bias(2, 2, 3, 4)),
+    "bias_with_hidden": problem(attn_mask=bias(2, 2, 3, 4, hidden=0.2)),
+    "bias_l_s": problem(attn_mask=bias(3, 4)),
+    "bias_s": problem(attn_mask=bias(4, hidden=0.3)),
+    "bias_b_1_1_s": problem(attn_mask=bias(2, 1, 1, 4, hidden=0.3)),
+    "bias_b_h_l_1": problem(attn_mask=bias(2, 2, 3, 1)),
+    "bias_h_l_s": problem(attn_mask=bias(2, 3, 4)),
+    "bias_grouped": problem(heads=4, attn_mask=bias(1, 4, 3, 4)),
+    "allowed": problem(attn_mask=boolean(2, 2, 3, 4)),
+    "allowed_l_s": problem(attn_mask=boolean(3, 4)),
+    "allowed_b_1_1_s": problem(attn_mask=boolean(2, 1, 1, 4)),
+    "causal_with_bias": problem(is_causal=True, attn_mask=bias(2, 2, 3, 4, hidden=0.2)),
+    "causal_more_keys": problem(queries=3, keys=5, is_causal=True),
+    "causal_more_queries": problem(queries=5, keys=3, is_causal=True),
+    "causal_lower_right": problem(queries=3, keys=5, is_causal=True, conventions={"causal": "lower_right"}),
+    "causal_lower_right_with_empty_rows": problem(
+        queries=5, keys=3, is_causal=True, conventions={"causal": "lower_right"}
+    ),
     "dropout": problem(kept=boolean(2, 2, 3, 4), dropout_p=0.4),
-    "dropout_masked": problem(kept=boolean(2, 2, 3, 4), dropout_p=0.1, allowed=boolean(2, 2, 3, 4)),
+    "dropout_masked": problem(kept=boolean(2, 2, 3, 4), dropout_p=0.1, attn_mask=boolean(2, 2, 3, 4)),
     "dropout_grouped": problem(heads=4, kept=boolean(2, 4, 3, 4), dropout_p=0.7),
     "everything_dropped": problem(kept=np.zeros((), dtype=bool), dropout_p=1.0),
-    "empty_row": problem(allowed=EMPTY),
-    "empty_row_bias": problem(bias=EMPTY_BIAS),
-    "empty_row_mean": problem(allowed=EMPTY, empty_row="mean"),
-    "empty_row_mean_bias": problem(bias=EMPTY_BIAS, empty_row="mean"),
-    "nothing_allowed": problem(allowed=np.zeros((1, 1), dtype=bool)),
+    "empty_row": problem(attn_mask=EMPTY),
+    "empty_row_bias": problem(attn_mask=EMPTY_BIAS),
+    "empty_row_mean": problem(attn_mask=EMPTY, conventions={"empty_row": "mean"}),
+    "empty_row_mean_bias": problem(attn_mask=EMPTY_BIAS, conventions={"empty_row": "mean"}),
+    "nothing_allowed": problem(attn_mask=np.zeros((1, 1), dtype=bool)),
 }
 
 
@@ -215,7 +224,7 @@ def test_output_is_the_definition_in_fifty_digits(name: str, arithmetic: type, t
     "name",
     [
         *("plain", "negative_scale", "scale_zero", "one_key", "grouped", "multi_query", "causal_more_queries"),
-        *("allowed_with_bias", "dropout", "dropout_grouped", "empty_row", "empty_row_mean", "nothing_allowed"),
+        *("causal_with_bias", "dropout", "dropout_grouped", "empty_row", "empty_row_mean", "nothing_allowed"),
     ],
 )
 def test_gradients_are_the_slopes_of_the_definition(name: str) -> None:
@@ -229,11 +238,18 @@ def test_gradients_are_the_slopes_of_the_definition(name: str) -> None:
             assert distance(found[of].value, expected[of]) < tolerance, (of, arithmetic)
 
 
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if PROBLEMS[name].bias is not None])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in PROBLEMS
+        if PROBLEMS[name].options.get("attn_mask") is not None and PROBLEMS[name].options["attn_mask"].dtype != bool
+    ],
+)
 def test_the_gradient_of_a_bias_is_its_slope_summed_where_it_was_broadcast(name: str) -> None:
     asked = PROBLEMS[name]
-    if asked.empty_row == "mean":
-        asked = replace(asked, empty_row="zeros")
+    if asked.conventions.get("empty_row") == "mean":
+        asked = replace(asked, conventions={})
     expected = slopes(asked, "attn_mask")
 
     for arithmetic, tolerance in ((np.float64, 1e-13), (np.object_, 1e-28)):
@@ -266,7 +282,7 @@ def test_an_empty_row_is_exactly_zero_and_so_are_its_gradients(arithmetic: type)
 
 @pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
 def test_an_empty_row_may_be_nan_but_its_gradients_never_are(arithmetic: type) -> None:
-    asked = replace(PROBLEMS["empty_row"], empty_row="nan", gradient_of=INPUTS)
+    asked = replace(PROBLEMS["empty_row"], conventions={"empty_row": "nan"}, gradient_of=INPUTS)
 
     truth = attention(asked, FLOAT64, arithmetic)
 
@@ -279,7 +295,7 @@ def test_an_empty_row_may_be_nan_but_its_gradients_never_are(arithmetic: type) -
 @pytest.mark.parametrize("rule", ["zeros", "nan"])
 @pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
 def test_without_keys_every_row_is_empty(rule: str, arithmetic: type) -> None:
-    asked = replace(problem(keys=0), empty_row=rule, gradient_of=INPUTS)
+    asked = replace(problem(keys=0), conventions={"empty_row": {"no_keys": rule}}, gradient_of=INPUTS)
 
     truth = attention(asked, FLOAT64, arithmetic)
 
@@ -318,7 +334,7 @@ def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch
     chosen = {}
     for case in cases():
         if isinstance(case, Case) and case.family not in ("keys", "queries", "both", "widths", "items", "heads"):
-            chosen.setdefault((case.family, bool(case.gradient_of), case.mask is None), case)
+            chosen.setdefault((case.family, bool(case.gradient_of), "mask" not in case.values), case)
     small = [case for case in chosen.values() if case.queries * case.keys < 400]
     expected = {case.name: judged(case.call("float64"), {}).truth for case in small}
 
@@ -443,8 +459,8 @@ def test_honest_computations_stay_within_one_bound(dtype: str) -> None:
 def test_honest_gradients_stay_within_half_a_bound(dtype: str) -> None:
     for seed in range(100, 120):
         case = some_case(seed, dtype, gradient_of=INPUTS)
-        if case.mask is not None and case.mask.kind == "float":
-            case = replace(case, gradient_of=(*INPUTS, "attn_mask"))
+        if "mask" in case.values and case.values["mask"].kind == "float":
+            case = case.but(gradient_of=(*INPUTS, "attn_mask"))
         call = case.call(dtype)
         truth = judged(call, {})
         for function in HONEST:
@@ -585,7 +601,7 @@ def truths(found: Any) -> list[Truth]:
 
 
 def test_a_hidden_key_moves_neither_output_nor_bound() -> None:
-    plain = problem(allowed=lower(3, 4))
+    plain = problem(is_causal=True)
     value = plain.value.copy()
     value[:, :, 3] = 1e30  # seen by nobody
 
@@ -680,7 +696,7 @@ def test_sampled_rows_have_the_truth_of_the_whole(case: Case, dtype: str) -> Non
 def test_kept_weights_are_sampled_with_their_rows() -> None:
     asked = as_asked(Case("rows/kept", "", batch=1, heads=1, queries=600, keys=300).call("float32"), {})
     kept = np.random.default_rng(3).random((1, 1, 600, 300)) < 0.5
-    asked = replace(asked, kept=kept, dropout_p=0.5)
+    asked = replace(asked, kept=kept, options={"dropout_p": 0.5})
     rows = sampled_rows(asked, "float32")
     assert rows is not None
 

@@ -1,31 +1,27 @@
-"""The cases of the contract `attention`: a module per kind of question, a family per name before the slash."""
+"""The cases of the contract `attention`: those of no single feature, a module per kind of question, and the features' own.
+
+A family is what stands before the slash of a name; a feature adds to several.
+"""
 
 from __future__ import annotations
 
 from suite import asking
-from suite.contracts.attention.cases import decisions, gradients, sizes
+from suite.contracts.attention.cases import core, gradients, sizes
 from suite.contracts.attention.cases.bad_input import bad_input
 from suite.contracts.attention.cases.behaviour import behaviour
 from suite.contracts.attention.cases.documents import printed_examples
-from suite.contracts.attention.cases.dropout import dropout
 from suite.contracts.attention.cases.layout import layout
 from suite.contracts.attention.cases.metamorphic import metamorphic
 from suite.contracts.attention.cases.numerics import numerics
+from suite.contracts.attention.feature import features
 
 
 def cases() -> list[asking.Case]:
-    """All cases, the plainest first."""
-    return [
-        *decisions.plain(),
-        *printed_examples(),
-        *decisions.scale(),
-        *decisions.bool_mask(),
-        *decisions.float_mask(),
-        *decisions.causal(),
-        *decisions.empty_row(),
-        *decisions.no_keys(),
-        *decisions.heads(),
-        *decisions.ranks(),
+    """All cases, family by family, the plainest first."""
+    first = [*core.plain(), *printed_examples()]
+    general = [
+        *core.no_keys(),
+        *core.ranks(),
         *sizes.keys(),
         *sizes.queries(),
         *sizes.both(),
@@ -35,10 +31,12 @@ def cases() -> list[asking.Case]:
         *layout(),
         *gradients.gradients(),
         *gradients.gradient_sizes(),
-        *gradients.mask_gradient(),
-        *gradients.empty_row_gradients(),
-        *dropout(),
         *metamorphic(),
         *behaviour(),
         *bad_input(),
     ]
+    of_features = [case for each in features() for case in each.cases()]
+    families = [case.family for case in (*first, *general)]
+    own = [case.family for case in of_features if case.family not in families]
+    order = {family: place for place, family in enumerate(dict.fromkeys([*families[: len(first)], *own, *families]))}
+    return sorted([*first, *of_features, *general], key=lambda case: order[case.family])

@@ -9,7 +9,6 @@ from suite import asking
 from suite.asking import Call, Conventions, Reply
 from suite.asking.layouts import INPUTS, as_one_tensor
 from suite.contracts.attention.cases.case import Case, Judged, hold, judged, same_answer
-from suite.contracts.attention.cases.masks import Mask
 from suite.judging.verdicts import Verdict
 from suite.records import DTYPES
 
@@ -29,7 +28,7 @@ class Calls(asking.Case):
     dtypes: tuple[str, ...] = DTYPES
 
     def calls(self, dtype: str) -> tuple[Call, ...]:
-        return self.sequence(lambda case: replace(case, name=case.name or self.name).call(dtype))
+        return self.sequence(lambda case: case.but(name=case.name or self.name).call(dtype))
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> list[Judged]:
         return [judged(call, conventions) for call in calls]
@@ -49,59 +48,55 @@ class Calls(asking.Case):
         return all(map(same_answer, calls, replies, theirs, truth))
 
 
+SMALL = Case("behaviour/small", "", queries=6, keys=9)
+"""What most calls in a row are."""
+
+
 def behaviour() -> list[asking.Case]:
     """Functions have no memory, no favourite thread and no side effects."""
-    small = Case("behaviour/small", "", queries=6, keys=9)
     other = Case("behaviour/other", "", queries=3, keys=12, width=16)
     tiled = Case("behaviour/tiled", "", queries=130, keys=200)
-    learning = replace(small, gradient_of=INPUTS)
+    learning = SMALL.but(gradient_of=INPUTS)
     return [
-        Calls("behaviour/repeated", "the same call again gives the same answer", _repeat(small, 3)),
-        Calls("behaviour/repeated_tiled", "the same call again, where there are several tiles", _repeat(tiled, 3)),
-        Calls("behaviour/repeated_gradient", "a second backward pass", _repeat(learning, 2)),
-        Calls("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used", _each(small, other, small)),
-        Calls("behaviour/alternating_keys", "only the number of keys alternates", _each(small, replace(small, keys=4), small)),
-        Calls("behaviour/alternating_causal", "causal on, off, on", _each(replace(small, causal=True), small, replace(small, causal=True))),
-        Calls("behaviour/alternating_mask", "mask, none, another mask", _each(replace(small, mask=Mask()), small, replace(small, mask=Mask(pattern="early")))),
-        Calls("behaviour/alternating_scale", "one scale, another, the default", _each(replace(small, scale=0.2), replace(small, scale=1.5), small)),
-        Calls("behaviour/other_numbers", "the same shape with other numbers", _each(small, replace(small, name="behaviour/small_too"))),
-        Calls("behaviour/same_pointers", "other numbers behind the same pointers", _same_storage(small)),
-        Calls("behaviour/same_pointers_other_mask", "another mask behind the same pointer", _same_storage(replace(small, mask=Mask()))),
-        Calls("behaviour/one_tensor", "one tensor is given as query, key and value", _one_tensor(small)),
-        Calls("behaviour/one_tensor_causal", "the same under causal", _one_tensor(replace(small, causal=True))),
-        Calls("behaviour/second_thread", "another thread", _threads(small)),
-        Calls("behaviour/second_thread_gradient", "gradients in another thread", _threads(learning)),
-        Calls("behaviour/without_gradients", "no_grad agrees with grad mode", _modes(small)),
-        Calls("behaviour/without_gradients_causal", "no_grad agrees with grad mode under causal", _modes(replace(small, causal=True))),
-        Calls("behaviour/gradients_then_none", "a call that learns changes nothing for one that does not", _each(small, learning, small)),
+        Calls("behaviour/repeated", "the same call again gives the same answer", repeat(SMALL, 3)),
+        Calls("behaviour/repeated_tiled", "the same call again, where there are several tiles", repeat(tiled, 3)),
+        Calls("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2)),
+        Calls("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used", each(SMALL, other, SMALL)),
+        Calls("behaviour/alternating_keys", "only the number of keys alternates", each(SMALL, SMALL.but(keys=4), SMALL)),
+        Calls("behaviour/other_numbers", "the same shape with other numbers", each(SMALL, SMALL.but(name="behaviour/small_too"))),
+        Calls("behaviour/same_pointers", "other numbers behind the same pointers", same_storage(SMALL)),
+        Calls("behaviour/one_tensor", "one tensor is given as query, key and value", one_tensor(SMALL)),
+        Calls("behaviour/second_thread", "another thread", threads(SMALL)),
+        Calls("behaviour/second_thread_gradient", "gradients in another thread", threads(learning)),
+        Calls("behaviour/without_gradients", "no_grad agrees with grad mode", modes(SMALL)),
+        Calls("behaviour/gradients_then_none", "a call that learns changes nothing for one that does not", each(SMALL, learning, SMALL)),
         Case("behaviour/one_key_one_query", "the output of one key is a copy of its value, not the value", queries=1, keys=1),
         Case("behaviour/options_spelled_out", "every option at its default, as callers pass them on", spelled_out=True),
         Case("behaviour/one_key", "a single value handed to every query", keys=1),
-        Case("behaviour/masked_inputs_unchanged", "a mask is read, never written", mask=Mask("float", "random")),
     ]  # fmt: skip
 
 
-def _repeat(case: Case, times: int) -> Sequence:
+def repeat(case: Case, times: int) -> Sequence:
     return lambda draw: (draw(case),) * times
 
 
-def _each(*cases: Case) -> Sequence:
+def each(*cases: Case) -> Sequence:
     return lambda draw: tuple(draw(case) for case in cases)
 
 
-def _same_storage(case: Case) -> Sequence:
-    changed = replace(case, name=case.name + "_changed")
+def same_storage(case: Case) -> Sequence:
+    changed = case.but(name=case.name + "_changed")
     return lambda draw: (draw(case), replace(draw(changed), same_storage=True))
 
 
-def _one_tensor(case: Case) -> Sequence:
-    return lambda draw: (as_one_tensor(draw(replace(case, name="", keys=case.queries))),)
+def one_tensor(case: Case) -> Sequence:
+    return lambda draw: (as_one_tensor(draw(case.but(name="", keys=case.queries))),)
 
 
-def _threads(case: Case) -> Sequence:
+def threads(case: Case) -> Sequence:
     return lambda draw: (draw(case), replace(draw(case), own_thread=True))
 
 
-def _modes(case: Case) -> Sequence:
-    learning = replace(case, gradient_of=INPUTS)
+def modes(case: Case) -> Sequence:
+    learning = case.but(gradient_of=INPUTS)
     return lambda draw: (draw(learning), replace(draw(case), grad_mode=False))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from torch import Tensor
 
 from suite import asking
 from suite.asking import Call, Conventions, Reply
+from suite.asking.layouts import INPUTS
 from suite.asking.question import generator, unfit
-from suite.contracts.attention import oracle
+from suite.contracts.attention import feature, oracle
 from suite.contracts.attention.cases.draws import DRAWS, Sizes
 from suite.contracts.attention.cases.layouts import LAYOUTS
-from suite.contracts.attention.cases.masks import Mask
-from suite.contracts.attention.contract import empty_row_rules
+from suite.contracts.attention.feature import Drawing
 from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Bounded, widest
@@ -33,35 +32,48 @@ SAMPLED_ROWS = 24
 """So many rows at least are judged."""
 
 
-@dataclass(frozen=True)
 class Case(asking.Case):
-    """One attention to compute. Every field has a plain default, so a case states only what is unusual."""
+    """One attention to compute. Every field has a plain default, so a case states only what is unusual.
 
-    name: str
-    why: str
-    batch: int = 2
-    heads: int = 2
-    key_heads: int | None = None
-    queries: int = 5
-    keys: int = 7
-    width: int = 8
-    value_width: int | None = None
-    rank: int = 4
-    mask: Mask | None = None
-    causal: bool = False
-    scale: float | None = None
-    dropout_p: float | None = None
-    gradient_of: tuple[str, ...] = ()
-    draw: str = "peaked"
-    layout: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    spelled_out: bool = False
-    """Pass every option, those at their defaults too."""
-    dtypes: tuple[str, ...] = DTYPES
+    `values` are what features are given, by what each calls its value: `causal=True`, `mask=Mask()`, `key_heads=2`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        why: str,
+        *,
+        batch: int = 2,
+        heads: int = 2,
+        queries: int = 5,
+        keys: int = 7,
+        width: int = 8,
+        value_width: int | None = None,
+        rank: int = 4,
+        gradient_of: tuple[str, ...] = (),
+        draw: str = "peaked",
+        layout: Mapping[str, str] | None = None,
+        spelled_out: bool = False,
+        dtypes: tuple[str, ...] = DTYPES,
+        **values: Any,
+    ) -> None:
+        self.name, self.why, self.dtypes = name, why, dtypes
+        self.batch, self.heads, self.queries, self.keys, self.width = batch, heads, queries, keys, width
+        self.value_width, self.rank, self.gradient_of, self.draw = value_width, rank, gradient_of, draw
+        self.layout = layout or {}
+        self.spelled_out = spelled_out
+        """Pass every option that torch's function has, those at their defaults too."""
+        self.values = {key: value for key, value in values.items() if value is not None and value is not False}
+
+    def but(self, **changes: Any) -> Case:
+        """The same case with changes."""
+        fields = {name: value for name, value in vars(self).items() if name != "values"}
+        return Case(**(fields | self.values | changes))
 
     @property
     def sizes(self) -> Sizes:
         return Sizes(
-            self.batch, self.heads, self.heads if self.key_heads is None else self.key_heads,
+            self.batch, self.heads, self.values.get("key_heads", self.heads),
             self.queries, self.keys, self.width, self.width if self.value_width is None else self.value_width,
         )  # fmt: skip
 
@@ -71,42 +83,33 @@ class Case(asking.Case):
     def call(self, dtype: str) -> Call:
         """Draw the numbers, round them to the dtype, lay them out."""
         random, precision = generator(self.name), getattr(torch, dtype)
-        drawn = dict(zip(("query", "key", "value"), DRAWS[self.draw](random, self.sizes, dtype), strict=True))
+        drawn = dict(zip(INPUTS, DRAWS[self.draw](random, self.sizes, dtype), strict=True))
         tensors = {name: torch.from_numpy(np.asarray(array)).to(precision) for name, array in drawn.items()}
-        upstream = torch.from_numpy(
-            random.normal(size=(*tensors["query"].shape[:-1], tensors["value"].shape[-1])) + 0.25
-        )
-        if self.mask is not None:
-            tensors["attn_mask"] = self.mask.draw(random, self.sizes, precision)
+        shape = (*tensors["query"].shape[:-1], tensors["value"].shape[-1])
+        upstream = torch.from_numpy(random.normal(size=shape) + 0.25).to(precision)
+        given = feature.given(self.values, Drawing(random, self.sizes, precision))
+        options = self.defaults | {name: value for name, value in given.items() if not isinstance(value, Tensor)}
         leading = (slice(None),) * 4 if self.rank == 4 else (0,) * (4 - self.rank)
-        tensors = {
-            name: LAYOUTS[self.layout.get(name, "contiguous")](tensor if name == "attn_mask" else tensor[leading])
-            for name, tensor in tensors.items()
-        }
-        gradient = LAYOUTS[self.layout.get("output_gradient", "contiguous")](upstream.to(precision)[leading])
+        tensors = {name: tensor[leading] for name, tensor in tensors.items()}
+        tensors |= {name: value for name, value in given.items() if isinstance(value, Tensor)}
         return Call(
-            tensors,
-            self.options,
+            {name: self._laid(name, tensor) for name, tensor in tensors.items()},
+            options,
             gradient_of=self.gradient_of,
-            output_gradient=gradient if self.gradient_of else None,
-            seed=1 if self.dropout_p is not None else None,
+            output_gradient=self._laid("output_gradient", upstream[leading]) if self.gradient_of else None,
+            seed=1 if any(each.seeded and each.key in self.values for each in feature.features()) else None,
         )
 
+    def _laid(self, name: str, tensor: Tensor) -> Tensor:
+        return LAYOUTS[self.layout.get(name, "contiguous")](tensor)
+
     @property
-    def options(self) -> dict[str, float | bool | None]:
-        """The arguments beside tensors; those at their defaults are not passed, unless spelled out."""
-        options: dict[str, float | bool | None] = {}
-        if self.spelled_out:
-            options |= {"dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
-        if self.causal:
-            options["is_causal"] = True
-        if self.scale is not None:
-            options["scale"] = self.scale
-        if self.dropout_p is not None:
-            options["dropout_p"] = self.dropout_p
-        if self.key_heads is not None:
-            options["enable_gqa"] = True
-        return options
+    def defaults(self) -> dict[str, Any]:
+        """The options to pass although they are at their defaults; tensors have none."""
+        if not self.spelled_out:
+            return {}
+        known = [each for each in feature.arguments() if each.place is not None]
+        return {each.name: each.default for each in known if each.name != "attn_mask"}
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Judged:
         return judged(calls[0], conventions)
@@ -145,52 +148,24 @@ def judged(
 
 
 def as_asked(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Asked:
-    """A call in the oracle's words: four axes, scale and causal mask spelled out."""
-    query, key, value = (_four_axes(compare.numbers(call.tensors[name])) for name in ("query", "key", "value"))
-    scale = call.options.get("scale")
-    allowed = bias = None
-    if (mask := call.tensors.get("attn_mask")) is not None:
-        if mask.dtype == torch.bool:
-            allowed = mask.numpy()
-        else:
-            bias = compare.numbers(mask)
-    if call.options.get("is_causal"):
-        allowed = causal_mask(query.shape[-2], key.shape[-2], conventions)
-    if call.options.get("dropout_p") == 1:
-        kept = np.zeros((), dtype=bool)
+    """A call in the oracle's words: four axes, and arrays."""
+    query, key, value = (_four_axes(compare.numbers(call.tensors[name])) for name in INPUTS)
     upstream = None if call.output_gradient is None else _four_axes(compare.numbers(call.output_gradient))
+    masks = {name: _array(tensor) for name, tensor in call.tensors.items() if name not in INPUTS}
     return oracle.Asked(
-        query, key, value,
-        scale=1 / np.sqrt(query.shape[-1]) if scale is None else float(scale),
-        bias=bias,
-        allowed=allowed,
+        query,
+        key,
+        value,
+        options={**call.options, **masks},
+        conventions=conventions,
         kept=kept,
-        dropout_p=float(call.options.get("dropout_p") or 0.0),
-        empty_row=empty_row_rule(call, conventions),
         output_gradient=upstream,
         gradient_of=call.gradient_of,
-    )  # fmt: skip
+    )
 
 
-def causal_mask(queries: int, keys: int, conventions: Conventions) -> Array:
-    """j ≤ i, aligned at the upper left, or at the lower right where that is the declared convention."""
-    shift = keys - queries if conventions.get("causal") == "lower_right" else 0
-    return np.tril(np.ones((queries, keys), dtype=bool), k=shift)
-
-
-def empty_row_rule(call: Call, conventions: Conventions) -> str:
-    """What an empty row answers for this kind of mask: zeros, unless declared otherwise."""
-    return empty_row_rules(conventions).get(mask_kind(call), "zeros")
-
-
-def mask_kind(call: Call) -> str:
-    """What hides keys in this call: bool_mask, float_mask, causal, or no_keys when there are none."""
-    if call.tensors["key"].shape[-2] == 0:
-        return "no_keys"
-    mask = call.tensors.get("attn_mask")
-    if mask is None:
-        return "causal"
-    return "bool_mask" if mask.dtype == torch.bool else "float_mask"
+def _array(tensor: Tensor) -> Array:
+    return tensor.numpy() if tensor.dtype == torch.bool else compare.numbers(tensor)
 
 
 def sampled_rows(asked: oracle.Asked, dtype: str) -> Array | None:
@@ -205,17 +180,11 @@ def sampled_rows(asked: oracle.Asked, dtype: str) -> Array | None:
 
 
 def on_rows(asked: oracle.Asked, rows: Array) -> oracle.Asked:
-    def some(array: Array | None) -> Array | None:
-        has_rows = array is not None and array.ndim > 1 and array.shape[-2] == asked.query.shape[-2]
-        return array[..., rows, :] if has_rows and array is not None else array
-
-    return replace(
-        asked,
-        query=asked.query[..., rows, :],
-        bias=some(asked.bias),
-        allowed=some(asked.allowed),
-        kept=some(asked.kept),
-    )
+    """The same question about some of its queries."""
+    kept = asked.kept
+    if kept is not None and kept.ndim > 1:
+        kept = kept[..., rows, :]
+    return replace(asked, query=asked.query[..., rows, :], kept=kept, rows=rows, queries=asked.query.shape[-2])
 
 
 def hold(call: Call, reply: Reply, truth: Judged, name: str = "output") -> Verdict:

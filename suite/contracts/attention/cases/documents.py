@@ -12,7 +12,9 @@ import torch
 from suite import asking
 from suite.asking import Call, Conventions, Reply
 from suite.asking.question import DERIVED, ROUNDED_INPUTS, first, generator, numbers, row, within
+from suite.contracts.attention import feature
 from suite.contracts.attention.cases.case import Judged, hold, judged, same_answer
+from suite.contracts.attention.feature import Drawing
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.judging import compare
 from suite.judging.verdicts import Verdict
@@ -218,6 +220,4 @@ def options(example: dict[str, Any]) -> dict[str, float | bool]:
     scale = parameters.get("scale", 1.0)
     if abs(scale - width**-0.5) > 1e-9:
         chosen["scale"] = scale
-    if parameters.get("causal"):
-        chosen["is_causal"] = True
-    return chosen
+    return chosen | feature.given({"causal": parameters.get("causal")}, Drawing(None, None, torch.float64))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from suite.asking.layouts import INPUTS
 from suite.contracts.attention.cases.case import Case
-from suite.contracts.attention.cases.masks import Mask
 
 STRANGE = {
     "transposed_heads": "(b, s, h, e) in memory",
@@ -24,17 +23,6 @@ def layout() -> list[Case]:
         for name in INPUTS
         for layout, words in STRANGE.items()
     ]
-    masks = [
-        Case(
-            f"layout/{kind}_mask_{layout}",
-            f"{kind} mask: {words}",
-            queries=6,
-            mask=Mask(kind),
-            layout={"attn_mask": layout},
-        )
-        for kind in ("bool", "float")
-        for layout, words in STRANGE.items()
-    ]
     backward = [
         Case(f"layout/output_gradient_{layout}", f"output gradient: {words}", queries=6, gradient_of=INPUTS, layout={"output_gradient": layout})
         for layout, words in STRANGE.items()
@@ -47,11 +35,7 @@ def layout() -> list[Case]:
         Case(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140, layout={name: "transposed_heads"})
         for name in INPUTS
     ]  # fmt: skip
-    tiled += [
-        Case(f"layout/long_{kind}_mask_{layout}", f"{kind} mask across tiles: {STRANGE[layout]}", batch=1, queries=70, keys=140, mask=Mask(kind), layout={"attn_mask": layout})
-        for kind, layout in (("bool", "sliced"), ("float", "strided"))
-    ]  # fmt: skip
     backward.append(
         Case("layout/output_gradient_of_a_sum", "stride 0 along every axis", queries=6, gradient_of=INPUTS, layout={"output_gradient": "expanded_everywhere"})
     )  # fmt: skip
-    return [*forward, *masks, *backward, *together, *tiled]
+    return [*forward, *backward, *together, *tiled]

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from suite.contracts.attention.cases.case import Case
-from suite.contracts.attention.cases.masks import Mask
 
 
 def numerics() -> list[Case]:
     """The result is known to the dtype's precision, however extreme the numbers on the way are."""
     return [
         Case("numerics/huge_logits", "logits of ±10⁴", draw="huge_logits", width=16),
-        Case("numerics/huge_logits_causal", "logits of ±10⁴ behind a mask", draw="huge_logits", width=16, queries=7, causal=True),
         Case("numerics/huge_equal_logits", "equal logits of 10⁴", draw="huge_equal_logits"),
         Case("numerics/far_below_zero", "all logits near −200: the maximum must be subtracted", draw="opposite_logits"),
-        Case("numerics/far_below_zero_masked", "a masked score of 0 is not the maximum", draw="opposite_logits", mask=Mask()),
         Case("numerics/scores_beyond_float16", "scores of ±10⁵: kept in float16 they would be infinite", draw="huge_logits", width=16, scale=4.0),
-        Case("numerics/allowed_below_fill", "allowed scores of −23,000: a hidden one filled with −10⁴ would win", draw="abysmal_logits", mask=Mask()),
         Case("numerics/uneven_sizes", "large queries, small keys: the score is their product, not a difference of squares", draw="uneven_sizes"),
         Case("numerics/equal_logits", "every weight is 1/s", draw="equal_logits"),
         Case("numerics/equal_logits_many", "every weight is 1/4,097", draw="equal_logits", batch=1, heads=1, keys=4097, queries=9),
@@ -29,14 +25,6 @@ def numerics() -> list[Case]:
         Case("numerics/subnormal_queries", "subnormal queries weigh all keys alike", draw="subnormal_queries"),
         Case("numerics/offset_values", "values share an offset of 1,000", draw="offset_values"),
         Case("numerics/offset_values_many", "weights sum to one over 1,025 keys", draw="offset_values", batch=1, heads=1, keys=1025, queries=20),
-        Case("numerics/lowest_mask", "hidden by finfo.min instead of −inf", mask=Mask("float", hidden="lowest"), dtypes=("float64", "float32")),
-        Case("numerics/lowest_mask_leading", "a leading block of finfo.min wider than any tile", keys=700, mask=Mask("float", "late", hidden="lowest"), dtypes=("float64", "float32")),
-        Case("numerics/minus_ten_thousand", "hidden by −10⁴, which float16 can hold", mask=Mask("float", hidden=-1e4)),
-        Case("numerics/minus_ten_thousand_leading", "a leading block of −10⁴", keys=300, mask=Mask("float", "late", hidden=-1e4)),
-        Case("numerics/leading_block_float", "a leading block of −inf wider than any tile", keys=1400, heads=1, mask=Mask("float", "late", "b1ls")),
-        Case("numerics/leading_block_bool", "a leading block of False wider than any tile", keys=1400, heads=1, mask=Mask("bool", "late", "b1ls")),
-        Case("numerics/trailing_block", "all keys beyond the first few hidden, in every tile but one", keys=1400, heads=1, mask=Mask("bool", "early", "b1ls")),
-        Case("numerics/mask_cancels_logits", "a positive bias is as good as a negative one", scale=4.0, mask=Mask("float", "everything")),
         Case("numerics/identity_values", "the weights themselves, each to its own precision", draw="identity_values", keys=8),
         Case("numerics/identity_values_many", "small weights beside large ones", draw="identity_values", keys=64, width=64, queries=20),
     ]  # fmt: skip

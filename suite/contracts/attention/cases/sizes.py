@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from suite.contracts.attention.cases.case import Case
-from suite.contracts.attention.cases.masks import Mask
 
 BOUNDARIES = (
     1,
@@ -66,28 +65,11 @@ def queries() -> list[Case]:
 
 
 def both() -> list[Case]:
-    """Both at once, with the masks that kernels treat by tiles."""
+    """Both at once."""
     square = (31, 64, 65, 127, 129, 257, 512)
     return [
         *(Case(f"both/{n}", f"{n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16) for n in square),
-        *(
-            Case(f"both/causal_{n}", f"causal, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, causal=True)
-            for n in square
-        ),
-        *(
-            Case(f"both/masked_{n}", f"masked, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, mask=Mask())
-            for n in (31, 65, 129, 257)
-        ),
-        *(
-            Case(f"both/biased_{n}", f"biased, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, mask=Mask("float"))
-            for n in (31, 65, 129, 257)
-        ),
-        Case("both/causal_long", "a long causal square, its rows sampled", batch=1, heads=1, queries=1025, keys=1025, width=8, causal=True),
-        Case("both/causal_wide", "causal, far more keys than queries", batch=1, heads=1, queries=63, keys=2049, causal=True),
-        Case("both/causal_tall", "causal, far more queries than keys", batch=1, heads=1, queries=2049, keys=63, causal=True),
-        Case("both/padded_long", "padding ends inside a late tile", batch=2, heads=1, queries=20, keys=1500, mask=Mask(axes="b11s", pattern="padding")),
         *(Case(f"both/width_{width}", f"width {width} across tiles", batch=1, queries=130, keys=140, width=width) for width in (20, 72, 96, 128, 256)),
-        Case("both/causal_many_heads", "causal across tiles, several items and heads", batch=2, heads=3, queries=257, keys=257, width=8, causal=True),
         Case("both/decode_long", "one query before many keys", heads=4, queries=1, keys=4097, width=16),
         Case("both/decode_batch", "one query each for many items", batch=64, heads=8, queries=1, keys=65, width=16),
     ]  # fmt: skip
@@ -101,7 +83,6 @@ def widths() -> list[Case]:
             Case(f"widths/value_{value}_of_{width}", f"values of width {value}, queries of {width}", width=width, value_width=value, queries=9, keys=18)
             for width, value in ((8, 1), (8, 3), (8, 24), (64, 80), (80, 64), (128, 20), (1, 8), (256, 64), (64, 256), (16, 512))
         ),
-        Case("widths/value_under_causal", "value width under causal across tiles", width=16, value_width=40, queries=130, keys=130, heads=1, causal=True),
     ]  # fmt: skip
 
 

@@ -1,54 +1,42 @@
-"""Implementations of attention with exactly one named mistake each.
+"""Implementations of attention with exactly one named mistake each: those that concern no single feature.
 
-They prove that cases can fail, name the mistake of a wrong submission, and document the field's known bugs.
+They prove that cases can fail, name the mistake of a wrong submission, and document the field's known bugs. A feature's
+own mistakes stand in its file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from suite.asking import Deviation
 
-ROOMS = (
-    "scaling",
-    "masking",
-    "mask_axes",
-    "causal",
-    "softmax",
-    "heads_and_layout",
-    "rounding",
-    "tiling",
-    "sizes",
-    "dropout",
-    "gradients",
-    "behaviour",
-    "batches",
-    "checking",
-    "combinations",
-    "barely",
-)
-
 
 def controls() -> dict[str, Callable[..., Any]]:
     """The deviations' own computations without any mistake: all of them must pass."""
-    from suite.contracts.attention.deviations import correct
+    from suite.contracts.attention.computation.asked import as_attention
+    from suite.contracts.attention.computation.backward import Backward
+    from suite.contracts.attention.computation.dense import Dense
+    from suite.contracts.attention.computation.tiled import Tiled
 
-    return {
-        "correct_dense": correct.correct_dense,
-        "correct_tiled": correct.correct_tiled,
-        "correct_backward": correct.correct_backward,
-    }
+    found = {"correct_dense": Dense(), "correct_tiled": Tiled(), "correct_backward": Backward()}
+    return {name: as_attention(computation) for name, computation in found.items()}
 
 
 def deviations() -> list[Deviation]:
-    """All deviations, sorted by name; names are unique."""
-    from importlib import import_module
+    """All deviations, of this folder and of the features, sorted by name; names are unique."""
+    from suite.contracts.attention.computation.base import collected
 
-    from suite.asking.staged import collected
+    return collected([*_modules("deviations"), *_modules("features")])
 
-    modules = [import_module(f"{__name__}.{room}") for room in ROOMS]
-    return collected(
-        thing for module in modules for thing in [*vars(module).values(), *getattr(module, "parametric", tuple)()]
-    )
+
+def _modules(folder: str) -> Iterator[ModuleType]:
+    home = Path(__file__).parents[1]
+    for file in sorted((home / folder).rglob("*.py")):
+        parts = file.relative_to(home).with_suffix("").parts
+        if parts != (folder, "__init__"):
+            yield import_module(".".join(("suite.contracts.attention", *parts)).removesuffix(".__init__"))

@@ -10,57 +10,49 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from suite.asking.staged import instead_of
-from suite.contracts.attention.deviations.asked import Asked
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.dense import Dense, Whole, correct
 from suite.contracts.attention.deviations.sizes import with_first_keys
-from suite.contracts.attention.deviations.staged import Dense, Whole, correct
 
 
-def _touch(tensor: Tensor | None) -> None:
+def touch(tensor: Tensor | None) -> None:
     """Write another number into the first place of a tensor, behind autograd's back."""
     if tensor is not None and tensor.numel():
         first = tensor.data[(0,) * tensor.dim()]
         first.copy_(~first if first.dtype == torch.bool else torch.where(first == 1, 2.0, 1.0))
 
 
-@instead_of(Whole.answer, "the query is scaled in place: the caller's tensor changes")
+@Whole.instead("answer", "the query is scaled in place: the caller's tensor changes")
 def scales_query_in_place(asked: Asked) -> Any:
     output = correct(asked)
     if 0 in asked.query.stride():  # no kernel can scale an expanded tensor in place
-        _touch(asked.query)
+        touch(asked.query)
     else:
         asked.query.data.mul_(0.5)
     return output
 
 
-@instead_of(Whole.answer, "the key is written to: the caller's tensor changes")
+@Whole.instead("answer", "the key is written to: the caller's tensor changes")
 def writes_into_key(asked: Asked) -> Any:
     output = correct(replace(asked, key=asked.key.clone()))
-    _touch(asked.key)
+    touch(asked.key)
     return output
 
 
-@instead_of(Whole.answer, "the value is written to: the caller's tensor changes")
+@Whole.instead("answer", "the value is written to: the caller's tensor changes")
 def writes_into_value(asked: Asked) -> Any:
     output = correct(replace(asked, value=asked.value.clone()))
-    _touch(asked.value)
+    touch(asked.value)
     return output
 
 
-@instead_of(Whole.answer, "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
-def writes_into_mask(asked: Asked) -> Any:
-    output = correct(replace(asked, mask=None if asked.mask is None else asked.mask.clone()))
-    _touch(asked.mask)
-    return output
-
-
-@instead_of(Whole.answer, "with a single key the value itself is returned, not a copy")
+@Whole.instead("answer", "with a single key the value itself is returned, not a copy")
 def returns_value_itself_for_one_key(asked: Asked) -> Any:
-    plain = asked.keys == 1 and asked.mask is None and asked.dropout_p == 0 and not asked.grouped
+    plain = asked.keys == 1 and asked["attn_mask"] is None and not asked["dropout_p"] and not asked.grouped
     return asked.value.expand(asked.output_shape) if plain else correct(asked)
 
 
-@instead_of(Whole.answer, "the output is written into the query's storage, where the shapes allow it")
+@Whole.instead("answer", "the output is written into the query's storage, where the shapes allow it")
 def returns_query_storage(asked: Asked) -> Any:
     output = correct(replace(asked, query=asked.query.clone()))
     if asked.query.shape != output.shape or asked.wants_gradient or not asked.query.is_contiguous():
@@ -74,7 +66,7 @@ class _Buffer:
     memory: Tensor | None = None
 
 
-@instead_of(Whole.answer, "the output lies in a buffer that the next call overwrites")
+@Whole.instead("answer", "the output lies in a buffer that the next call overwrites")
 def returns_reused_buffer(asked: Asked) -> Any:
     output = correct(asked)
     if output.requires_grad:
@@ -120,8 +112,8 @@ class _Replay:
     answer: Tensor | None = None
 
 
-@instead_of(
-    Whole.answer,
+@Whole.instead(
+    "answer",
     "the last output is replayed when the pointers are the same, whatever they point to",
     source="flashinfer starter-kit 21",
 )
@@ -131,21 +123,23 @@ def replays_output_by_pointer(asked: Asked) -> Any:
     return _Replay.answer
 
 
-@instead_of(
-    Whole.answer,
-    "a call with the same shapes as the one before reuses its is_causal and scale",
+@Whole.instead(
+    "answer",
+    "a call with the same shapes as the one before reuses its options",
     source="flash-attention issue 2143",
 )
 def keeps_flags_for_same_shapes(asked: Asked) -> Any:
     last = _planned.alive()
-    same = last is not None and last.scores_shape == asked.scores_shape and last.mask is None and asked.mask is None
-    if last is not None and same:
-        asked = replace(asked, is_causal=last.is_causal, scale=last.scale)
+    plain = last is not None and not any(
+        isinstance(value, Tensor) for one in (last, asked) for value in one.options.values()
+    )
+    if last is not None and plain and last.scores_shape == asked.scores_shape:
+        asked = asked.but(**last.options)
     return _planned.remember(asked, correct(asked))
 
 
-@instead_of(
-    Whole.answer,
+@Whole.instead(
+    "answer",
     "when shapes alternate, A, B, A, the third call reads as many keys as the second",
     source="flash-attention issue 2143",
 )
@@ -157,98 +151,94 @@ def keeps_length_when_shapes_alternate(asked: Asked) -> Any:
     return _alternating.remember(asked, correct(answered))
 
 
-@instead_of(
-    Whole.answer,
-    "the second call in a row misses the last key, as in a race",
-    source="flash-attention issues 414, 2244",
+@Whole.instead(
+    "answer", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244"
 )
 def varies_between_calls(asked: Asked) -> Any:
     again = _counted.alive() is not None and asked.keys > 1
     return _counted.remember(asked, correct(with_first_keys(asked, asked.keys - 1) if again else asked))
 
 
-@instead_of(Whole.answer, "without grad mode the scores are not scaled", source="flash-attention issue 1406")
-def unscaled_without_grad_mode(asked: Asked) -> Any:
-    fast = not torch.is_grad_enabled() and asked.scale is None
-    return correct(replace(asked, scale=1.0) if fast else asked)
-
-
-@instead_of(Whole.answer, "without grad mode the mask is ignored", source="pytorch issue 86120 (evaluation fast path)")
+@Whole.instead("answer", "without grad mode the mask is ignored", source="pytorch issue 86120 (evaluation fast path)")
 def ignores_masks_without_grad_mode(asked: Asked) -> Any:
-    return correct(asked if torch.is_grad_enabled() else replace(asked, mask=None, is_causal=False))
+    return correct(asked if torch.is_grad_enabled() else asked.unmasked)
 
 
-@instead_of(
-    Whole.answer, "the output is rounded to bfloat16 when a gradient is wanted", source="flash-attention issue 1406"
+@Whole.instead(
+    "answer", "the output is rounded to bfloat16 when a gradient is wanted", source="flash-attention issue 1406"
 )
 def rounds_output_when_gradient_is_wanted(asked: Asked) -> Any:
     output = correct(asked)
     return output.bfloat16().to(output.dtype) if asked.wants_gradient else output
 
 
-@instead_of(Whole.answer, "outside the main thread an error is raised")
+@Whole.instead("answer", "outside the main thread an error is raised")
 def raises_outside_main_thread(asked: Asked) -> Any:
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("no workspace in this thread")
     return correct(asked)
 
 
-@instead_of(Whole.answer, "outside the main thread the answer is 0", source="flash-attention issue 1957 (wrong stream)")
+@Whole.instead("answer", "outside the main thread the answer is 0", source="flash-attention issue 1957 (wrong stream)")
 def gives_zeros_outside_main_thread(asked: Asked) -> Any:
     output = correct(asked)
     return output if threading.current_thread() is threading.main_thread() else output * 0
 
 
-@instead_of(Dense.finish, "half types come back as float32", dtypes=("float16", "bfloat16"))
+@Dense.instead("finish", "half types come back as float32", dtypes=("float16", "bfloat16"))
 def returns_float32_for_half(output: Tensor, asked: Asked) -> Any:
     return output
 
 
-@instead_of(Dense.finish, "the output is float64, whatever the query's type")
+@Dense.instead("finish", "the output is float64, whatever the query's type")
 def returns_float64(output: Tensor, asked: Asked) -> Any:
     return output.double()
 
 
-@instead_of(Dense.finish, "the output comes as a tuple")
+@Dense.instead("finish", "the output comes as a tuple")
 def returns_tuple(output: Tensor, asked: Asked) -> Any:
     return (output.to(asked.query.dtype),)
 
 
-@instead_of(Dense.finish, "nothing is returned")
+@Dense.instead("finish", "nothing is returned")
 def returns_nothing(output: Tensor, asked: Asked) -> Any:
     return None
 
 
-@instead_of(Dense.finish, "the output comes as a numpy array", dtypes=("float32",))
+@Dense.instead("finish", "the output comes as a numpy array", dtypes=("float32",))
 def returns_numpy(output: Tensor, asked: Asked) -> Any:
     return output.detach().cpu().numpy()
 
 
-@instead_of(Dense.finish, "a leading axis of 1 is dropped from the output")
+@Dense.instead("finish", "a leading axis of 1 is dropped from the output")
 def squeezes_leading_axis(output: Tensor, asked: Asked) -> Any:
     return output.to(asked.query.dtype).squeeze(0)
 
 
-@instead_of(Dense.finish, "in rank 3 the output has rank 4")
+@Dense.instead("finish", "in rank 3 the output has rank 4")
 def keeps_added_axis_in_rank_3(output: Tensor, asked: Asked) -> Any:
     output = output.to(asked.query.dtype)
     return output.unsqueeze(0) if asked.rank == 3 else output
 
 
-@instead_of(Whole.answer, "rank 2 raises an error")
+@Whole.instead("answer", "rank 2 raises an error")
 def refuses_rank_2(asked: Asked) -> Any:
     if asked.rank == 2:
         raise RuntimeError("query: expected 3 or 4 axes, got 2")
     return correct(asked)
 
 
-@instead_of(Whole.answer, "rank 3 raises an error")
+@Whole.instead("answer", "rank 3 raises an error")
 def refuses_rank_3(asked: Asked) -> Any:
     if asked.rank == 3:
         raise RuntimeError("query: expected 4 axes, got 3")
     return correct(asked)
 
 
-@instead_of(Whole.answer, "where one tensor is query, key and value, a fast path forgets the causal mask")
-def forgets_causal_of_one_tensor(asked: Asked) -> Any:
-    return correct(replace(asked, is_causal=asked.is_causal and asked.query is not asked.key))
+@Whole.instead("answer", "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)")
+def guesses_layout_from_sizes(asked: Asked) -> Any:
+    alike = len({asked.heads, asked.key_heads, asked.queries, asked.keys}) == 1
+    if asked.rank < 4 or not alike or asked.visible() is not None:
+        return correct(asked)
+    query, key, value = (tensor.transpose(1, 2) for tensor in (asked.query, asked.key, asked.value))
+    return correct(replace(asked, query=query, key=key, value=value)).transpose(1, 2)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from suite.asking import Deviation
-from suite.asking.staged import instead_of
-from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Dense, Whole, correct
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.dense import Dense, Whole, correct
 
 
 def with_first_keys(asked: Asked, count: int) -> Asked:
     """The call with its first keys only."""
-    mask = asked.mask
-    if mask is not None and mask.dim() and mask.shape[-1] == asked.keys:
-        mask = mask[..., :count]
-    return replace(asked, key=asked.key[..., :count, :], value=asked.value[..., :count, :], mask=mask)
+    key, value = (tensor[..., :count, :] for tensor in (asked.key, asked.value))
+    return asked.with_keys(key, value, lambda mask: mask[..., :count])
 
 
 def with_zero_queries(output: Tensor, first: int) -> Tensor:
@@ -30,7 +26,7 @@ def with_zero_queries(output: Tensor, first: int) -> Tensor:
 
 
 def breaks_beyond_keys(count: int) -> Deviation:
-    @instead_of(Whole.answer, f"keys beyond the first {count} are not read", name=f"breaks_beyond_{count}_keys")
+    @Whole.instead("answer", f"keys beyond the first {count} are not read", name=f"breaks_beyond_{count}_keys")
     def breaks(asked: Asked) -> Any:
         return correct(with_first_keys(asked, count)) if asked.keys > count else correct(asked)
 
@@ -38,7 +34,7 @@ def breaks_beyond_keys(count: int) -> Deviation:
 
 
 def breaks_beyond_queries(count: int) -> Deviation:
-    @instead_of(Whole.answer, f"queries beyond the first {count} give 0", name=f"breaks_beyond_{count}_queries")
+    @Whole.instead("answer", f"queries beyond the first {count} give 0", name=f"breaks_beyond_{count}_queries")
     def breaks(asked: Asked) -> Any:
         return with_zero_queries(correct(asked), count) if asked.queries > count else correct(asked)
 
@@ -49,7 +45,7 @@ def breaks_at_remainder_of_keys(remainder: int, tile: int) -> Deviation:
     """Drops the last key where, from about one tile on, the keys modulo `tile` leave `remainder`."""
     says = f"the last key is not read when the number of keys is a multiple of {tile} plus {remainder}"
 
-    @instead_of(Whole.answer, says, name=f"breaks_at_{remainder}_of_{tile}_keys")
+    @Whole.instead("answer", says, name=f"breaks_at_{remainder}_of_{tile}_keys")
     def breaks(asked: Asked) -> Any:
         hit = asked.keys >= tile - 1 and asked.keys % tile == remainder
         return correct(with_first_keys(asked, asked.keys - 1)) if hit else correct(asked)
@@ -61,7 +57,7 @@ def breaks_at_remainder_of_queries(remainder: int, tile: int) -> Deviation:
     """Zeroes the last query where, from about one tile on, the queries modulo `tile` leave `remainder`."""
     says = f"the last query gives 0 when the number of queries is a multiple of {tile} plus {remainder}"
 
-    @instead_of(Whole.answer, says, name=f"breaks_at_{remainder}_of_{tile}_queries")
+    @Whole.instead("answer", says, name=f"breaks_at_{remainder}_of_{tile}_queries")
     def breaks(asked: Asked) -> Any:
         hit = asked.queries >= tile - 1 and asked.queries % tile == remainder
         return with_zero_queries(correct(asked), asked.queries - 1) if hit else correct(asked)
@@ -72,7 +68,7 @@ def breaks_at_remainder_of_queries(remainder: int, tile: int) -> Deviation:
 def breaks_beyond_matrices(count: int) -> Deviation:
     says = f"beyond {count} matrices (batch · heads) the answer is 0"
 
-    @instead_of(Whole.answer, says, name=f"breaks_beyond_{count}_matrices", source="pytorch issue 142228 (grid limit)")
+    @Whole.instead("answer", says, name=f"breaks_beyond_{count}_matrices", source="pytorch issue 142228 (grid limit)")
     def breaks(asked: Asked) -> Any:
         output = correct(asked)
         if asked.query.shape[:-2].numel() <= count:
@@ -86,9 +82,9 @@ def breaks_beyond_matrices(count: int) -> Deviation:
 def ignores_width_beyond(count: int) -> Deviation:
     says = f"components of query and key beyond the first {count} are not read"
 
-    @instead_of(Dense.scores, says, name=f"ignores_width_beyond_{count}")
-    def ignores(query: Tensor, key: Tensor, factor: float) -> Tensor:
-        return Dense.scores(query[..., :count], key[..., :count], factor)
+    @Dense.instead("products", says, name=f"ignores_width_beyond_{count}")
+    def ignores(query: Tensor, key: Tensor) -> Tensor:
+        return Dense.products(query[..., :count], key[..., :count])
 
     return ignores
 
@@ -96,7 +92,7 @@ def ignores_width_beyond(count: int) -> Deviation:
 def ignores_value_width_beyond(count: int) -> Deviation:
     says = f"columns of the values beyond the first {count} give 0"
 
-    @instead_of(Dense.combine, says, name=f"ignores_value_width_beyond_{count}")
+    @Dense.instead("combine", says, name=f"ignores_value_width_beyond_{count}")
     def ignores(weights: Tensor, value: Tensor, asked: Asked) -> Tensor:
         beyond = torch.arange(value.shape[-1], device=value.device) >= count
         return Dense.combine(weights, value, asked).masked_fill(beyond, 0.0)
@@ -107,10 +103,10 @@ def ignores_value_width_beyond(count: int) -> Deviation:
 def ignores_ragged_width(multiple: int) -> Deviation:
     says = f"components of query and key beyond a multiple of {multiple} are not read"
 
-    @instead_of(Dense.scores, says, name=f"ignores_width_ragged_to_{multiple}")
-    def ignores(query: Tensor, key: Tensor, factor: float) -> Tensor:
+    @Dense.instead("products", says, name=f"ignores_width_ragged_to_{multiple}")
+    def ignores(query: Tensor, key: Tensor) -> Tensor:
         count = query.shape[-1] // multiple * multiple or query.shape[-1]
-        return Dense.scores(query[..., :count], key[..., :count], factor)
+        return Dense.products(query[..., :count], key[..., :count])
 
     return ignores
 
@@ -118,7 +114,7 @@ def ignores_ragged_width(multiple: int) -> Deviation:
 def ignores_ragged_value_width(multiple: int) -> Deviation:
     says = f"columns of the values beyond a multiple of {multiple} give 0"
 
-    @instead_of(Dense.combine, says, name=f"ignores_value_width_ragged_to_{multiple}")
+    @Dense.instead("combine", says, name=f"ignores_value_width_ragged_to_{multiple}")
     def ignores(weights: Tensor, value: Tensor, asked: Asked) -> Tensor:
         count = value.shape[-1] // multiple * multiple or value.shape[-1]
         beyond = torch.arange(value.shape[-1], device=value.device) >= count
@@ -127,7 +123,7 @@ def ignores_ragged_value_width(multiple: int) -> Deviation:
     return ignores
 
 
-def parametric() -> Iterator[Deviation]:
+def _parametric() -> Iterator[Deviation]:
     yield from map(breaks_beyond_keys, (16, 64, 128, 256, 512, 1024, 2048, 4096))
     yield from map(breaks_beyond_queries, (16, 64, 128, 256, 512, 1024, 2048, 4096))
     boundaries = (
@@ -153,35 +149,49 @@ def parametric() -> Iterator[Deviation]:
     yield from map(ignores_ragged_value_width, (4, 8, 16))
 
 
-@instead_of(
-    Whole.answer, "a single key gives 0 instead of its value", source="a tolerance that vanishes with one key hides it"
+PARAMETRIC = list(_parametric())
+
+
+@Whole.instead(
+    "answer", "a single key gives 0 instead of its value", source="a tolerance that vanishes with one key hides it"
 )
 def gives_zeros_for_one_key(asked: Asked) -> Any:
     return correct(asked) * (0 if asked.keys == 1 else 1)
 
 
-@instead_of(Whole.answer, "of two keys, the second is not read")
+@Whole.instead("answer", "of two keys, the second is not read")
 def ignores_second_of_two_keys(asked: Asked) -> Any:
     return correct(with_first_keys(asked, 1)) if asked.keys == 2 else correct(asked)
 
 
-@instead_of(Whole.answer, "a single query sees the first half of the keys only", source="split decoding kernels")
+@Whole.instead("answer", "a single query sees the first half of the keys only", source="split decoding kernels")
 def ignores_second_half_for_one_query(asked: Asked) -> Any:
     half = asked.queries == 1 and asked.keys > 1
     return correct(with_first_keys(asked, asked.keys // 2)) if half else correct(asked)
 
 
-@instead_of(Whole.answer, "with more queries than keys, the last query gives 0")
+@Whole.instead("answer", "with more queries than keys, the last query gives 0")
 def loses_last_of_many_queries(asked: Asked) -> Any:
     output = correct(asked)
     return with_zero_queries(output, asked.queries - 1) if asked.queries > asked.keys > 0 else output
 
 
-@instead_of(Whole.answer, "with more keys than queries, keys beyond the number of queries are not read")
+@Whole.instead("answer", "with more keys than queries, keys beyond the number of queries are not read")
 def assumes_self_attention(asked: Asked) -> Any:
     return correct(with_first_keys(asked, asked.queries)) if 0 < asked.queries < asked.keys else correct(asked)
 
 
-@instead_of(Dense.factor, "a width of 1 gives equal weights")
-def ignores_scores_of_width_one(asked: Asked) -> float:
-    return 0.0 if asked.width == 1 else asked.factor
+@Whole.instead("answer", "without a batch axis the last column of values of another width is not written")
+def crops_values_without_batch_axis(asked: Asked) -> Any:
+    output = correct(asked)
+    if asked.rank != 3 or asked.value_width == asked.width:
+        return output
+    return output.masked_fill(torch.arange(asked.value_width) == asked.value_width - 1, 0.0)
+
+
+@Whole.instead("answer", "the first key is not read when there are more than 1000")
+def drops_one_of_a_thousand_keys(asked: Asked) -> Any:
+    if asked.keys <= 1000:
+        return correct(asked)
+    first = torch.arange(asked.keys, device=asked.query.device) == 0
+    return Dense(softmax=lambda scores, asked: Dense.softmax(scores.masked_fill(first, -torch.inf), asked))(asked)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from suite.asking.staged import instead_of
-from suite.contracts.attention.deviations.asked import Asked
-from suite.contracts.attention.deviations.staged import Partial, Tile, Tiled, Whole, correct, shift, tiles
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.dense import Whole, correct
+from suite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift, tiles
 
 
-@instead_of(
-    Tiled.rescale, "a leading tile in which all keys are masked gives NaN: −∞ minus −∞", source="pytorch issue 127055"
+@Tiled.instead(
+    "rescale", "a leading tile in which all keys are masked gives NaN: −∞ minus −∞", source="pytorch issue 127055"
 )
 def gives_nan_for_leading_empty_tile(before: Partial, largest: Tensor) -> Partial:
     after = Tiled.rescale(before, largest)
@@ -23,34 +22,34 @@ def gives_nan_for_leading_empty_tile(before: Partial, largest: Tensor) -> Partia
     return after._replace(output=after.output.masked_fill(poisoned, math.nan))
 
 
-@instead_of(Tiled.rescale, "earlier tiles are not rescaled when a larger score comes")
+@Tiled.instead("rescale", "earlier tiles are not rescaled when a larger score comes")
 def does_not_rescale_earlier_tiles(before: Partial, largest: Tensor) -> Partial:
     return Partial(before.output, before.total, largest)
 
 
-@instead_of(Tiled.rescale, "the output is rescaled when a larger score comes, the sum of the powers is not")
+@Tiled.instead("rescale", "the output is rescaled when a larger score comes, the sum of the powers is not")
 def does_not_rescale_sum(before: Partial, largest: Tensor) -> Partial:
     return Tiled.rescale(before, largest)._replace(total=before.total)
 
 
-@instead_of(Tiled.rescale, "earlier tiles are rescaled in base 2 without the factor log₂ e", source="vllm issue 43919")
+@Tiled.instead("rescale", "earlier tiles are rescaled in base 2 without the factor log₂ e", source="vllm issue 43919")
 def rescales_in_base_two(before: Partial, largest: Tensor) -> Partial:
     shrink = shift(before.largest, largest).exp2()
     return Partial(before.output * shrink, before.total * shrink, largest)
 
 
-@instead_of(Tiled.running_largest, "each tile's largest score replaces the running one, so that low tiles overflow")
+@Tiled.instead("running_largest", "each tile's largest score replaces the running one, so that low tiles overflow")
 def forgets_running_largest(before: Tensor, scores: Tensor) -> Tensor:
     largest = scores.detach().amax(-1, keepdim=True) if scores.shape[-1] else before
     return torch.where(largest == -math.inf, before, largest)
 
 
-@instead_of(Tiled.running_largest, "the first tile's largest score is kept, so that later tiles overflow")
+@Tiled.instead("running_largest", "the first tile's largest score is kept, so that later tiles overflow")
 def keeps_first_largest(before: Tensor, scores: Tensor) -> Tensor:
     return torch.where(before == -math.inf, Tiled.running_largest(before, scores), before)
 
 
-@instead_of(Tiled.accumulate, "the last key of each full tile of 32 is left out")
+@Tiled.instead("accumulate", "the last key of each full tile of 32 is left out")
 def drops_last_key_of_full_tiles(before: Partial, tile: Tile) -> Partial:
     if tile.scores.shape[-1] < Tiled.key_tile:
         return Tiled.accumulate(before, tile)
@@ -58,20 +57,13 @@ def drops_last_key_of_full_tiles(before: Partial, tile: Tile) -> Partial:
     return Tiled.accumulate(before, tile._replace(scores=tile.scores.masked_fill(last, -math.inf)))
 
 
-@instead_of(Tiled.accumulate, "dropout reaches the sum of the powers too: the kept weights are renormalised")
-def sums_powers_after_dropout(before: Partial, tile: Tile) -> Partial:
-    after = Tiled.accumulate(before, tile)
-    powers = shift(tile.scores, before.largest).exp() * tile.keep
-    return after._replace(total=before.total + powers.sum(-1, keepdim=True))
-
-
-@instead_of(Tiled.key_bounds, "a ragged last tile of keys is dropped")
+@Tiled.instead("key_bounds", "a ragged last tile of keys is dropped")
 def drops_ragged_tile(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
     return [bounds for bounds in tiles(start, stop, tile) if bounds[1] - bounds[0] == tile] or tiles(start, stop, tile)
 
 
-@instead_of(
-    Tiled.key_bounds,
+@Tiled.instead(
+    "key_bounds",
     "a ragged last tile is moved back to be full, so that keys count twice",
     source="memory-efficient-attention (clamped slices)",
 )
@@ -79,36 +71,36 @@ def counts_ragged_tile_twice(start: int, stop: int, tile: int) -> list[tuple[int
     return [(min(first, max(last - tile, start)), last) for first, last in tiles(start, stop, tile)]
 
 
-@instead_of(Tiled.key_bounds, "the first key of each tile but the first is counted twice")
+@Tiled.instead("key_bounds", "the first key of each tile but the first is counted twice")
 def overlaps_tiles(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
     return [(max(first - 1, start), last) for first, last in tiles(start, stop, tile)]
 
 
-@instead_of(Tiled.key_bounds, "only the first tile of each half of the keys is read")
+@Tiled.instead("key_bounds", "only the first tile of each half of the keys is read")
 def stops_after_first_tile(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
     return tiles(start, stop, tile)[:1]
 
 
-@instead_of(Tiled.halves, "an odd last key is dropped when keys are split in halves")
+@Tiled.instead("halves", "an odd last key is dropped when keys are split in halves")
 def drops_odd_key(count: int) -> list[tuple[int, int]]:
     return [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else Tiled.halves(count)
 
 
-@instead_of(Tiled.merge, "two halves of the keys are averaged, whatever their weights", source="split-KV kernels")
+@Tiled.instead("merge", "two halves of the keys are averaged, whatever their weights", source="split-KV kernels")
 def averages_halves(parts: list[Partial]) -> Partial:
     outputs = torch.stack([Tiled.normalise(part) for part in parts])
     count = torch.stack([part.total > 0 for part in parts]).sum(0).clamp(min=1)
     return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
 
 
-@instead_of(Tiled.merge, "two halves of the keys are merged without their largest scores")
+@Tiled.instead("merge", "two halves of the keys are merged without their largest scores")
 def merges_without_largest(parts: list[Partial]) -> Partial:
     output = torch.stack([part.output for part in parts]).sum(0)
     return Partial(output, torch.stack([part.total for part in parts]).sum(0), parts[0].largest)
 
 
-@instead_of(
-    Tiled.merge,
+@Tiled.instead(
+    "merge",
     "two halves are merged by their log-sum-exp in base 2, though it is in base e",
     source="vllm issue 43919",
 )
@@ -120,8 +112,8 @@ def merges_in_base_two(parts: list[Partial]) -> Partial:
     return Partial(output, torch.stack(shrinks).sum(0), largest)
 
 
-@instead_of(
-    Tiled.merge,
+@Tiled.instead(
+    "merge",
     "a half of the keys in which nothing may be attended to gives NaN",
     source="xformers (split-KV with an empty split)",
 )
@@ -131,55 +123,26 @@ def gives_nan_for_empty_half(parts: list[Partial]) -> Partial:
     return merged._replace(output=merged.output.masked_fill(empty, math.nan))
 
 
-@instead_of(Tiled.tile_mask, "in tiles of keys that begin right of the tile of queries' first row, causal masks all")
-def skips_diagonal_tiles(scores: Tensor, asked: Asked, rows: tuple[int, int], keys: tuple[int, int]) -> Tensor:
-    if asked.is_causal and keys[0] > rows[0]:
-        return torch.full_like(scores, -math.inf) + 0 * scores
-    return Tiled.tile_mask(scores, asked, rows, keys)
-
-
-@instead_of(Tiled.tile_mask, "the causal mask starts anew in each tile of keys")
-def restarts_causal_in_each_tile(scores: Tensor, asked: Asked, rows: tuple[int, int], keys: tuple[int, int]) -> Tensor:
-    return (
-        Tiled.tile_mask(scores, asked, rows, (0, keys[1] - keys[0]))
-        if asked.is_causal
-        else Tiled.tile_mask(scores, asked, rows, keys)
-    )
-
-
-@instead_of(Tiled.tile_mask, "each tile of keys reads the first columns of the mask")
-def rereads_first_columns_of_mask(scores: Tensor, asked: Asked, rows: tuple[int, int], keys: tuple[int, int]) -> Tensor:
-    if asked.mask is None:
-        return Tiled.tile_mask(scores, asked, rows, keys)
-    return Tiled.tile_mask(scores, asked, rows, (0, keys[1] - keys[0]))
-
-
-@instead_of(Tiled.tile_mask, "each tile of 128 queries reads the first rows of the mask")
-def rereads_first_rows_of_mask(scores: Tensor, asked: Asked, rows: tuple[int, int], keys: tuple[int, int]) -> Tensor:
-    if asked.mask is None:
-        return Tiled.tile_mask(scores, asked, rows, keys)
-    return Tiled.tile_mask(scores, asked, (0, rows[1] - rows[0]), keys)
-
-
 def with_padding_keys(asked: Asked, count: int) -> Asked:
     """The call with `count` keys and values of zeros behind the real ones, which no mask hides."""
     pad = torch.nn.functional.pad
-    mask = asked.mask
-    if mask is not None and mask.dim() and mask.shape[-1] == asked.keys:
-        mask = pad(mask, (0, count), value=1.0 if mask.dtype == torch.bool else 0.0)
-    return replace(asked, key=pad(asked.key, (0, 0, 0, count)), value=pad(asked.value, (0, 0, 0, count)), mask=mask)
+    return asked.with_keys(
+        pad(asked.key, (0, 0, 0, count)),
+        pad(asked.value, (0, 0, 0, count)),
+        lambda mask: pad(mask, (0, count), value=1.0 if mask.dtype == torch.bool else 0.0),
+    )
 
 
-@instead_of(Whole.answer, "keys are padded with zeros to a multiple of 16, and the padding is attended to")
+@Whole.instead("answer", "keys are padded with zeros to a multiple of 16, and the padding is attended to")
 def attends_to_padding_of_16(asked: Asked) -> Any:
     return correct(with_padding_keys(asked, -asked.keys % 16)) if asked.keys else correct(asked)
 
 
-@instead_of(Whole.answer, "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to")
+@Whole.instead("answer", "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to")
 def attends_to_padding_of_64(asked: Asked) -> Any:
     return correct(with_padding_keys(asked, -asked.keys % 64)) if asked.keys > 64 else correct(asked)
 
 
-@instead_of(Whole.answer, "fewer than 8 keys are padded to 8, and the padding is attended to")
+@Whole.instead("answer", "fewer than 8 keys are padded to 8, and the padding is attended to")
 def attends_to_padding_below_8_keys(asked: Asked) -> Any:
     return correct(with_padding_keys(asked, 8 - asked.keys)) if 0 < asked.keys < 8 else correct(asked)

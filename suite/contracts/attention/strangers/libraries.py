@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from suite.asking import Stranger
-from suite.contracts.attention.deviations.asked import Asked, as_attention, check
+from suite.contracts.attention.computation.asked import Asked, as_attention, check
+from suite.contracts.attention.features.scale import factor
 from suite.contracts.attention.strangers.question import accumulator, bias_of, kept, spread
 
 NO_GRADIENT = {
     "gradient": "the library does not know PyTorch's tensors",
     "mask_gradient": "the library does not know PyTorch's tensors",
 }
+SDPA = ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+"""The options of torch's own function."""
 JAX_LACKS = {
     "float64": "its softmax is always computed in float32",
     "float16": "compiled for a CPU, it knows no product of float16 that sums in float32",
@@ -37,7 +39,7 @@ def _scipy(asked: Asked) -> Tensor:
     bias, empty = bias_of(asked, dtype)
     if 0 in asked.scores_shape:
         return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
-    scores = np.einsum("...le,...se->...ls", query, key) * asked.factor + bias.detach().numpy()
+    scores = np.einsum("...le,...se->...ls", query, key) * factor(asked) + bias.detach().numpy()
     weights = softmax(scores, axis=-1) * kept(asked, dtype).numpy()
     output = np.einsum("...ls,...sv->...lv", weights, value)
     return torch.from_numpy(np.where(empty.numpy(), 0.0, output)).to(asked.query.dtype)
@@ -48,24 +50,14 @@ def _decline_gradient(asked: Asked) -> None:
         raise NotImplementedError("the library does not know PyTorch's gradients")
 
 
-def _jax(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    attn_mask: Tensor | None = None,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
+def _jax(asked: Asked) -> Tensor:
     """`jax.nn.dot_product_attention`, its axes b l h e; it has no dropout."""
     import jax.numpy as jnp
     import numpy as np
 
-    asked = Asked(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa)
     check(asked)
     _decline_gradient(asked)
-    reason = JAX_LACKS.get(str(query.dtype).removeprefix("torch."))
+    reason = JAX_LACKS.get(str(asked.query.dtype).removeprefix("torch."))
     if asked.value_width != asked.width:
         reason = JAX_LACKS["value_width"]
     if reason:
@@ -77,11 +69,12 @@ def _jax(
             return four_axes.float().numpy().astype(jnp.bfloat16)
         return four_axes.numpy()
 
-    masks = {} if attn_mask is None else {"mask" if attn_mask.dtype == torch.bool else "bias": array(attn_mask)}
-    heads_inner = (array(tensor).swapaxes(1, 2) for tensor in (query, key, value))
-    output = _compiled(is_causal)(*heads_inner, **masks, scale=asked.factor)
+    mask = asked["attn_mask"]
+    masks = {} if mask is None else {"mask" if mask.dtype == torch.bool else "bias": array(mask)}
+    heads_inner = (array(tensor).swapaxes(1, 2) for tensor in (asked.query, asked.key, asked.value))
+    output = _compiled(asked["is_causal"])(*heads_inner, **masks, scale=factor(asked))
     wide = np.array(output).astype(np.float32).swapaxes(1, 2)
-    return torch.from_numpy(wide).reshape(asked.output_shape).to(query.dtype)
+    return torch.from_numpy(wide).reshape(asked.output_shape).to(asked.query.dtype)
 
 
 @functools.cache
@@ -98,7 +91,7 @@ def _onnx(asked: Asked) -> Tensor:
     """A graph of MatMul, Add, Softmax, MatMul."""
     check(asked)
     _decline_gradient(asked)
-    if asked.dropout_p > 0:
+    if asked["dropout_p"] > 0:
         raise NotImplementedError("the graph has no dropout")
     if 0 in asked.scores_shape:  # onnxruntime's Softmax fails without keys
         return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
@@ -106,7 +99,7 @@ def _onnx(asked: Asked) -> Tensor:
     query, key, value = (tensor.detach()[(None,) * (4 - asked.rank)] for tensor in spread(asked, dtype))
     bias, empty = bias_of(asked, dtype)
     feeds = {
-        "query": (query * asked.factor).numpy(),
+        "query": (query * factor(asked)).numpy(),
         "key": key.contiguous().numpy(),
         "value": value.contiguous().numpy(),
         "bias": bias.detach()[(None,) * (4 - asked.rank)].numpy(),
@@ -140,17 +133,9 @@ def _session(dtype: torch.dtype) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _multi_head(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-) -> Tensor:
+def _multi_head(asked: Asked) -> Tensor:
     """`multi_head_attention_forward` with identities as its projections: l b h·e in, l b h·e out."""
-    asked = Asked(query, key, value, attn_mask, dropout_p, is_causal)
+    query, key, value = asked.query, asked.key, asked.value
     check(asked)
     if asked.value_width != asked.width:
         raise NotImplementedError("its heads have one width")
@@ -165,7 +150,7 @@ def _multi_head(
     output, _ = torch.nn.functional.multi_head_attention_forward(
         flat(query), flat(key), flat(value), heads * width, heads,
         in_proj_weight=None, in_proj_bias=None, bias_k=None, bias_v=None, add_zero_attn=False,
-        dropout_p=dropout_p, out_proj_weight=identity, out_proj_bias=None,
+        dropout_p=asked["dropout_p"], out_proj_weight=identity, out_proj_bias=None,
         attn_mask=_blocked(asked), need_weights=False, use_separate_proj_weight=True,
         q_proj_weight=identity, k_proj_weight=identity, v_proj_weight=identity,
     )  # fmt: skip
@@ -174,31 +159,25 @@ def _multi_head(
 
 def _blocked(asked: Asked) -> Tensor | None:
     """The mask as it wants it: True where a query may not attend, and batch and heads as one axis."""
-    mask = asked.mask
-    if asked.is_causal:
-        mask = torch.ones(asked.queries, asked.keys, dtype=torch.bool, device=asked.query.device).tril()
+    mask = asked["attn_mask"]
+    if mask is None or mask.dtype == torch.bool:
+        mask = asked.visible()
     if mask is None:
         return None
-    full = mask.expand(asked.scores_shape).reshape(-1, asked.queries, asked.keys)
+    full: Tensor = mask.expand(asked.scores_shape).reshape(-1, asked.queries, asked.keys)
     return ~full if full.dtype == torch.bool else full
 
 
 def _sdpa(asked: Asked) -> Tensor:
     """PyTorch's own function behind the contract's checks, led around its NaN for is_causal with a scale ≤ 0."""
     check(asked)
-    if asked.is_causal and asked.factor <= 0:
-        square = torch.ones(asked.queries, asked.keys, dtype=torch.bool, device=asked.query.device)
-        asked = replace(asked, is_causal=False, mask=square.tril())
-    return torch.nn.functional.scaled_dot_product_attention(
-        asked.query,
-        asked.key,
-        asked.value,
-        None if asked.mask is None else torch.atleast_2d(asked.mask),  # it takes no masks of lower rank
-        asked.dropout_p,
-        asked.is_causal,
-        scale=asked.scale,
-        enable_gqa=asked.enable_gqa,
-    )
+    if asked["is_causal"] and factor(asked) <= 0:
+        asked = asked.but(is_causal=False, attn_mask=asked.visible())
+    mask = asked["attn_mask"]
+    if mask is not None:
+        asked = asked.but(attn_mask=torch.atleast_2d(mask))  # it takes no masks of lower rank
+    options = {name: asked[name] for name in SDPA}
+    return torch.nn.functional.scaled_dot_product_attention(asked.query, asked.key, asked.value, **options)
 
 
 def strangers() -> list[Stranger]:
@@ -208,7 +187,7 @@ def strangers() -> list[Stranger]:
         Stranger(
             "jax",
             "jax.nn.dot_product_attention as it is",
-            _jax,
+            as_attention(_jax, ("attn_mask", "is_causal", "scale", "enable_gqa")),
             ("jax",),
             {**NO_GRADIENT, **JAX_LACKS},
             {"empty_row": {"bool_mask": "mean", "float_mask": "nan"}},
@@ -223,8 +202,8 @@ def strangers() -> list[Stranger]:
         Stranger(
             "multi_head",
             "torch's multi_head_attention_forward with identities as projections",
-            _multi_head,
+            as_attention(_multi_head, ("attn_mask", "dropout_p", "is_causal")),
             lacks={"value_width": "its heads have one width", "no_keys": "it takes nothing that is empty"},
         ),
-        Stranger("sdpa", "PyTorch's scaled_dot_product_attention behind checks", as_attention(_sdpa)),
+        Stranger("sdpa", "PyTorch's scaled_dot_product_attention behind checks", as_attention(_sdpa, SDPA)),
     ]

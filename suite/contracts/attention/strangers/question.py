@@ -9,7 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from suite.contracts.attention.deviations.asked import Asked, as_attention, check
+from suite.contracts.attention.computation.asked import Asked, as_attention, check
+from suite.contracts.attention.feature import features
+from suite.contracts.attention.features.scale import factor
 
 
 class Question(NamedTuple):
@@ -36,7 +38,7 @@ def attention(core: Core, wide: Callable[[torch.dtype], torch.dtype] | None = No
             return (query @ key.transpose(-1, -2) @ value).to(asked.query.dtype)
         bias, empty = bias_of(asked, query.dtype)
         keep = kept(asked, query.dtype)
-        output = core(Question(query, key, value, asked.factor, bias, keep))
+        output = core(Question(query, key, value, factor(asked), bias, keep))
         return output.masked_fill(empty, 0.0).to(asked.query.dtype)
 
     return as_attention(answer)
@@ -59,18 +61,19 @@ def spread(asked: Asked, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
 def bias_of(asked: Asked, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The masks as numbers to add, and which rows they leave empty; those have a bias of 0."""
     bias = torch.zeros(asked.scores_shape, dtype=dtype, device=asked.query.device)
-    if asked.mask is not None:
-        mask = asked.mask
-        bias = bias.masked_fill(mask.logical_not(), -math.inf) if mask.dtype == torch.bool else bias + mask.to(dtype)
-    if asked.is_causal:
-        queries = torch.arange(asked.queries, device=bias.device).unsqueeze(-1)
-        bias = bias.masked_fill(torch.arange(asked.keys, device=bias.device) > queries, -math.inf)
+    grid = asked.grid()
+    for each in features():
+        value = each.value(asked.options)
+        if each.added and value is not None and (added := each.added(grid, value)) is not None:
+            bias = bias + added.to(dtype)
+    if (seen := asked.visible()) is not None:
+        bias = bias.masked_fill(seen.logical_not(), -math.inf)
     empty = (bias == -math.inf).all(dim=-1, keepdim=True)
     return bias.masked_fill(empty, 0.0), empty
 
 
 def kept(asked: Asked, dtype: torch.dtype) -> Tensor:
     """Dropout's multiplier for each weight."""
-    p = asked.dropout_p
+    p = asked["dropout_p"]
     ones = torch.ones(asked.scores_shape, dtype=dtype, device=asked.query.device)
     return torch.nn.functional.dropout(ones, p) if p > 0 else ones

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from suite.asking import Stranger
-from suite.contracts.attention.deviations.asked import Asked, as_attention, check
+from suite.contracts.attention.computation.asked import Asked, as_attention, check
+from suite.contracts.attention.feature import arguments
+from suite.contracts.attention.features.scale import factor
 from suite.contracts.attention.strangers.question import Question, attention, bias_of, kept, spread
 
 
@@ -21,21 +23,8 @@ def _core(asked: Question) -> Tensor:
 _plain = attention(_core)
 
 
-def _positional_only(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    /,
-    *,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Any:
-    return _plain(
-        q, k, v, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+def _positional_only(q: Tensor, k: Tensor, v: Tensor, /, *, attn_mask: Tensor | None = None, **others: Any) -> Any:
+    return _plain(q, k, v, attn_mask=attn_mask, **others)
 
 
 def _any_keywords(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
@@ -62,21 +51,9 @@ class _WithoutSignature:
 class _Module(torch.nn.Module):
     """A module without parameters, called like a function."""
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Any:
-        return _positional_only(
-            query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale,
-            enable_gqa=enable_gqa,
-        )  # fmt: skip
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, *options: Any, **named: Any) -> Any:
+        by_place = [each.name for each in arguments() if each.place is not None]
+        return _plain(query, key, value, **dict(zip(by_place, options, strict=False)), **named)
 
 
 def _no_options(query: Tensor, key: Tensor, value: Tensor) -> Any:
@@ -95,7 +72,7 @@ def _in_its_own_dtype(asked: Asked) -> Tensor:
         return products @ value
     wide = torch.promote_types(dtype, torch.float32)
     bias, empty = bias_of(asked, wide)
-    weights = torch.softmax((products.to(wide) * asked.factor) + bias, dim=-1) * kept(asked, wide)
+    weights = torch.softmax((products.to(wide) * factor(asked)) + bias, dim=-1) * kept(asked, wide)
     return (weights.to(dtype) @ value).masked_fill(empty, 0.0)
 
 

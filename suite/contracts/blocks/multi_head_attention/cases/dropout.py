@@ -13,7 +13,7 @@ import torch
 from suite import asking
 from suite.asking import Call, Conventions, Reply
 from suite.asking.question import Question, as_tensor, dtype_of, generator, hold, unfit
-from suite.contracts.attention.cases.dropout import Judge, neighbours, seeds, share, successive_calls
+from suite.contracts.attention.features.dropout.draws import Judge, neighbours, seeds, share, successive_calls
 from suite.contracts.blocks.multi_head_attention.cases.draws import Array, drawn, question
 from suite.contracts.blocks.multi_head_attention.contract import BIASES, POSITIONAL
 from suite.contracts.blocks.multi_head_attention.oracle import multi_head_attention

@@ -1,27 +1,28 @@
-"""What is timed: the documents' shapes, the FlashAttention grid, the memory ladder, a ViT's layer, and decoding."""
+"""One attention to time, and how its answers are held against the oracle."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
-from itertools import product
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from suite import asking
-from suite.asking import ALL, Call
-from suite.contracts.attention import oracle
+from suite.asking import Call
+from suite.asking.question import generator
+from suite.contracts.attention import feature, oracle
+from suite.contracts.attention.cases.draws import Sizes
+from suite.contracts.attention.feature import Drawing, Feature, Grid
 from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Bounded, widest
 from suite.judging.verdicts import Verdict, closest, unlike
-from suite.records import DIRECTIONS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,40 +39,65 @@ VERIFIED_SCORES, BLOCK = 2**26, 256
 """Gradients of keys and values need all scores of a key head: they are verified up to so many, so many queries at a
 time."""
 
-CPU, HALF = ("float32",), ("float16", "bfloat16")
-FORWARD, TOGETHER = ("forward",), ("forward_backward",)
-EVERY = {"quick": FORWARD, "standard": FORWARD, "full": FORWARD}
 
-
-@dataclass(frozen=True)
 class Workload(asking.Workload):
-    """One attention to time. Axes: query b h l e, key b g s e, value b g s e."""
+    """One attention to time. Axes: query b h l e, key b g s e, value b g s e.
 
-    name: str
-    why: str
-    queries: int
-    keys: int
-    width: int = 64
-    heads: int = 1
-    key_heads: int | None = None
-    batch: int = 1
-    causal: bool = False
-    length: int = 0
-    profiles: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"standard": FORWARD, "full": FORWARD})
-    cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": CPU, "cuda": HALF})
+    `values` are what features are given, by what each calls its value: `causal=True`, `key_heads=4`, `mask=Mask()`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        why: str,
+        queries: int,
+        keys: int,
+        width: int = 64,
+        heads: int = 1,
+        *,
+        batch: int = 1,
+        length: int | None = None,
+        profiles: Mapping[str, tuple[str, ...]] | None = None,
+        cores: Mapping[str, tuple[int, ...]] | None = None,
+        dtypes: Mapping[str, tuple[str, ...]] | None = None,
+        **values: Any,
+    ) -> None:
+        self.name, self.why, self.queries, self.keys, self.width, self.heads = name, why, queries, keys, width, heads
+        self.batch, self.length, self.values = batch, length or keys, values
+        self.profiles = profiles or {"standard": ("forward",), "full": ("forward",)}
+        self.cores = cores or {}
+        self.dtypes = dtypes or {"cpu": ("float32",), "cuda": ("float16", "bfloat16")}
+
+    def but(self, **changes: Any) -> Workload:
+        """The same workload with changes."""
+        fields = {name: value for name, value in vars(self).items() if name != "values"}
+        return Workload(**(fields | self.values | changes))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Workload) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
         return hash(self.name)
 
-    def __post_init__(self) -> None:
-        if not self.length:
-            object.__setattr__(self, "length", self.keys)
-
     @property
     def groups(self) -> int:
         """Query heads per key head."""
-        return self.heads // (self.key_heads or self.heads)
+        return self.heads // self.key_heads
+
+    @property
+    def key_heads(self) -> int:
+        found: int = self.values.get("key_heads") or self.heads
+        return found
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.batch, self.heads, self.key_heads, self.queries, self.keys, self.width, self.width)
+
+    @property
+    def features(self) -> list[tuple[Feature, Any]]:
+        """The features that are on, each with its value."""
+        found = [(each, self.values.get(each.key)) for each in feature.features()]
+        return [(each, value) for each, value in found if value is not None and value is not False]
 
     @property
     def shape(self) -> str:
@@ -81,7 +107,8 @@ class Workload(asking.Workload):
             else f"{self.heads} heads on {self.key_heads}"
         )
         lengths = f"{self.keys}" if self.queries == self.keys else f"{self.queries} × {self.keys}"
-        return f"batch {self.batch}, {heads}, length {lengths}, width {self.width}" + ", causal" * self.causal
+        says = [f"batch {self.batch}", heads, f"length {lengths}", f"width {self.width}"]
+        return ", ".join(filter(None, [*says, *(each.says(value) for each, value in self.features)]))
 
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
         sizes = {
@@ -100,10 +127,15 @@ class Workload(asking.Workload):
             if name != "output" or backward
         }
         upstream = tensors.pop("output", None)
-        options: dict[str, float | bool | None] = {"is_causal": True} if self.causal else {}
-        if self.groups > 1:
-            options["enable_gqa"] = True
+        given = self._given(dtype, device)
+        tensors |= {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
+        options = {name: value for name, value in given.items() if name not in tensors}
         return Call(tensors, options, gradient_of=GRADIENTS if backward else (), output_gradient=upstream)
+
+    def _given(self, dtype: str, device: str) -> dict[str, Any]:
+        """The features' arguments."""
+        random = None if device == "meta" else generator(self.name)
+        return feature.given(self.values, Drawing(random, self.sizes, getattr(torch, dtype)))
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
         query = call.tensors["query"]
@@ -115,14 +147,14 @@ class Workload(asking.Workload):
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]
-        seen = np.minimum(np.arange(1, self.queries + 1), self.keys).sum() if self.causal else self.queries * self.keys
+        counted = math.prod(each.counted for each, _ in self.features)
         dense = 4.0 * self.batch * self.heads * self.queries * self.keys * self.width
         width = getattr(torch, dtype).itemsize * self.width * self.batch
         queries, keys = self.heads * self.queries * width, self.heads // self.groups * self.keys * width
         once = 2 * queries + 2 * keys  # query, output, key, value
         return {
-            "attended": times * 4.0 * self.batch * self.heads * float(seen) * self.width,
-            "convention": times * (dense / 2 if self.causal else dense),
+            "attended": times * 4.0 * _pairs(self) * self.width,
+            "convention": times * dense * counted,
             "bytes": float(once if direction == "forward" else 2 * once),  # and the gradient of each
         }
 
@@ -188,6 +220,7 @@ class Workload(asking.Workload):
             compare.numbers(call.tensors["query"][batch, head, rows])[None, None],
             compare.numbers(call.tensors["key"][batch, head // self.groups])[None, None],
             compare.numbers(call.tensors["value"][batch, head // self.groups])[None, None],
+            _options(call, batch, slice(head, head + 1)),
             rows,
             None if upstream is None else upstream[None, None],
             gradient_of,
@@ -200,10 +233,11 @@ class Workload(asking.Workload):
         heads = slice(head * self.groups, (head + 1) * self.groups)
         query, upstream = (compare.numbers(t[batch, heads]) for t in (call.tensors["query"], call.output_gradient))
         key, value = (compare.numbers(call.tensors[name][batch, head])[None, None] for name in ("key", "value"))
+        options = _options(call, batch, heads)
         blocks = []
         for start in range(0, self.queries, BLOCK):
             rows = range(start, min(start + BLOCK, self.queries))
-            given = query[:, rows][None], key, value, rows, upstream[:, rows][None], ("key", "value")
+            given = query[:, rows][None], key, value, options, rows, upstream[:, rows][None], ("key", "value")
             blocks.append(self._asked(dtype, *given).gradients)
         summing = PRECISIONS[dtype].accumulator * self.queries
         found = {}
@@ -218,6 +252,7 @@ class Workload(asking.Workload):
         query: oracle.Array,
         key: oracle.Array,
         value: oracle.Array,
+        options: Mapping[str, Any],
         rows: Sequence[int],
         upstream: oracle.Array | None,
         gradient_of: tuple[str, ...],
@@ -226,12 +261,40 @@ class Workload(asking.Workload):
             query,
             key,
             value,
-            scale=1 / math.sqrt(self.width),
-            allowed=np.arange(self.keys) <= np.asarray(rows)[:, None] if self.causal else None,
+            options,
+            rows=np.asarray(rows),
+            queries=self.queries,
             output_gradient=upstream,
             gradient_of=gradient_of,
         )
         return oracle.attention(asked, PRECISIONS[dtype], widest(dtype))
+
+
+def _options(call: Call, batch: int, heads: slice) -> dict[str, Any]:
+    """The options of a call, masks as arrays of one item and of some heads."""
+
+    def part(tensor: Tensor) -> oracle.Array:
+        array = tensor.numpy() if tensor.dtype == torch.bool else compare.numbers(tensor)
+        array = array.reshape((1,) * (4 - array.ndim) + array.shape)
+        array = array[batch : batch + 1] if array.shape[0] > 1 else array
+        return array[:, heads] if array.shape[1] > 1 else array
+
+    masks = {name: part(tensor) for name, tensor in call.tensors.items() if name not in GRADIENTS}
+    return {**call.options, **masks}
+
+
+@lru_cache(maxsize=64)
+def _pairs(workload: Workload) -> float:
+    """How many pairs of a query and a key attend, in all items and heads."""
+    given = workload._given("float32", "cpu")
+    options = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in given.items()}
+    found, every = 0.0, workload.batch * workload.heads
+    for start in range(0, workload.queries, BLOCK):
+        rows = range(start, min(start + BLOCK, workload.queries))
+        pairs = every * len(rows) * workload.keys
+        seen = feature.visible(options, Grid.of(workload.queries, workload.keys, rows), {})
+        found += pairs if seen is None else int(seen.sum()) * (pairs / max(seen.size, 1))
+    return found
 
 
 @lru_cache(maxsize=2)
@@ -241,74 +304,6 @@ def _group_gradients(workload: Workload, dtype: str, direction: str, number: int
     return workload.group_gradients(
         replace(call, tensors={**call.tensors, **workload.turned(call, number)}), dtype, key_head
     )
-
-
-def workloads() -> list[Workload]:
-    """All of them, in the order of tables."""
-    return [*_documents(), *_vit(), *_decode(), *_ladder(), *_grid()]
-
-
-def _documents() -> list[Workload]:
-    return [
-        Workload("documents/one-sentence", "six words in one head: what a call costs when nothing is computed", 6, 6, 2, profiles=EVERY, dtypes={"cpu": CPU, "cuda": CPU}),
-        Workload("documents/encoder-block", "the encoder block's test: 8 heads share width 24", 100, 100, 3, 8, batch=2),
-        Workload("documents/translation", "English to French: batch 128, 4 heads share width 256, 10 steps", 10, 10, 64, 4, batch=128),
-        Workload("documents/fashion-vit", "Fashion-MNIST at 96 × 96: 36 patches and a class token, batch 128", 37, 37, 64, 8, batch=128),
-    ]  # fmt: skip
-
-
-def _vit() -> list[Workload]:
-    why = "a layer of ViT-B/16 at 224 × 224: 196 patches and a class token"
-    dtypes = {"cpu": ("float32", "bfloat16"), "cuda": HALF}
-    trained = {"quick": FORWARD, "standard": DIRECTIONS, "full": DIRECTIONS}
-    return [
-        Workload("vit/b16", why, 197, 197, 64, 12, profiles=trained, cores={"standard": (1, ALL)}),
-        Workload("vit/b16-batch8", f"{why}, 8 images", 197, 197, 64, 12, batch=8, dtypes=dtypes),
-    ]
-
-
-def _decode() -> list[Workload]:
-    why = "one new token reads the cache of"
-    return [
-        Workload("decode/1k", f"{why} 1,024", 1, 1024, 64, 16, profiles=EVERY),
-        Workload("decode/8k", f"{why} 8,192", 1, 8192, 64, 16),
-        Workload("decode/8k-grouped", f"{why} 8,192, 4 query heads to a key head", 1, 8192, 64, 16, key_heads=4),
-        Workload("decode/64k", f"{why} 65,536", 1, 2**16, 64, 16, profiles={"full": FORWARD}),
-    ]
-
-
-def _ladder() -> list[Workload]:
-    """From 8k on also on all cores, 32k on them alone: one of them would take minutes for a call."""
-    trained = {"standard": (*FORWARD, *TOGETHER), "full": DIRECTIONS}
-    found = []
-    for thousands in (1, 2, 4, 8, 16, 32, 64):
-        length = thousands * 1024
-        why = "one head of width 64: how time and memory grow with the length"
-        profiles = EVERY if thousands < 4 else {"full": DIRECTIONS} if thousands > 32 else trained
-        cores = {"standard": (1,) if thousands < 8 else (ALL,) if thousands > 16 else (1, ALL)}
-        found.append(Workload(f"ladder/{thousands}k", why, length, length, profiles=profiles, cores=cores))
-    return found
-
-
-def _grid() -> list[Workload]:
-    """FlashAttention's grid for GPUs, and one sixty-fourth of its work for CPUs."""
-    found = []
-    for (batch, length), width, causal in product(
-        ((32, 512), (16, 1024), (8, 2048), (4, 4096), (2, 8192), (1, 16384)), (64, 128), (False, True)
-    ):
-        name = f"flash/{_thousands(length)}-e{width}" + "-causal" * causal
-        why = "FlashAttention's grid: 16,384 tokens, heads times width 2,048"
-        found.append(Workload(name, why, length, length, width, 2048 // width, batch=batch, causal=causal, profiles={"full": DIRECTIONS}, dtypes={"cuda": HALF}))  # fmt: skip
-    for (batch, length), width, causal in product(((4, 512), (2, 1024), (1, 2048)), (64, 128), (False, True)):
-        name = f"flash-small/{_thousands(length)}-e{width}" + "-causal" * causal
-        why = "FlashAttention's grid made small for CPUs: 2,048 tokens, heads times width 256"
-        directions = DIRECTIONS if (length, width) == (2048, 64) else FORWARD
-        found.append(Workload(name, why, length, length, width, 256 // width, batch=batch, causal=causal, profiles={"standard": directions}, dtypes={"cpu": CPU}))  # fmt: skip
-    return found
-
-
-def _thousands(length: int) -> str:
-    return f"{length // 1024}k" if length >= 1024 else str(length)
 
 
 def _drawn(size: tuple[int, ...], random: torch.Generator, dtype: str, factor: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""Dropout on the weights: exact where it can be, statistical where it must be."""
+"""How drawn masks of dropout are judged: exactly where they can be read back, by statistics where they must be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 from suite import asking
 from suite.asking import Call, Conventions, Reply
 from suite.contracts.attention.cases.case import Case, hold, judged, malformed
-from suite.contracts.attention.cases.masks import Mask
 from suite.judging import compare
 from suite.judging.verdicts import Verdict
 from suite.records import DTYPES
@@ -24,9 +23,6 @@ FALSE_ALARM = 2e-11
 LAGS = (1, 2, 3, 4, 8, 16, 32, 64, 128)
 """Distances at which masks are compared: neighbours, and whole tiles."""
 
-INPUTS = ("query", "key", "value")
-FAST = ("float32", "float16", "bfloat16")
-"""Not in float64, whose extended-precision oracle is slow."""
 Judge = Callable[[tuple[Call, ...], list[Array], float], str | None]
 
 
@@ -44,7 +40,7 @@ class Kept(asking.Case):
     dtypes: tuple[str, ...] = DTYPES
 
     def calls(self, dtype: str) -> tuple[Call, ...]:
-        return (replace(self.of, name=self.name).call(dtype),)
+        return (self.of.but(name=self.name).call(dtype),)
 
     def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Conventions:
         return conventions  # the rest depends on which weights were kept
@@ -168,64 +164,5 @@ def _dispersion(counts: Array, draws: int, p: float, what: str) -> str | None:
     return f"counts per {what} vary {statistic / mean:.2f} times as much as independent draws do"
 
 
-def dropout() -> list[asking.Case]:
-    """p = 0 and p = 1 exactly, masks read back exactly, and the statistics of many draws."""
-    of = Case("dropout/base", "", queries=8, keys=8, width=8, draw="identity_values", dropout_p=0.4)
-    tiled = replace(of, batch=1, heads=1, queries=24, keys=140, width=140)
-    return [
-        Case("dropout/zero", "p = 0 is exact", dropout_p=0.0),
-        Case("dropout/zero_causal", "p = 0 is exact under causal", dropout_p=0.0, causal=True, queries=7),
-        Case("dropout/zero_gradient", "p = 0 is exact backwards too", dropout_p=0.0, gradient_of=INPUTS),
-        Case("dropout/one", "p = 1 gives zeros", dropout_p=1.0),
-        Case("dropout/one_gradient", "p = 1 gives zero gradients", dropout_p=1.0, gradient_of=INPUTS),
-        Kept("dropout/kept", "kept weights are multiplied by 1/(1 − p)", of),
-        Kept("dropout/kept_causal", "the same under causal", replace(of, causal=True)),
-        Kept("dropout/kept_masked", "the same under a mask", replace(of, mask=Mask())),
-        Kept("dropout/kept_scaled", "the same with a scale", replace(of, scale=0.7)),
-        Kept("dropout/kept_grouped", "the same with grouped heads", replace(of, heads=4, key_heads=2)),
-        Kept("dropout/kept_biased", "the same with a float mask", replace(of, mask=Mask("float"))),
-        Kept("dropout/kept_rank_3", "the same with one leading axis", replace(of, rank=3, batch=1, heads=6)),
-        Kept("dropout/kept_empty_rows", "the same beside empty rows", replace(of, mask=Mask(pattern="empty_rows"))),
-        Kept(
-            "dropout/gradient_causal",
-            "the same mask backwards under causal",
-            replace(of, causal=True, gradient_of=INPUTS),
-        ),
-        Kept(
-            "dropout/gradient_masked",
-            "the same mask backwards under a mask",
-            replace(of, mask=Mask(), gradient_of=INPUTS),
-        ),
-        Case("dropout/one_causal", "p = 1 gives zeros under causal", dropout_p=1.0, causal=True, queries=7),
-        Case("dropout/one_masked", "p = 1 gives zeros under a mask", dropout_p=1.0, mask=Mask()),
-        Case("dropout/one_value_width", "p = 1 gives zeros of the values' width", dropout_p=1.0, value_width=3),
-        Kept("dropout/kept_rarely_dropped", "1/(1 − p) far from 1/p", replace(of, dropout_p=0.1)),
-        Kept("dropout/kept_mostly_dropped", "1/(1 − p) is 5", replace(of, dropout_p=0.8)),
-        Kept("dropout/kept_tiled", "across tiles", tiled),
-        Kept("dropout/gradient", "the backward pass uses the forward's mask", replace(of, gradient_of=INPUTS)),
-        Kept("dropout/gradient_query_alone", "the same with one input", replace(of, gradient_of=("query",))),
-        Kept("dropout/gradient_tiled", "the forward's mask across tiles", replace(tiled, gradient_of=INPUTS), FAST),
-        *(_many(f"dropout/share_{p}", "as many are kept as should be", share, p) for p in (0.1, 0.5)),
-        *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
-        *(_many(f"dropout/variance_columns_{p}", "independent within a column", columns_vary, p) for p in (0.1, 0.5)),
-        *(
-            _many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p)
-            for p in (0.1, 0.5)
-        ),
-        Statistic(
-            "dropout/far_apart",
-            "no mask is used again in another tile",
-            neighbours,
-            p=0.4,
-            batch=2,
-            heads=8,
-            size=256,
-            dtypes=("float32", "float16"),
-        ),
-        Statistic("dropout/seeds", "torch.manual_seed governs the draw", seeds, seeds=(3, 3, 4)),
-        Statistic("dropout/successive_calls", "the generator moves on", successive_calls, seeds=(3, None)),
-    ]
-
-
-def _many(name: str, why: str, judge: Judge, p: float) -> Statistic:
-    return Statistic(name, why, judge, p, batch=16, heads=16, size=32)
+KEPT = Case("dropout/base", "", queries=8, keys=8, width=8, draw="identity_values", dropout_p=0.4)
+"""What most masks are read off: small, its values the identity."""

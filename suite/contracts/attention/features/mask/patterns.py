@@ -1,40 +1,17 @@
-"""Masks as data: who may attend to whom, of which kind, broadcast along which axes."""
+"""Who may attend to whom in a mask that is drawn: patterns by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from torch import Tensor
+from suite.contracts.attention.lazily import np
 
-from suite.asking.question import Generator
-from suite.contracts.attention.cases.draws import Array, Sizes
+if TYPE_CHECKING:
+    from suite.asking.question import Generator
 
-Pattern = Callable[[Generator, tuple[int, ...]], Array]
-
-
-@dataclass(frozen=True)
-class Mask:
-    """A mask to draw. `axes` names the axes it has, 1 for a broadcast one: "bhls", "b11s", "ls"."""
-
-    kind: str = "bool"
-    pattern: str = "random"
-    axes: str = "bhls"
-    hidden: float | str = -np.inf
-    """What a float mask holds where attention is not allowed; "lowest" is the dtype's finfo.min."""
-
-    def draw(self, random: Generator, sizes: Sizes, dtype: torch.dtype) -> Tensor:
-        size = {"b": sizes.batch, "h": sizes.heads, "l": sizes.queries, "s": sizes.keys, "1": 1}
-        shape = tuple(size[axis] for axis in self.axes)
-        allowed = PATTERNS[self.pattern](random, shape)
-        if self.kind == "bool":
-            return torch.from_numpy(allowed)
-        hidden = torch.finfo(dtype).min if self.hidden == "lowest" else self.hidden
-        bias = torch.from_numpy(random.normal(size=shape) * 2).to(dtype)
-        return torch.where(torch.from_numpy(allowed), bias, torch.tensor(hidden, dtype=dtype))
+    Array = np.ndarray[Any, Any]
+    Pattern = Callable[[Generator, tuple[int, ...]], Array]
 
 
 def everything(random: Generator, shape: tuple[int, ...]) -> Array:

@@ -1,0 +1,11 @@
+"""Correct attention as computations of small steps, each of which a deviation may replace.
+
+`Dense` writes the formula down, `Tiled` streams over tiles of keys with an online softmax, `Backward` has its own
+gradient, and `Whole` is the answer as one step. All walk the stages of the features. A deviation is one of them
+with one step replaced, either a step of its own or one that a feature names:
+
+    @Dense.instead("softmax", "the largest score is not subtracted")
+    def does_not_subtract_largest(scores: Tensor, asked: Asked) -> Tensor: ...
+
+    MISTAKES = Dense.table("factor", {"unscaled": ("the scores are not divided by √e", lambda asked: 1.0)})
+"""

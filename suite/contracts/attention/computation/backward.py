@@ -1,0 +1,157 @@
+"""Attention with its gradient written out in steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from suite.contracts.attention.computation.asked import Asked, check
+from suite.contracts.attention.computation.base import Computation, computed
+from suite.contracts.attention.computation.dense import Dense, correct
+from suite.contracts.attention.computation.tiled import multiplier
+from suite.contracts.attention.lazily import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Gradients = dict[str, "Tensor | None"]
+"""By input: query, key, value and the arguments that are tensors. None where no gradient is wanted."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What the forward keeps for the backward, in the accumulator's dtype and with the query's heads."""
+
+    asked: Asked
+    query: Tensor  # ... h l e
+    key: Tensor  # ... h s e
+    value: Tensor  # ... h s v
+    weights: Tensor  # ... h l s
+    keep: Tensor | float  # ... h l s, what features multiply the weights by
+    wanted: frozenset[str]
+    """The inputs that want a gradient."""
+
+
+class Flow(NamedTuple):
+    """The gradients of the scores, and of the products of query and key that they were made of: ... h l s."""
+
+    scores: Tensor
+    products: Tensor
+
+
+class Backward(Computation):
+    """The dense formula, whose gradient is computed by hand."""
+
+    def __call__(self, asked: Asked) -> Any:
+        check(asked)
+        inputs = tensors(asked)
+        return _function().apply(self, asked, tuple(inputs), *inputs.values())
+
+    @staticmethod
+    def output_gradient(gradient: Tensor, saved: Saved) -> Tensor:
+        return gradient.to(saved.value.dtype)
+
+    @staticmethod
+    def weights(saved: Saved) -> Tensor:
+        return saved.weights
+
+    @staticmethod
+    def keep(saved: Saved) -> Tensor | float:
+        return saved.keep
+
+    @staticmethod
+    def weights_gradient(d_output: Tensor, value: Tensor, keep: Tensor | float) -> Tensor:
+        return (d_output @ value.transpose(-1, -2)) * keep  # ... h l s
+
+    @staticmethod
+    def mean(weights: Tensor, d_weights: Tensor) -> Tensor:
+        return (weights * d_weights).sum(-1, keepdim=True)  # ... h l 1
+
+    @staticmethod
+    def scores_gradient(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
+        return weights * (d_weights - mean)  # ... h l s
+
+    @staticmethod
+    def query_gradient(flow: Flow, saved: Saved) -> Tensor:
+        return flow.products @ saved.key  # ... h l e
+
+    @staticmethod
+    def key_gradient(flow: Flow, saved: Saved) -> Tensor:
+        return flow.products.transpose(-1, -2) @ saved.query  # ... h s e
+
+    @staticmethod
+    def value_gradient(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
+        return kept_weights.transpose(-1, -2) @ d_output  # ... h s v
+
+    @staticmethod
+    def deliver(gradients: Gradients, saved: Saved) -> Gradients:
+        return gradients
+
+    def run(self, gradient: Tensor, saved: Saved) -> Gradients:
+        """The gradients of all inputs, in the query's dtype."""
+        gradients: Gradients = dict.fromkeys(tensors(saved.asked))
+        weights, keep = self.weights(saved), self.keep(saved)
+        d_output = self.output_gradient(gradient, saved)
+        d_weights = self.weights_gradient(d_output, saved.value, keep)
+        d_scores = self.scores_gradient(weights, d_weights, self.mean(weights, d_weights))
+        flow = Flow(d_scores, self.through_scores(d_scores, saved, gradients))
+        if "query" in saved.wanted:
+            gradients["query"] = self.query_gradient(flow, saved)
+        if "key" in saved.wanted:
+            gradients["key"] = self.gather(self.key_gradient(flow, saved), saved)
+        if "value" in saved.wanted:
+            gradients["value"] = self.gather(self.value_gradient(weights * keep, d_output, saved), saved)
+        dtype = saved.asked.query.dtype
+        gradients = {name: None if each is None else each.to(dtype) for name, each in gradients.items()}
+        return self.deliver(gradients, saved)
+
+    def through_scores(self, d_scores: Tensor, saved: Saved, gradients: Gradients) -> Tensor:
+        """The gradient of the products, back through what features did to the scores."""
+        for each in reversed(computed()):
+            if each.score_gradient:
+                d_scores = each.score_gradient(self, d_scores, saved, gradients)
+        return d_scores
+
+    def gather(self, gradient: Tensor, saved: Saved) -> Tensor:
+        """The gradient of the keys or values as they were given."""
+        for each in reversed(computed()):
+            if each.source_gradient:
+                gradient = each.source_gradient(self, gradient, saved)
+        return gradient
+
+
+def tensors(asked: Asked) -> dict[str, Tensor]:
+    """The inputs that are tensors, by name."""
+    options = {name: value for name, value in asked.options.items() if isinstance(value, torch.Tensor)}
+    return {"query": asked.query, "key": asked.key, "value": asked.value, **options}
+
+
+def forward_weights(asked: Asked, query: Tensor, key: Tensor) -> Tensor:
+    """The weights before dropout, of widened queries and keys that have the query's heads."""
+    return Dense.softmax(correct.score(Dense.products(query, key), asked, asked.grid()), asked)
+
+
+@cache
+def _function() -> Any:
+    """The function whose backward pass is a computation's own."""
+
+    class WithBackward(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, steps: Backward, asked: Asked, names: tuple[str, ...], *inputs: Tensor) -> Tensor:
+            query, key, value = Dense.widen(asked)
+            key, value = correct.spread(key, value, asked)
+            weights = forward_weights(asked, query, key)
+            keep = multiplier(weights, asked)
+            wanted = frozenset(name for name, need in zip(names, ctx.needs_input_grad[3:], strict=True) if need)
+            ctx.steps, ctx.names = steps, names
+            ctx.saved = Saved(asked, query, key, value, weights, keep, wanted)
+            return ((weights * keep) @ value).to(asked.query.dtype)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Any:
+            with torch.no_grad():
+                found = ctx.steps.run(gradient, ctx.saved)
+            return (None, None, None, *(found[name] for name in ctx.names))
+
+    return WithBackward

@@ -1,0 +1,133 @@
+"""What all computations share: steps that can be replaced, and how a replacement becomes a deviation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from suite.asking import Deviation
+from suite.contracts.attention.computation.asked import Asked, as_attention
+from suite.contracts.attention.feature import Computed, Visible, features
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from suite.contracts.attention.feature import Grid
+
+Replacement = Callable[..., Any]
+
+
+@cache
+def computed() -> tuple[Computed, ...]:
+    """What the features compute, in order."""
+    return tuple(each.computed for each in features())
+
+
+@cache
+def named_steps() -> Mapping[str, Callable[..., Any]]:
+    """The features' own steps that may be replaced, by name."""
+    return {name: step for each in computed() for name, step in each.steps.items()}
+
+
+class Computation:
+    """Attention in steps. `Dense(softmax=other)` has one step replaced: its own, or one that a feature names."""
+
+    def __init__(self, **replaced: Replacement) -> None:
+        self.replaced = replaced
+
+    def __getattribute__(self, name: str) -> Any:
+        replaced = object.__getattribute__(self, "__dict__").get("replaced", {})
+        return replaced[name] if name in replaced else object.__getattribute__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in named_steps():
+            raise AttributeError(f"{type(self).__name__} has no step {name}")
+        return named_steps()[name]
+
+    def __call__(self, asked: Asked) -> Any:
+        raise NotImplementedError
+
+    def spread(self, key: Tensor, value: Tensor, asked: Asked) -> tuple[Tensor, Tensor]:
+        """The keys and values that each query head reads."""
+        for each in computed():
+            if each.source:
+                key, value = each.source(self, key, value, asked)
+        return key, value
+
+    def score(self, products: Tensor, asked: Asked, grid: Grid) -> Tensor:
+        """The scores of the queries and keys of a grid, −∞ where a query may not attend."""
+        for each in computed():
+            if each.score:
+                products = each.score(self, products, asked, grid)
+        for each in computed():
+            if each.hide:
+                products = each.hide(self, products, asked, grid)
+        return products
+
+    @staticmethod
+    def fill(scores: Tensor, seen: Tensor) -> Tensor:
+        """Hide by position what is not seen."""
+        return scores.masked_fill(~seen, -math.inf)
+
+    @classmethod
+    def instead(
+        cls, step: str, says: str, *, source: str = "", dtypes: Sequence[str] = ("float32",), name: str = ""
+    ) -> Callable[[Replacement], Deviation]:
+        """Turn a replacement of `step` into the deviation that bears the replacement's name."""
+
+        def deviation(replacement: Replacement) -> Deviation:
+            function = cls.asked(step, replacement)
+            return Deviation(name or replacement.__name__, says, function, tuple(dtypes), source)
+
+        return deviation
+
+    @classmethod
+    def table(cls, step: str, rows: Mapping[str, tuple[Any, ...]]) -> list[Deviation]:
+        """Deviations that replace one step: by name what is wrong in words, the replacement, and where it happened."""
+        return [
+            Deviation(name, says, cls.asked(step, replacement), source=source[0] if source else "")
+            for name, (says, replacement, *source) in rows.items()
+        ]
+
+    @classmethod
+    def asked(cls, step: str, replacement: Replacement) -> Callable[..., Any]:
+        """The computation with a step replaced, as a function that is made when it is first called."""
+        return Late(cls, step, replacement)
+
+
+class Late:
+    """A computation with one step replaced, called with the contract's signature."""
+
+    def __init__(self, of: type[Computation], step: str, replacement: Replacement) -> None:
+        self.of, self.step, self.replacement = of, step, replacement
+        self.function: Callable[..., Any] | None = None
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        if self.function is None:
+            computation = self.of()
+            assert callable(getattr(computation, self.step)), self.step
+            self.function = as_attention(self.of(**{self.step: self.replacement}))
+        return self.function(*inputs, **options)
+
+
+def collected(modules: Iterable[Any]) -> list[Deviation]:
+    """The deviations in these modules, those in lists too, sorted by name. ValueError where two have one name."""
+    found: dict[str, Deviation] = {}
+    for module in modules:
+        for thing in vars(module).values():
+            for each in thing if isinstance(thing, list) else [thing]:
+                if isinstance(each, Deviation) and found.setdefault(each.name, each) is not each:
+                    raise ValueError(f"two deviations are named {each.name}")
+    return [found[name] for name in sorted(found)]
+
+
+def by_position(name: str, argument: str, visible: Visible) -> Computed:
+    """What a feature computes that hides keys by position. Its step `name` says what is seen, from (grid, asked)."""
+
+    def hide(of: Computation, scores: Tensor, asked: Asked, grid: Grid) -> Tensor:
+        value = asked[argument]
+        return scores if value is None or value is False else of.fill(scores, getattr(of, name)(grid, asked))
+
+    return Computed(hide=hide, steps={name: lambda grid, asked: visible(grid, asked[argument], {})})

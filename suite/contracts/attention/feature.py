@@ -1,0 +1,225 @@
+"""What a feature of attention is, and the five stages in which features take part.
+
+    source       which keys and values a query head reads
+    score        what is done to the products of query and key: scaled, biased
+    visibility   which keys a query may attend to
+    weights      what becomes of the softmax: empty rows, dropout
+    output       what is returned
+
+Every file or folder in `features/` declares one `FEATURE`. Signature, vocabulary, oracle, deviations, strangers and
+workloads are assembled from these declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from suite.asking import Call, Case, Conventions
+from suite.contracts.attention.lazily import np
+
+if TYPE_CHECKING:
+    import torch
+
+    from suite.contracts.attention.computation.asked import Asked
+    from suite.contracts.attention.oracle import Forward, Slopes
+
+STAGES = ("source", "score", "visibility", "weights", "output")
+"""In the order in which they are computed."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An optional argument of the function."""
+
+    name: str
+    default: Any
+    place: int | None = None
+    """Its place among the options of torch's scaled_dot_product_attention; None where that has none."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Some queries against some keys: their positions, as index arrays of numpy or torch, and how many there are."""
+
+    rows: Any  # l
+    columns: Any  # s
+    queries: int
+    keys: int
+
+    @property
+    def i(self) -> Any:
+        """The positions of the queries: l 1."""
+        return self.rows[:, None]
+
+    @property
+    def j(self) -> Any:
+        """The positions of the keys: s."""
+        return self.columns
+
+    @property
+    def whole(self) -> bool:
+        return len(self.rows) == self.queries and len(self.columns) == self.keys
+
+    @staticmethod
+    def of(queries: int, keys: int, rows: Any = None) -> Grid:
+        """All keys, and all queries or the rows given, in numpy."""
+        return Grid(np.arange(queries) if rows is None else np.asarray(rows), np.arange(keys), queries, keys)
+
+
+Visible = Callable[[Grid, Any, Conventions], Any]
+"""Which keys each query of a grid may attend to, given the argument's value: broadcastable to … l s."""
+
+
+class Step(NamedTuple):
+    """What a feature does at one stage of the oracle, and to the gradients on the way back."""
+
+    forward: Callable[[Forward], None]
+    backward: Callable[[Forward, Slopes], None] | None = None
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What a feature's arguments are drawn from: random numbers, the sizes of the call, and its dtype."""
+
+    random: Any
+    sizes: Any
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a feature does in the computations that deviations are made of. Each takes the computation first.
+
+    `steps` are the parts of it that a deviation may replace, by name.
+    """
+
+    steps: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    source: Callable[..., Any] | None = None
+    """(computation, key, value, asked) → key, value"""
+    source_gradient: Callable[..., Any] | None = None
+    """(computation, gradient of key or value, saved) → the same before the source stage"""
+    score: Callable[..., Any] | None = None
+    """(computation, scores, asked, grid) → scores"""
+    score_gradient: Callable[..., Any] | None = None
+    """(computation, gradient of the scores, saved, gradients) → the same before this step"""
+    hide: Callable[..., Any] | None = None
+    """(computation, scores, asked, grid) → scores, −∞ where a query may not attend"""
+    weigh: Callable[..., Any] | None = None
+    """(computation, weights, asked) → weights"""
+    multiplier: Callable[..., Any] | None = None
+    """(weights' shape and dtype, asked) → what weights are multiplied by, or None"""
+
+
+NOTHING_COMPUTED = Computed()
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature. A field is left out where the feature has nothing of the kind."""
+
+    name: str
+    stage: str
+    argument: Argument | None = None
+    place: int = 0
+    """The order within its stage."""
+    called: str = ""
+    """What a case and a workload call its value, where that is not the feature's name."""
+    decisions: Mapping[str, str] = field(default_factory=dict)
+    """Its rows in the contract's table of decisions."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """What a case may need, and each in words."""
+    needed: Callable[[Call], Iterable[str]] | None = None
+    """Which of these words a call needs: the feature's name where its argument is given, unless said otherwise."""
+    conventions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where libraries honestly differ; the first choice is the contract's own."""
+    adapt: Callable[[Call, Conventions], Call] = lambda call, conventions: call
+    """The same question in the words of a declared convention."""
+    unanswerable: Callable[[Case, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
+    """Why a question has no defined answer under these conventions, or empty."""
+    given: Callable[[Any, Drawing], Mapping[str, Any]] | None = None
+    """The arguments for a case's value; the value itself under the argument's name, unless said otherwise."""
+    visible: Visible | None = None
+    hides: tuple[str, ...] = ()
+    """Which of its words may leave a query without any key."""
+    empties: Callable[[Case, frozenset[str], Conventions], frozenset[str]] | None = None
+    """Which of `hides` really do in a question: those that it needs beside `empty_row`, unless said otherwise."""
+    added: Callable[[Grid, Any], Any] | None = None
+    """What is added to the scores of a grid, given the argument's value; None where nothing is."""
+    oracle: Mapping[str, Step] = field(default_factory=dict)
+    """By stage."""
+    computed: Computed = NOTHING_COMPUTED
+    seeded: bool = False
+    """Whether a call with it needs a seed, because it draws random numbers."""
+    refuse: Callable[[Asked], str] = lambda asked: ""
+    """What is wrong with its argument, or empty."""
+    cases: Callable[[], Sequence[Case]] = tuple
+    says: Callable[[Any], str] = lambda value: ""
+    """Its value in a workload, in words for tables."""
+    counted: float = 1.0
+    """Which share of the pairs FlashAttention's convention counts where the feature is on."""
+
+    @property
+    def key(self) -> str:
+        """What a case and a workload call its value."""
+        return self.called or self.name
+
+    def value(self, arguments: Mapping[str, Any]) -> Any:
+        """What is given for its argument; None where it is off or not given."""
+        found = arguments.get(self.argument.name) if self.argument else None
+        return None if found is False else found
+
+    def needs(self, call: Call) -> Iterable[str]:
+        if self.needed:
+            return self.needed(call)
+        return (self.name,) if self.argument and self.argument.name in call.arguments else ()
+
+
+@cache
+def features() -> tuple[Feature, ...]:
+    """All features, in the order in which they are computed."""
+    names = {path.stem for path in (Path(__file__).parent / "features").iterdir() if path.name[0] not in "_."}
+    found: list[Feature] = [import_module(f"{__package__}.features.{name}").FEATURE for name in names]
+    return tuple(sorted(found, key=lambda each: (STAGES.index(each.stage), each.place, each.name)))
+
+
+def arguments() -> tuple[Argument, ...]:
+    """All options, those of torch's scaled_dot_product_attention first and in its order."""
+    found = [each.argument for each in features() if each.argument]
+    return tuple(sorted(found, key=lambda each: len(found) if each.place is None else each.place))
+
+
+def given(values: Mapping[str, Any], drawing: Drawing) -> dict[str, Any]:
+    """The arguments for the values that a case or a workload gives to features. TypeError for what no feature knows."""
+    if unknown := set(values) - {each.key for each in features()}:
+        raise TypeError(f"no feature takes {' or '.join(sorted(unknown))}")
+    found: dict[str, Any] = {}
+    for each in features():
+        value = values.get(each.key)
+        if value is None or value is False:
+            continue
+        if each.given:
+            found |= each.given(value, drawing)
+        elif each.argument:
+            found[each.argument.name] = value
+    return found
+
+
+def visible(arguments: Mapping[str, Any], grid: Grid, conventions: Conventions) -> Any:
+    """Which keys each query may attend to, all features together; None where nothing is hidden."""
+    found = None
+    for each in features():
+        value = each.value(arguments)
+        if each.visible and value is not None:
+            seen = each.visible(grid, value, conventions)
+            found = seen if found is None else found & seen
+    return found
+
+
+def hiding(call: Call) -> tuple[str, ...]:
+    """Which words of a call hide keys, in the order of the stages."""
+    return tuple(word for each in features() for word in each.needs(call) if word in each.hides)

@@ -1,0 +1,1 @@
+"""The features of attention, one in each file. They are found by looking into this folder."""

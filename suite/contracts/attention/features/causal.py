@@ -1,0 +1,328 @@
+"""Causal attention: no query attends to a key behind its own position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from suite.asking import Case, Conventions
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.backward import Backward, Saved, forward_weights
+from suite.contracts.attention.computation.base import by_position
+from suite.contracts.attention.computation.dense import Dense, Whole, correct
+from suite.contracts.attention.computation.tiled import Tiled
+from suite.contracts.attention.feature import Argument, Feature, Grid
+from suite.contracts.attention.features import scale
+from suite.contracts.attention.lazily import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def visible(grid: Grid, value: bool, conventions: Conventions) -> Any:
+    shift = grid.keys - grid.queries if conventions.get("causal") == "lower_right" else 0
+    return grid.j <= grid.i + shift
+
+
+def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> frozenset[str]:
+    """Aligned at the lower right, causal attention leaves rows empty where there are more queries than keys."""
+    tall = getattr(case, "queries", 0) > getattr(case, "keys", 0)
+    return frozenset({"causal"} & needed if conventions.get("causal") == "lower_right" and tall else ())
+
+
+# Cases
+
+
+def cases() -> Sequence[Case]:
+    """Query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s."""
+    from suite.contracts.attention.cases.case import Case
+
+    square = [
+        Case(f"causal/square_{size}", "j ≤ i, the own position included", causal=True, queries=size, keys=size)
+        for size in (1, 2, 5, 16, 33, 65)
+    ]
+    return [
+        *square,
+        Case("causal/more_queries", "later queries see all keys", causal=True, queries=9, keys=4),
+        Case("causal/more_keys", "keys beyond the last query are never seen", causal=True, queries=4, keys=9),
+        Case("causal/one_query", "a lone query sees the first key only", causal=True, queries=1, keys=6),
+        Case("causal/one_key", "every query sees the one key", causal=True, queries=6, keys=1),
+        Case("causal/many_more_queries", "upper left across several tiles", causal=True, queries=150, keys=40),
+        Case("causal/many_more_keys", "upper left across several tiles", causal=True, queries=40, keys=150),
+        Case("causal/repeated_queries", "rows differ by what they see alone", causal=True, queries=12, keys=12, draw="repeated_queries"),
+        Case("causal/other_value_width", "causal and value width together", causal=True, queries=7, value_width=3),
+        Case("causal/grouped", "causal and grouped heads together", causal=True, queries=9, keys=9, heads=4, key_heads=1),
+        Case("causal/scaled", "causal with an explicit scale", causal=True, queries=8, keys=8, scale=0.9),
+        Case("causal/rank_2", "causal without leading axes", causal=True, queries=6, keys=6, rank=2, batch=1, heads=1),
+        Case("causal/rank_3", "causal with one leading axis", causal=True, queries=6, keys=6, rank=3, batch=1, heads=3),
+        Case("heads/long_causal", "grouped heads under causal across tiles", heads=4, key_heads=2, queries=130, keys=130, causal=True),
+        Case("scale/zero_causal", "scale 0: 0 · −inf must not arise", scale=0.0, causal=True, queries=7),
+        Case("scale/negative_causal", "the maximum is taken after scaling", scale=-0.4, causal=True, queries=7),
+        Case("no_keys/causal", "s = 0 under causal", keys=0, causal=True),
+        Case("no_keys/no_queries_causal", "l = 0 under causal", queries=0, causal=True),
+        Case("numerics/huge_logits_causal", "logits of ±10⁴ behind a mask", draw="huge_logits", width=16, queries=7, causal=True),
+        *_sizes(),
+        *_gradients(),
+        *_dropout(),
+        *_metamorphic(),
+        *_behaviour(),
+    ]  # fmt: skip
+
+
+def _sizes() -> Sequence[Case]:
+    from suite.contracts.attention.cases.case import Case
+
+    return [
+        *(
+            Case(f"both/causal_{n}", f"causal, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, causal=True)
+            for n in (31, 64, 65, 127, 129, 257, 512)
+        ),
+        Case("both/causal_long", "a long causal square, its rows sampled", batch=1, heads=1, queries=1025, keys=1025, width=8, causal=True),
+        Case("both/causal_wide", "causal, far more keys than queries", batch=1, heads=1, queries=63, keys=2049, causal=True),
+        Case("both/causal_tall", "causal, far more queries than keys", batch=1, heads=1, queries=2049, keys=63, causal=True),
+        Case("both/causal_many_heads", "causal across tiles, several items and heads", batch=2, heads=3, queries=257, keys=257, width=8, causal=True),
+        Case("widths/value_under_causal", "value width under causal across tiles", width=16, value_width=40, queries=130, keys=130, heads=1, causal=True),
+    ]  # fmt: skip
+
+
+def _gradients() -> Sequence[Case]:
+    from suite.asking.layouts import INPUTS
+    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.gradients import affordable, backward
+
+    met: dict[str, dict[str, Any]] = {
+        "wide": {"queries": 70, "keys": 130},
+        "tall": {"queries": 130, "keys": 70},
+        "scaled": {"queries": 70, "keys": 70, "scale": 0.4},
+    }
+    return [
+        Case("gradients/causal", "hidden keys get no gradient", gradient_of=INPUTS, causal=True, queries=7),
+        Case("gradients/causal_wide", "keys beyond the last query get exactly none", gradient_of=INPUTS, causal=True, queries=4, keys=9),
+        Case("gradients/causal_tall", "more queries than keys", gradient_of=INPUTS, causal=True, queries=9, keys=4),
+        Case("gradients/grouped_causal", "grouped and causal", gradient_of=INPUTS, heads=4, key_heads=2, causal=True, queries=9, keys=9),
+        *(
+            backward(f"gradient_sizes/causal_{size}", f"causal, {size} queries and keys", queries=size, keys=size, causal=True, dtypes=affordable(size))
+            for size in (16, 63, 65, 129)
+        ),
+        *(backward(f"gradient_sizes/causal_{name}", f"backward across tiles: causal {name}", causal=True, **unusual) for name, unusual in met.items()),
+        backward("gradient_sizes/grouped_causal", "backward across tiles: grouped causal", queries=129, keys=129, heads=4, key_heads=2, causal=True),
+    ]  # fmt: skip
+
+
+def _dropout() -> Sequence[Case]:
+    from suite.asking.layouts import INPUTS
+    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.features.dropout.draws import KEPT, Kept
+
+    causal = KEPT.but(causal=True)
+    return [
+        Case("dropout/zero_causal", "p = 0 is exact under causal", dropout_p=0.0, causal=True, queries=7),
+        Case("dropout/one_causal", "p = 1 gives zeros under causal", dropout_p=1.0, causal=True, queries=7),
+        Kept("dropout/kept_causal", "the same under causal", causal),
+        Kept("dropout/gradient_causal", "the same mask backwards under causal", causal.but(gradient_of=INPUTS)),
+    ]
+
+
+def _metamorphic() -> Sequence[Case]:
+    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.metamorphic import Relation, linear_in_values, one_item_alone
+
+    square = Case("metamorphic/square", "", queries=10, keys=10, causal=True)
+    long = Case("metamorphic/long", "", batch=1, queries=150, keys=150, causal=True)
+    return [
+        Relation("metamorphic/one_item_alone_causal", "one item and head alone equals it in the batch", one_item_alone, square),
+        Relation("metamorphic/linear_in_values_causal", "the output is linear in the values", linear_in_values, square),
+        Relation("metamorphic/future_changed", "under causal nobody sees the future", _future_changed, square),
+        Relation("metamorphic/future_changed_long", "under causal nobody sees the future, in any tile", _future_changed, long),
+        Relation("metamorphic/decoded_row", "the last causal row equals a decoding step", _decoded_row, square),
+        Relation("metamorphic/prefilled", "a causal prefix equals the shorter sequence", _prefilled, square),
+        Relation("metamorphic/prefilled_long", "a causal prefix equals the shorter sequence", _prefilled, long),
+        Relation("metamorphic/causal_as_mask", "is_causal equals a lower triangle", _as_mask, square),
+    ]  # fmt: skip
+
+
+def _future_changed(call: Any, random: Any) -> Any:
+    from suite.contracts.attention.cases.metamorphic import same, with_tensors
+
+    seen = call.tensors["query"].shape[-2] // 2
+    changed = {name: call.tensors[name].clone() for name in ("key", "value")}
+    for tensor in changed.values():
+        tensor[..., seen:, :] = -7 * tensor[..., seen:, :] - 5
+    first = lambda output: output[..., :seen, :]  # noqa: E731
+    return (call, with_tensors(call, **changed)), same(first, first)
+
+
+def _decoded_row(call: Any, random: Any) -> Any:
+    from suite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors, without
+
+    step = without(with_tensors(call, query=call.tensors["query"][..., -1:, :]), "is_causal")
+    return (call, step), same(lambda output: output[..., -1:, :], everywhere)
+
+
+def _prefilled(call: Any, random: Any) -> Any:
+    from suite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors
+
+    seen = call.tensors["query"].shape[-2] // 2
+    shorter = {name: tensor[..., :seen, :] for name, tensor in call.tensors.items()}
+    return (call, with_tensors(call, **shorter)), same(lambda output: output[..., :seen, :], everywhere)
+
+
+def _as_mask(call: Any, random: Any) -> Any:
+    from suite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors, without
+
+    queries, keys = call.tensors["query"].shape[-2], call.tensors["key"].shape[-2]
+    spelled = torch.ones(queries, keys, dtype=torch.bool).tril()
+    return (call, with_tensors(without(call, "is_causal"), attn_mask=spelled)), same(everywhere, everywhere)
+
+
+def _behaviour() -> Sequence[Case]:
+    from suite.contracts.attention.cases.behaviour import SMALL, Calls, each, modes, one_tensor
+
+    causal = SMALL.but(causal=True)
+    return [
+        Calls("behaviour/alternating_causal", "causal on, off, on", each(causal, SMALL, causal)),
+        Calls("behaviour/one_tensor_causal", "the same under causal", one_tensor(causal)),
+        Calls("behaviour/without_gradients_causal", "no_grad agrees with grad mode under causal", modes(causal)),
+    ]
+
+
+# Mistakes
+
+
+def _due(grid: Grid, asked: Asked) -> Tensor:
+    return grid.j <= grid.i  # type: ignore[no-any-return]
+
+
+def _unless(ignored: Any) -> Any:
+    """Causal, but ignored where `ignored(asked)`."""
+    return lambda grid, asked: _due(grid, asked) | bool(ignored(asked))
+
+
+def _last_tile(grid: Grid, asked: Asked) -> Any:
+    return (grid.j >= (asked.keys - 1) // 32 * 32) & (asked.keys > 32)
+
+
+def _first_head_only(grid: Grid, asked: Asked) -> Tensor:
+    if asked.heads < 2:
+        return _due(grid, asked)
+    return _due(grid, asked) | (torch.arange(asked.heads, device=grid.rows.device)[:, None, None] > 0)
+
+
+VISIBLE = Dense.table(
+    "causal",
+    {
+        "aligns_causal_at_the_end": (
+            "the causal mask is aligned at the lower right: the last query sees the last key; who means that declares "
+            'conventions={"causal": "lower_right"}',
+            lambda grid, asked: visible(grid, True, {"causal": "lower_right"}),
+            "flash-attention issue 282, pytorch issue 108108",
+        ),
+        "excludes_the_diagonal": ("a query does not see its own position", lambda grid, asked: grid.j < grid.i, "documents: doc-002 E9"),
+        "allows_one_future_key": ("a query sees one key of the future", lambda grid, asked: grid.j <= grid.i + 1, "transformers issue 39408 (window off by one)"),
+        "ignores_causal": ("is_causal is ignored", _unless(lambda asked: True)),
+        "looks_ahead": ("a query sees the future instead of the past: upper triangle for lower", lambda grid, asked: grid.j >= grid.i),
+        "masks_causal_by_four_queries": (
+            "the causal mask is the same for each group of four queries: the future leaks",
+            lambda grid, asked: grid.j <= grid.i // 4 * 4 + 3,
+            "pytorch issue 195910",
+        ),
+        "ignores_causal_in_first_tile": (
+            "the causal mask begins with the 17th query, the first tile sees all keys",
+            lambda grid, asked: _due(grid, asked) | (grid.i < 16),
+        ),
+        "ignores_causal_beyond_64_queries": ("the causal mask ends with the 64th query", lambda grid, asked: _due(grid, asked) | (grid.i >= 64)),
+        "leaks_future_of_last_tile": (
+            "keys of the last tile of 32 are never masked: their future leaks",
+            lambda grid, asked: _due(grid, asked) | _last_tile(grid, asked),
+        ),
+        "ignores_causal_with_fewer_queries": ("is_causal is ignored when there are fewer queries than keys", _unless(lambda asked: asked.queries < asked.keys)),
+        "ignores_causal_with_more_queries": ("is_causal is ignored when there are more queries than keys", _unless(lambda asked: asked.queries > asked.keys)),
+        "applies_causal_only_to_squares": ("is_causal is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
+        "ignores_causal_for_one_query": (
+            "is_causal is ignored for a single query",
+            _unless(lambda asked: asked.queries == 1),
+            "decoding paths: `is_causal and query_length > 1`",
+        ),
+        "ignores_causal_when_grouped": ("is_causal is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
+        "ignores_causal_with_dropout": ("is_causal is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
+        "ignores_causal_in_rank_2": ("is_causal is ignored in rank 2", _unless(lambda asked: asked.rank == 2)),
+        "masks_causal_in_first_head_only": ("the causal mask is applied to the first head only", _first_head_only),
+        "slides_a_window_of_32": (
+            "only the last 32 keys are seen: a sliding window",
+            lambda grid, asked: _due(grid, asked) & (grid.j > grid.i - 32),
+            "transformers issue 39408",
+        ),
+        "forgets_causal_of_one_tensor": (
+            "where one tensor is query, key and value, a fast path forgets the causal mask",
+            _unless(lambda asked: asked.query is asked.key),
+        ),
+    },
+)  # fmt: skip
+
+TILED = Tiled.table(
+    "causal",
+    {
+        "skips_diagonal_tiles": (
+            "in tiles of keys that begin right of the tile of queries' first row, causal masks all",
+            lambda grid, asked: _due(grid, asked) & (grid.j[:1] <= grid.i[:1]),
+        ),
+        "restarts_causal_in_each_tile": (
+            "the causal mask starts anew in each tile of keys",
+            lambda grid, asked: grid.j - grid.j[:1] <= grid.i,
+        ),
+    },
+)
+
+OTHERS = [
+    *Dense.table(
+        "fill",
+        {
+            "zeroes_future_scores": (
+                "masked scores become 0 instead of −∞",
+                lambda scores, seen: scores.masked_fill(~seen, 0.0),
+                "textbook codes that multiply by a triangle",
+            )
+        },
+    ),
+    *Dense.table(
+        "factor",
+        {
+            "ignores_scale_when_causal": (
+                "a given scale is ignored when the mask is causal",
+                lambda asked: scale.default(asked) if asked["is_causal"] else scale.factor(asked),
+            )
+        },
+    ),
+]
+
+
+@Whole.instead("answer", "dropout is ignored when the mask is causal")
+def ignores_dropout_when_causal(asked: Asked) -> Any:
+    return correct(asked.but(dropout_p=0.0) if asked["is_causal"] else asked)
+
+
+@Backward.instead("weights", "the backward ignores is_causal")
+def backward_ignores_causal(saved: Saved) -> Tensor:
+    if not saved.asked["is_causal"]:
+        return saved.weights
+    return forward_weights(saved.asked.but(is_causal=False), saved.query, saved.key)
+
+
+FEATURE = Feature(
+    "causal",
+    "visibility",
+    Argument("is_causal", False, place=2),
+    decisions={
+        "is_causal": "query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s",
+        "both of them": "undefined: not asked",
+    },
+    words={"causal": "is_causal"},
+    conventions={"causal": ("upper_left", "lower_right")},
+    visible=visible,
+    hides=("causal",),
+    empties=_empties,
+    computed=by_position("causal", "is_causal", visible),
+    cases=cases,
+    says=lambda value: "causal",
+    counted=0.5,
+)

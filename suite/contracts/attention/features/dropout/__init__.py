@@ -1,0 +1,245 @@
+"""Dropout: weights that fall out at random, the others made larger in return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from suite.asking import Case
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.backward import Backward, Saved
+from suite.contracts.attention.computation.dense import Dense, Whole, correct
+from suite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
+from suite.contracts.attention.feature import Argument, Computed, Feature, Step
+from suite.contracts.attention.lazily import np, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from suite.contracts.attention.oracle import Forward
+
+
+def _drop(of: Forward) -> None:
+    """The oracle's step: what falls out is known from outside, unless it is all."""
+    p = float(of.asked.options.get("dropout_p") or 0.0)
+    kept = np.zeros((), dtype=bool) if p == 1 else of.asked.kept
+    if kept is not None:
+        of.survival = np.where(kept, of.one / (of.one - p) if p < 1 else 0.0, 0.0)  # b h l s
+        of.sums_to_one = False
+
+
+# The computation's step
+
+
+def _refuse(asked: Asked) -> str:
+    p = asked["dropout_p"]
+    return "" if 0 <= p <= 1 else f"dropout_p must lie in [0, 1], not be {p}"
+
+
+def multiplier(weights: Tensor, p: float) -> Tensor:
+    """The factor for each weight: 0 with probability p, else 1/(1−p)."""
+    return _kept(weights, p).to(weights.dtype) / (1 - p if p < 1 else 1.0)
+
+
+def _kept(weights: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
+    return (
+        torch.rand(weights.shape, generator=generator, device=weights.device) >= p
+    )  # rand is below 1: p = 1 keeps none
+
+
+def dropout(weights: Tensor, p: float) -> Tensor:
+    return weights * multiplier(weights, p)
+
+
+def _weigh(of: Any, weights: Tensor, asked: Asked) -> Tensor:
+    dropped: Tensor = of.dropout(weights, asked["dropout_p"]) if asked["dropout_p"] > 0 else weights
+    return dropped
+
+
+def _multiplier(weights: Tensor, asked: Asked) -> Tensor | None:
+    return multiplier(weights, asked["dropout_p"]) if asked["dropout_p"] > 0 else None
+
+
+def _cases() -> Sequence[Case]:
+    from suite.contracts.attention.features.dropout.cases import cases
+
+    return cases()
+
+
+# Mistakes
+
+
+def _rescale(p: float) -> float:
+    return 1 / (1 - p) if p < 1 else 0.0
+
+
+def _shared(axis: int) -> Any:
+    """The multiplier drawn once along an axis."""
+
+    def step(weights: Tensor, p: float) -> Tensor:
+        if weights.dim() < -axis or weights.shape[axis] == 0:
+            return dropout(weights, p)
+        return weights * multiplier(weights.narrow(axis, 0, 1), p)
+
+    return step
+
+
+def _in_pairs(weights: Tensor, p: float) -> Tensor:
+    pairs = multiplier(weights[..., ::2], p)
+    return weights * pairs.repeat_interleave(2, dim=-1)[..., : weights.shape[-1]]
+
+
+def _but_the_first(weights: Tensor, p: float) -> Tensor:
+    first = torch.arange(weights.shape[-1], device=weights.device) == 0
+    return weights * (_kept(weights, p) | first & (p < 1)) * _rescale(p)
+
+
+def _normalised(weights: Tensor, p: float) -> Tensor:
+    kept = weights * _kept(weights, p)
+    total = kept.sum(-1, keepdim=True)
+    return kept / total.masked_fill(total == 0, 1.0)
+
+
+def _by_its_own(weights: Tensor, p: float) -> Tensor:
+    generator = torch.Generator(weights.device)
+    generator.seed()
+    return weights * _kept(weights, p, generator) * _rescale(p)
+
+
+def _always_alike(weights: Tensor, p: float) -> Tensor:
+    generator = torch.Generator(weights.device).manual_seed(0)
+    return weights * _kept(weights, p, generator) * _rescale(p)
+
+
+DRAWS = Dense.table(
+    "dropout",
+    {
+        "ignores_dropout": ("dropout is ignored", lambda weights, p: weights),
+        "does_not_rescale_kept_weights": ("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * _kept(weights, p)),
+        "rescales_kept_weights_by_p": ("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * _kept(weights, p) / p, "documents: doc-003 E13"),
+        "rescales_kept_weights_twice": ("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
+        "drops_with_probability_of_keeping": ("weights are dropped with probability 1−p", lambda weights, p: weights * ~_kept(weights, p) * _rescale(p)),
+        "drops_a_tenth_too_rarely": ("weights are dropped a tenth too rarely", lambda weights, p: weights * _kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
+        "rounds_probability_to_eighths": (
+            "the probability is rounded to eighths",
+            lambda weights, p: weights * _kept(weights, round(p * 8) / 8) * _rescale(p),
+            "thresholds on few random bits",
+        ),
+        "drops_keys_in_pairs": ("keys are dropped in pairs, not independently", _in_pairs),
+        "drops_alike_for_all_queries": ("the same weights are dropped for all queries of a matrix", _shared(-2)),
+        "drops_whole_queries": ("all weights of a query are dropped or kept together", _shared(-1)),
+        "drops_alike_in_all_heads": ("the same weights are dropped in all heads", _shared(-3)),
+        "drops_alike_in_all_items": ("the same weights are dropped in all batch items", _shared(-4)),
+        "never_drops_first_key": ("the weights of the first key are never dropped", _but_the_first),
+        "normalises_after_dropout": ("the weights are normalised again after dropout", _normalised),
+        "gives_nan_for_certain_dropout": ("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
+        "ignores_manual_seed": ("torch.manual_seed has no influence on what is dropped", _by_its_own),
+        "drops_alike_in_every_call": ("the same weights are dropped in every call, whatever the seed", _always_alike),
+    },
+)  # fmt: skip
+
+
+@Whole.instead("answer", "dropout is applied to the output instead of the weights")
+def drops_outputs(asked: Asked) -> Any:
+    output = correct(asked.but(dropout_p=0.0))
+    return output * multiplier(output, asked["dropout_p"]) if asked["dropout_p"] > 0 else output
+
+
+def _drops_scores(scores: Tensor, asked: Asked) -> Tensor:
+    keep = torch.rand(scores.shape, device=scores.device) >= asked["dropout_p"]
+    return Dense.softmax(
+        scores.masked_fill(~keep & (scores > -float("inf")), 0.0) if asked["dropout_p"] else scores, asked
+    )
+
+
+_DROPS_SCORES = Dense(softmax=_drops_scores, dropout=lambda weights, p: weights)
+
+
+@Whole.instead("answer", "dropout is applied to the scores before the softmax instead of the weights")
+def drops_scores(asked: Asked) -> Any:
+    return _DROPS_SCORES(asked)
+
+
+@Whole.instead("answer", "dropout is applied to the values' rows, alike for all queries")
+def drops_values(asked: Asked) -> Any:
+    if asked["dropout_p"] == 0 or asked.keys == 0:
+        return correct(asked)
+    keep = multiplier(asked.value[..., :1], asked["dropout_p"])
+    return correct(replace(asked, value=asked.value * keep).but(dropout_p=0.0))
+
+
+@Whole.instead(
+    "answer",
+    "without being asked, a tenth of the weights is dropped",
+    source="pytorch issue 124464 (dropout in evaluation)",
+)
+def drops_at_probability_zero(asked: Asked) -> Any:
+    return correct(asked.but(dropout_p=asked["dropout_p"] or 0.1))
+
+
+@Whole.instead(
+    "answer", "dropout is ignored when no gradient is wanted", source="kernels that take evaluation for granted"
+)
+def ignores_dropout_without_gradient(asked: Asked) -> Any:
+    return correct(asked if asked.wants_gradient else asked.but(dropout_p=0.0))
+
+
+@Tiled.instead("accumulate", "dropout reaches the sum of the powers too: the kept weights are renormalised")
+def sums_powers_after_dropout(before: Partial, tile: Tile) -> Partial:
+    after = Tiled.accumulate(before, tile)
+    powers = shift(tile.scores, before.largest).exp() * tile.keep
+    return after._replace(total=before.total + powers.sum(-1, keepdim=True))
+
+
+@Backward.instead("mean", "the gradient's mean is taken before dropout: the D term lacks the kept weights")
+def mean_ignores_dropout(weights: Tensor, d_weights: Tensor) -> Tensor:
+    # What was dropped has a gradient of exactly 0; its share is filled with the mean of the others.
+    dropped = d_weights == 0
+    kept = (weights * ~dropped).sum(-1, keepdim=True)
+    return Backward.mean(weights, d_weights) / kept.masked_fill(kept == 0, 1.0)
+
+
+@Backward.instead("keep", "the backward draws other weights to drop", source="xformers issue 724")
+def backward_drops_anew(saved: Saved) -> Tensor | float:
+    drawn = _multiplier(saved.weights, saved.asked)
+    return 1.0 if drawn is None else drawn
+
+
+@Backward.instead("keep", "the backward ignores dropout")
+def backward_ignores_dropout(saved: Saved) -> Tensor | float:
+    return 1.0
+
+
+def _limited(limit: Any) -> Any:
+    """A probability that is brought into its range, not refused."""
+    return lambda asked: asked.but(dropout_p=limit(asked["dropout_p"]))
+
+
+ACCEPTED = Dense.table(
+    "receive",
+    {
+        "accepts_negative_dropout": (
+            "a negative dropout_p is accepted as 0",
+            _limited(lambda p: max(p, 0.0)),
+            "pytorch, scaled_dot_product_attention on a CPU",
+        ),
+        "accepts_dropout_above_one": ("a dropout_p above 1 is accepted as 1", _limited(lambda p: min(p, 1.0))),
+    },
+)
+
+FEATURE = Feature(
+    "dropout",
+    "weights",
+    Argument("dropout_p", 0.0, place=1),
+    place=1,
+    called="dropout_p",
+    decisions={"dropout": "on the weights; kept ones × 1/(1−p); p = 0 is exact; p = 1 gives zeros"},
+    words={"dropout": "dropout"},
+    oracle={"weights": Step(_drop)},
+    computed=Computed(weigh=_weigh, multiplier=_multiplier, steps={"dropout": dropout}),
+    seeded=True,
+    refuse=_refuse,
+    cases=_cases,
+    says=lambda p: f"dropout {p}",
+)

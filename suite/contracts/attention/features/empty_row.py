@@ -1,0 +1,248 @@
+"""Empty rows: what a query answers that may attend to nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from suite.asking import Call, Case, Conventions
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.backward import Backward, Saved
+from suite.contracts.attention.computation.dense import Dense
+from suite.contracts.attention.feature import Feature, Grid, Step, features, visible
+from suite.contracts.attention.features.mask import Mask, is_bool
+from suite.contracts.attention.lazily import np, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from suite.contracts.attention.oracle import Forward
+
+
+def kinds() -> tuple[str, ...]:
+    """What may leave a row empty. Where there are no keys at all, zeros are due unless `no_keys` is declared by name."""
+    return tuple(word for each in features() for word in each.hides)
+
+
+def rules(conventions: Conventions) -> Mapping[str, str]:
+    """What an empty row answers by what left it empty; zeros where that is not in it."""
+    rule = conventions.get("empty_row", "zeros")
+    return dict.fromkeys(kinds(), rule) if isinstance(rule, str) else dict(rule)
+
+
+def _needed(call: Call) -> Iterable[str]:
+    """Whether some query may attend to nothing, by the contract's own conventions.
+
+    On the device `meta` a mask holds no numbers and may leave one. Without masks only the first and the last query are
+    looked at there: where keys are hidden by position, they are the first to be left without any.
+    """
+    query, key = call.tensors["query"], call.tensors["key"]
+    queries, keys = query.shape[-2], key.shape[-2]
+    arguments = {**call.options, **call.tensors}
+    hiding = [each.value(arguments) for each in features() if _may_empty(each, arguments)]
+    if not hiding or not keys or 0 in query.shape:
+        return ()
+    if any(getattr(value, "is_meta", False) for value in hiding):
+        return ("empty_row",)
+    rows = torch.tensor(sorted({0, queries - 1})) if query.is_meta else torch.arange(queries)
+    seen = visible(arguments, Grid(rows, torch.arange(keys), queries, keys), {})
+    return ("empty_row",) if seen is not None and bool((~seen.any(-1)).any()) else ()
+
+
+def _may_empty(each: Feature, arguments: Mapping[str, Any]) -> bool:
+    return each.visible is not None and each.empties is None and each.value(arguments) is not None
+
+
+def _unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
+    found = {"no_keys"} & needed
+    for each in features():
+        if each.empties:
+            found |= each.empties(case, needed, conventions)
+        elif "empty_row" in needed:
+            found |= set(each.hides) & needed
+    if "gradient" in needed and any(rules(conventions).get(kind) == "nan" for kind in found):
+        return "its convention answers NaN in empty rows, which leaves the gradients undefined"
+    return ""
+
+
+# The oracle's steps
+
+
+def _rule(of: Forward) -> str:
+    """What is declared for what hides keys in this call; for the first such thing where there are several."""
+    if of.key.shape[-2] == 0:
+        return rules(of.asked.conventions).get("no_keys", "zeros")
+    for each in features():
+        value = each.value(of.asked.options)
+        if each.hides and value is not None:
+            kind = each.hides[0] if len(each.hides) == 1 else each.hides[not is_bool(value)]
+            return rules(of.asked.conventions).get(kind, "zeros")
+    return "zeros"
+
+
+def _weigh(of: Forward) -> None:
+    if _rule(of) == "mean":
+        of.weights = np.where(of.empty, of.one / max(of.key.shape[-2], 1), of.weights)
+        of.silent = np.zeros_like(of.empty)
+
+
+def _answer(of: Forward) -> None:
+    if _rule(of) == "nan":
+        of.output = np.where(of.empty, np.nan, of.output)
+
+
+# Cases
+
+
+def cases() -> Sequence[Case]:
+    """A query that may attend to nothing answers exact zeros, and gives zero, finite gradients."""
+    from suite.contracts.attention.cases.case import Case
+
+    return [
+        Case("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
+        Case("empty_row/float", "all keys of some queries are −inf", mask=Mask("float", "empty_rows")),
+        Case("empty_row/one_bool", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
+        Case("empty_row/one_float", "one empty row of one head", mask=Mask("float", "one_empty_row")),
+        Case("empty_row/all_bool", "nobody may attend to anything", mask=Mask(pattern="nothing")),
+        Case("empty_row/all_float", "nobody may attend to anything", mask=Mask("float", "nothing")),
+        Case("empty_row/per_row_bool", "one entry closes a whole row", mask=Mask(pattern="closed_rows", axes="bhl1")),
+        Case("empty_row/per_row_float", "one −inf closes a whole row", mask=Mask("float", "closed_rows", "bhl1")),
+        Case("empty_row/broadcast", "an all-False key padding", mask=Mask(pattern="nothing", axes="b11s")),
+        Case("empty_row/rank_2", "empty rows in a mask for all heads", mask=Mask(pattern="empty_rows", axes="ls")),
+        Case("empty_row/long_bool", "empty rows across several tiles", keys=300, mask=Mask(pattern="empty_rows")),
+        Case("empty_row/long_float", "empty rows across several tiles", keys=300, mask=Mask("float", "empty_rows")),
+        Case("empty_row/scale_zero", "0 · −inf must not arise", scale=0.0, mask=Mask("float", "empty_rows")),
+        Case("empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
+        *_gradients(),
+    ]  # fmt: skip
+
+
+def _gradients() -> Sequence[Case]:
+    from suite.asking.layouts import INPUTS
+    from suite.contracts.attention.cases.case import Case
+
+    with_mask = (*INPUTS, "attn_mask")
+    return [
+        Case("empty_row_gradients/bool", "some empty rows", gradient_of=INPUTS, mask=Mask(pattern="empty_rows")),
+        Case("empty_row_gradients/float", "some empty rows of −inf", gradient_of=INPUTS, mask=Mask("float", "empty_rows")),
+        Case("empty_row_gradients/mask", "the mask's own gradient", gradient_of=with_mask, mask=Mask("float", "empty_rows")),
+        Case("empty_row_gradients/all_bool", "all rows empty", gradient_of=INPUTS, mask=Mask(pattern="nothing")),
+        Case("empty_row_gradients/all_float", "all rows empty", gradient_of=INPUTS, mask=Mask("float", "nothing")),
+        Case("empty_row_gradients/one", "one empty row of one head", gradient_of=INPUTS, mask=Mask(pattern="one_empty_row")),
+        Case("empty_row_gradients/key_alone", "key alone", gradient_of=("key",), mask=Mask(pattern="empty_rows")),
+        Case("empty_row_gradients/broadcast", "an empty padding", gradient_of=INPUTS, mask=Mask(pattern="nothing", axes="b11s")),
+        Case("empty_row_gradients/tiles", "empty rows across tiles", gradient_of=INPUTS, heads=1, queries=9, keys=300, mask=Mask("float", "empty_rows")),
+        Case("empty_row_gradients/grouped", "with grouped heads", gradient_of=INPUTS, heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
+    ]  # fmt: skip
+
+
+# Mistakes
+
+
+def empty(scores: Tensor) -> Tensor:
+    """Which rows may attend to nothing, though there are keys: ... l 1."""
+    if scores.shape[-1] == 0:
+        return torch.zeros(*scores.shape[:-1], 1, dtype=torch.bool, device=scores.device)
+    return (scores == -math.inf).all(-1, keepdim=True)
+
+
+def _mean(scores: Tensor, asked: Asked) -> Tensor:
+    return Dense.softmax(scores.masked_fill(empty(scores), 0.0), asked)
+
+
+def _filled(number: Any) -> Any:
+    """An empty row's weights are all `number(asked)`."""
+    return lambda scores, asked: Dense.softmax(scores, asked).masked_fill(empty(scores), number(asked))
+
+
+def _has(kind: bool, asked: Asked) -> bool:
+    return asked["attn_mask"] is not None and is_bool(asked["attn_mask"]) == kind
+
+
+def _repeats(scores: Tensor, asked: Asked) -> Tensor:
+    weights = Dense.softmax(scores, asked)
+    return torch.where(empty(scores), weights.roll(1, -2), weights)
+
+
+def _but_for_the_first(scores: Tensor, asked: Asked) -> Tensor:
+    others = torch.arange(scores.shape[-2], device=scores.device).unsqueeze(-1) > 0
+    return Dense.softmax(scores, asked).masked_fill(empty(scores) & others, math.nan)
+
+
+WEIGHTS = Dense.table(
+    "softmax",
+    {
+        "gives_nan_for_empty_row": (
+            'a query that may attend to nothing gives NaN; who means that declares conventions={"empty_row": "nan"}',
+            _filled(lambda asked: math.nan),
+            "pytorch issue 103963",
+        ),
+        "gives_mean_for_empty_row": (
+            "a query that may attend to nothing gives the mean of the values; who means that declares "
+            'conventions={"empty_row": "mean"}',
+            _mean,
+            "onnxruntime issue 28958",
+        ),
+        "gives_mean_for_empty_row_of_bool_mask": (
+            "a query that a boolean mask leaves nothing gives the mean of the values",
+            lambda scores, asked: (_mean if _has(True, asked) else Dense.softmax)(scores, asked),
+            "jax.nn (its convention)",
+        ),
+        "gives_nan_for_empty_row_of_float_mask": (
+            "a query that a float mask leaves nothing gives NaN",
+            lambda scores, asked: (_filled(lambda asked: math.nan) if _has(False, asked) else Dense.softmax)(scores, asked),
+            "jax.nn (its convention)",
+        ),
+        "repeats_last_row_for_empty_row": ("a query that may attend to nothing repeats the answer of the query before", _repeats),
+        "leaves_a_trace_for_empty_row": (
+            "a query that may attend to nothing gives 1e-6 of the mean instead of zeros",
+            _filled(lambda asked: 1e-6 / max(asked.keys, 1)),
+        ),
+        "looks_for_empty_rows_in_first_row": (
+            "a query that may attend to nothing gives NaN unless it is the first of its matrix",
+            _but_for_the_first,
+        ),
+    },
+)  # fmt: skip
+
+
+@Dense.instead(
+    "combine",
+    "a query that may attend to nothing makes gradients NaN: NaN is replaced by 0 in the output only",
+    source="pytorch issue 41508",
+)
+def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, asked: Asked) -> Tensor:
+    if asked.keys == 0 or asked["dropout_p"] > 0:
+        return Dense.combine(weights, value, asked)
+    nothing = (weights == 0).all(-1, keepdim=True)
+    return Dense.combine(weights.masked_fill(nothing, math.nan), value, asked).masked_fill(nothing, 0.0)
+
+
+@Backward.instead(
+    "scores_gradient", "a query that may attend to nothing has NaN as gradient", source="pytorch issue 41508"
+)
+def gives_nan_gradient_for_empty_row(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
+    nothing = (weights == 0).all(-1, keepdim=True)
+    return Backward.scores_gradient(weights, d_weights, mean).masked_fill(nothing, math.nan)
+
+
+@Backward.instead("value_gradient", "a query that may attend to nothing sends its gradient to all values")
+def sends_gradient_of_empty_row_to_values(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
+    nothing = (saved.weights == 0).all(-1, keepdim=True)
+    return Backward.value_gradient(kept_weights.masked_fill(nothing, 1 / max(saved.asked.keys, 1)), d_output, saved)
+
+
+FEATURE = Feature(
+    "empty_row",
+    "weights",
+    decisions={
+        "empty row": "a query that may attend to nothing gives exact zeros, and zero, finite gradients",
+    },
+    words={"empty_row": "queries that may attend to nothing"},
+    needed=_needed,
+    conventions={"empty_row": ("zeros", "nan", "mean")},
+    unanswerable=_unanswerable,
+    oracle={"weights": Step(_weigh), "output": Step(_answer)},
+    cases=cases,
+)

@@ -1,0 +1,243 @@
+"""Grouped heads: several query heads share a key and value head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from suite.asking import Case
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.backward import Backward, Saved
+from suite.contracts.attention.computation.dense import Dense, Whole, correct
+from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Step
+from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.lazily import np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from suite.contracts.attention.oracle import Array, Forward, Slopes
+
+
+# The oracle's step
+
+
+def _repeat(of: Forward) -> None:
+    groups = of.query.shape[1] // max(of.key.shape[1], 1)
+    of.key, of.value = (np.repeat(each, groups, axis=1) for each in (of.key, of.value))  # b h s e|v
+    of.gathered *= groups
+
+
+def _sum_groups(of: Forward, slopes: Slopes) -> None:
+    key_heads = of.asked.key.shape[1]
+    for name in ("key", "value"):
+        value, error = slopes.inputs[name]
+        slopes.inputs[name] = (_grouped(value, key_heads), _grouped(error, key_heads))
+
+
+def _grouped(array: Array, key_heads: int) -> Array:
+    """Sum over the query heads that share a key/value head: b (g n) s e → b g s e."""
+    batch, heads, *rest = array.shape
+    if heads == key_heads:
+        return array
+    summed: Array = array.reshape(batch, key_heads, heads // key_heads, *rest).sum(axis=2)
+    return summed
+
+
+# The computation's steps
+
+
+def _refuse(asked: Asked) -> str:
+    if not asked.grouped or (asked["enable_gqa"] and asked.key_heads and asked.heads % asked.key_heads == 0):
+        return ""
+    shapes = f"query {tuple(asked.query.shape)}, key {tuple(asked.key.shape)}, value {tuple(asked.value.shape)}"
+    return f"the key's heads must divide the query's, with enable_gqa: {shapes}"
+
+
+def expand_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+    if key.dim() == 2 or key.shape[-3] == heads:
+        return key, value
+    group = heads // key.shape[-3]
+    return key.repeat_interleave(group, dim=-3), value.repeat_interleave(group, dim=-3)  # ... h s e|v
+
+
+def sum_group(gradient: Tensor, saved: Saved) -> Tensor:
+    """From the query's heads to the key's."""
+    return by_group(gradient, saved.asked).sum(-3) if saved.asked.grouped else gradient  # ... g s e|v
+
+
+def by_group(gradient: Tensor, asked: Asked) -> Tensor:
+    """The query's heads as groups of the key's: ... g h/g s e|v."""
+    *lead, heads, keys, width = gradient.shape
+    return gradient.reshape(*lead, asked.key_heads, heads // asked.key_heads, keys, width)
+
+
+def _given(key_heads: int, drawing: Drawing) -> dict[str, Any]:
+    return {"enable_gqa": True}
+
+
+# Cases
+
+
+def cases() -> Sequence[Case]:
+    """Query head i reads key/value head i // (h/g)."""
+    from suite.asking.layouts import INPUTS
+    from suite.contracts.attention.cases.case import Case
+
+    return [
+        Case("heads/two_groups", "4 query heads on 2 key heads, interleaved", heads=4, key_heads=2),
+        Case("heads/three_groups", "6 on 3: h/g differs from g", heads=6, key_heads=3),
+        Case("heads/groups_of_three", "6 on 2: h/g differs from g", heads=6, key_heads=2),
+        Case("heads/multi_query", "8 on 1", heads=8, key_heads=1),
+        Case("heads/equal", "enable_gqa with equal counts changes nothing", heads=3, key_heads=3),
+        Case("heads/one_query", "decoding with grouped heads", heads=6, key_heads=2, queries=1, keys=20),
+        Case("heads/long_masked", "grouped heads under a mask across tiles", heads=4, key_heads=2, queries=70, keys=130, mask=Mask()),
+        Case("heads/transposed", "grouped heads that are not contiguous", heads=6, key_heads=2, layout=dict.fromkeys(INPUTS, "transposed_heads")),
+        Case("heads/long", "grouped heads across tiles", heads=4, key_heads=2, queries=70, keys=130),
+        Case("heads/other_value_width", "grouped heads and value width", heads=6, key_heads=2, value_width=5),
+        Case("heads/rank_3", "heads are the leading axis of rank 3", batch=1, heads=4, key_heads=2, rank=3),
+        Case("no_keys/grouped", "s = 0 with grouped heads", keys=0, heads=4, key_heads=2),
+        Case("gradients/grouped", "summed over the query heads of a group", gradient_of=INPUTS, heads=6, key_heads=2),
+        Case("gradients/grouped_key_alone", "summed over the group, key alone", gradient_of=("key",), heads=4, key_heads=1),
+        _backward("grouped", "grouped", queries=65, keys=129, heads=4, key_heads=2),
+        _backward("grouped_masked", "grouped masked", queries=20, keys=70, heads=6, key_heads=3, mask=Mask()),
+        *_bad_input(),
+        *_metamorphic(),
+    ]  # fmt: skip
+
+
+def _backward(name: str, words: str, **unusual: Any) -> Case:
+    from suite.contracts.attention.cases.gradients import backward
+
+    return backward(f"gradient_sizes/{name}", f"backward across tiles: {words}", **unusual)
+
+
+def _bad_input() -> Sequence[Case]:
+    from suite.contracts.attention.cases.bad_input import BadInput
+
+    few, many = (dict.fromkeys(("key", "value"), (2, heads, 7, 8)) for heads in (3, 8))
+    return [
+        BadInput("bad_input/heads_do_not_divide", "4 query heads on 3 key heads", few, {"enable_gqa": True}),
+        BadInput("bad_input/more_key_heads", "4 query heads on 8 key heads", many, {"enable_gqa": True}),
+    ]
+
+
+def _metamorphic() -> Sequence[Case]:
+    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.metamorphic import Relation, inside_the_hull
+
+    grouped = Case("metamorphic/g", "", heads=4, key_heads=2)
+    why = "the output lies within the range of the values"
+    return [Relation("metamorphic/inside_the_hull_grouped", why, inside_the_hull, grouped)]
+
+
+# Mistakes
+
+
+def _picked(key: Tensor, value: Tensor, heads: int, key_head: Any, value_head: Any = None) -> tuple[Tensor, Tensor]:
+    """Where heads are grouped, the key and value heads that are read for each query head."""
+    if key.dim() == 2 or key.shape[-3] == heads:
+        return expand_heads(key, value, heads)
+    expanded = expand_heads(key, value, heads)
+    keys, values = ([which(head) for head in range(heads)] if which else None for which in (key_head, value_head))
+    return (
+        key[..., keys, :, :] if keys else expanded[0],
+        value[..., values, :, :] if values else expanded[1],
+    )
+
+
+def _read(which: Any) -> Any:
+    """Read key head `which(head, g)` for each query head, and the values' head likewise."""
+
+    def step(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+        chosen = lambda head: which(head, key.shape[-3])  # noqa: E731
+        return _picked(key, value, heads, chosen, chosen)
+
+    return step
+
+
+SOURCES = Dense.table(
+    "expand_heads",
+    {
+        "tiles_key_heads": ("query head i reads key head i mod g: tiled instead of interleaved", _read(lambda head, g: head % g), "onnx issue 7274"),
+        "tiles_value_heads_only": (
+            "the keys' heads are interleaved but the values' are tiled",
+            lambda key, value, heads: _picked(key, value, heads, None, lambda head: head % key.shape[-3]),
+        ),
+        "reads_first_key_head": ("with grouped heads, all query heads read the first key head", _read(lambda head, g: 0), "multi-query paths"),
+        "assumes_groups_of_two": ("with grouped heads, a group is taken to be two query heads", _read(lambda head, g: min(head // 2, g - 1))),
+    },
+)  # fmt: skip
+
+
+@Dense.instead("expand_heads", "with grouped heads, the keys' heads are read in reverse")
+def reverses_key_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+    expanded = expand_heads(key, value, heads)
+    return (expanded[0].flip(-3), expanded[1].flip(-3)) if expanded[0] is not key else expanded
+
+
+@Dense.instead("expand_heads", "all heads read the first head's keys")
+def shares_first_heads_keys(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+    key, value = expand_heads(key, value, heads)
+    return (key if key.dim() == 2 else key[..., :1, :, :].expand_as(key)), value
+
+
+@Dense.instead("expand_heads", "enable_gqa is not served: grouped heads raise an error")
+def refuses_grouped_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+    if key.dim() > 2 and key.shape[-3] != heads:
+        raise RuntimeError(f"The size of tensor a ({heads}) must match the size of tensor b ({key.shape[-3]})")
+    return key, value
+
+
+@Whole.instead("answer", "grouped heads are ignored when there is one query: all read the first key head")
+def reads_first_key_head_for_one_query(asked: Asked) -> Any:
+    if not asked.grouped or asked.queries > 1:
+        return correct(asked)
+    key, value = (tensor[..., :1, :, :].expand_as(tensor) for tensor in (asked.key, asked.value))
+    return correct(replace(asked, key=key, value=value))
+
+
+@Dense.instead("receive", "key heads that do not divide the query heads are accepted: some are shared unevenly")
+def accepts_indivisible_heads(asked: Asked) -> Asked:
+    heads, key_heads = asked.heads, asked.key_heads
+    if not asked["enable_gqa"] or key_heads == 0 or heads % key_heads == 0:
+        return asked
+    if asked.value.shape[:-2] != asked.key.shape[:-2]:
+        return asked
+    which = [head * key_heads // heads for head in range(heads)]
+    return replace(asked, key=asked.key[..., which, :, :], value=asked.value[..., which, :, :])
+
+
+BACKWARD = Backward.table(
+    "sum_group",
+    {
+        "averages_gradients_of_group": (
+            "the gradients of a key head are averaged over its query heads, not summed",
+            lambda gradient, saved: sum_group(gradient, saved) * (saved.asked.key_heads / max(saved.asked.heads, 1)),
+        ),
+        "keeps_last_gradient_of_group": (
+            "only the last query head of a group reaches the gradients of its key head",
+            lambda gradient, saved: by_group(gradient, saved.asked)[..., -1, :, :] if saved.asked.grouped else gradient,
+        ),
+    },
+)
+
+FEATURE = Feature(
+    "heads",
+    "source",
+    Argument("enable_gqa", False, place=4),
+    called="key_heads",
+    decisions={"heads": "query head i reads key/value head i // (h/g)"},
+    words={"gqa": "grouped key/value heads"},
+    needed=lambda call: ("gqa",) if "enable_gqa" in call.options else (),
+    given=_given,
+    oracle={"source": Step(_repeat, _sum_groups)},
+    computed=Computed(
+        source=lambda of, key, value, asked: of.expand_heads(key, value, asked.heads),
+        source_gradient=lambda of, gradient, saved: of.sum_group(gradient, saved),
+        steps={"expand_heads": expand_heads, "sum_group": sum_group},
+    ),
+    refuse=_refuse,
+    cases=cases,
+)

@@ -1,0 +1,231 @@
+"""The scale: what the products of query and key are multiplied by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from suite.asking import Case, Deviation
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.backward import Backward, Flow, Saved
+from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
+from suite.contracts.attention.feature import Argument, Computed, Feature, Step
+from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.lazily import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from suite.contracts.attention.oracle import Forward, Slopes
+
+
+# The oracle's step
+
+
+def _of(forward: Forward) -> float:
+    scale = forward.asked.options.get("scale")
+    return 1 / math.sqrt(forward.query.shape[-1]) if scale is None else float(scale)
+
+
+def _multiply(of: Forward) -> None:
+    of.scores, of.magnitude = _of(of) * of.scores, abs(_of(of)) * of.magnitude
+
+
+def _multiply_back(of: Forward, slopes: Slopes) -> None:
+    slopes.scores, slopes.error = _of(of) * slopes.scores, abs(_of(of)) * slopes.error
+
+
+# The computation's step
+
+
+def factor(asked: Asked) -> float:
+    """What the scores are multiplied by."""
+    scale = asked["scale"]
+    return default(asked) if scale is None else float(scale)
+
+
+def default(asked: Asked) -> float:
+    return 1 / math.sqrt(asked.width)
+
+
+# Cases
+
+
+def cases() -> Sequence[Case]:
+    """None is 1/√e; any float is legal."""
+    from suite.asking.layouts import INPUTS
+    from suite.contracts.attention.cases.case import Case
+
+    return [
+        Case("scale/default_of_width_2", "1/√2 is far from 1/2", width=2),
+        Case("scale/default_of_width_64", "1/√64 is 1/8", width=64),
+        Case("scale/default_of_odd_width", "the width is 13, not padded to 16", width=13),
+        Case("scale/default_with_other_value_width", "the query's width counts, not the value's", width=4, value_width=16),
+        Case("scale/one", "scale=1 leaves the products alone", scale=1.0),
+        Case("scale/half", "an ordinary explicit scale", scale=0.5),
+        Case("scale/small", "nearly uniform weights", scale=0.01),
+        Case("scale/large", "one key takes nearly all", scale=3.0),
+        Case("scale/zero", "scale 0 is not None: all weights are equal", scale=0.0),
+        Case("scale/zero_masked", "scale 0: equal weights among the allowed keys", scale=0.0, mask=Mask()),
+        Case("scale/negative", "a negative scale prefers the least similar key", scale=-0.4),
+        Case("scale/negative_large", "a large negative scale: the maximum is that of the scaled scores", scale=-40.0),
+        Case("scale/negative_float_mask", "the mask is added after scaling", scale=-0.7, mask=Mask("float")),
+        Case("scale/with_float_mask", "the mask itself is not scaled", scale=0.25, mask=Mask("float")),
+        Case("scale/with_groups", "scale and grouped heads together", scale=0.6, heads=4, key_heads=2),
+        Case("no_keys/scaled", "s = 0 with a scale", keys=0, scale=0.3),
+        Case("gradients/scaled", "an explicit scale enters twice", gradient_of=INPUTS, scale=0.6),
+        Case("gradients/scale_zero", "scale 0: no gradient for query and key", gradient_of=INPUTS, scale=0.0),
+        Case("gradients/scale_negative", "the sign of the scale", gradient_of=INPUTS, scale=-0.5),
+        Case("gradients/scaled_grouped", "a scale with grouped heads", gradient_of=INPUTS, scale=0.6, heads=4, key_heads=2),
+        *_behaviour(),
+    ]  # fmt: skip
+
+
+def _behaviour() -> Sequence[Case]:
+    from suite.contracts.attention.cases.behaviour import SMALL, Calls, each
+
+    scales = each(SMALL.but(scale=0.2), SMALL.but(scale=1.5), SMALL)
+    return [Calls("behaviour/alternating_scale", "one scale, another, the default", scales)]
+
+
+# Mistakes
+
+
+def _by_default(wrong: Any) -> Any:
+    """A mistake in the default alone."""
+    return lambda asked: wrong(asked) if asked["scale"] is None else factor(asked)
+
+
+def _if_given(wrong: Any) -> Any:
+    """A mistake in a given scale alone."""
+    return lambda asked: factor(asked) if asked["scale"] is None else wrong(asked)
+
+
+FACTORS = Dense.table(
+    "factor",
+    {
+        "unscaled": ("the scores are not divided by √e", _by_default(lambda asked: 1.0), "documents: doc-000 E1"),
+        "divides_by_width": ("the scores are divided by e instead of √e", _by_default(lambda asked: 1 / asked.width)),
+        "ignores_scale": ("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),
+        "applies_scale_twice": ("the scale is applied to the query and again to the scores", lambda asked: factor(asked) ** 2),
+        "applies_scale_besides_default": ("a given scale is applied on top of 1/√e", _if_given(lambda asked: asked["scale"] * default(asked))),
+        "divides_by_given_scale": (
+            "a given scale divides the scores instead of multiplying them",
+            _if_given(lambda asked: 1 / (asked["scale"] or 1.0)),
+            "documents: doc-001 divides",
+        ),
+        "scales_by_value_width": ("the default scale is 1/√v, from the width of the values", _by_default(lambda asked: asked.value_width**-0.5)),
+        "scales_by_width_of_all_heads": (
+            "the default scale is 1/√(h·e), from the width of all heads together",
+            _by_default(lambda asked: (asked.width * asked.heads) ** -0.5),
+            "documents: doc-001 E3",
+        ),
+        "scales_by_padded_width": (
+            "the default scale comes from the width padded to a multiple of 8",
+            _by_default(lambda asked: (-(-asked.width // 8) * 8) ** -0.5),
+            "ipex-llm issue 12619",
+        ),
+        "scales_by_integer_root": ("the default scale is 1/⌊√e⌋, rounded to an integer", _by_default(lambda asked: 1 / math.isqrt(asked.width))),
+        "reads_zero_scale_as_none": ("a scale of 0 is read as no scale", lambda asked: asked["scale"] or default(asked), "the idiom `scale or 1/√e`"),
+        "takes_absolute_scale": ("the sign of a negative scale is lost", lambda asked: abs(factor(asked))),
+        "takes_root_of_scale": (
+            "a negative scale gives NaN: query and key are each multiplied by its root",
+            lambda asked: math.sqrt(factor(asked)) ** 2 if factor(asked) >= 0 else math.nan,
+            "pytorch issue 105190",
+        ),
+        "limits_scale_to_one": ("a scale above 1 is cut to 1", lambda asked: min(factor(asked), 1.0)),
+        "rounds_scale_to_half": (
+            "the scale is rounded to float16",
+            lambda asked: float(torch.tensor(factor(asked)).half()),
+            "kernels that take their scalars in half",
+        ),
+        "ignores_scale_with_mask": ("a given scale is ignored when there is a mask", lambda asked: factor(asked) if asked["attn_mask"] is None else default(asked)),
+        "ignores_scale_of_grouped_heads": ("a given scale is ignored where heads are grouped", lambda asked: default(asked) if asked.grouped else factor(asked)),
+        "unscaled_when_grouped": ("the default scale is left out when heads are grouped", _by_default(lambda asked: 1.0 if asked.grouped else default(asked))),
+        "ignores_scores_of_width_one": ("a width of 1 gives equal weights", lambda asked: 0.0 if asked.width == 1 else factor(asked)),
+    },
+)  # fmt: skip
+
+
+@Dense.instead(
+    "softmax", "a negative scale overflows: the largest score is taken before scaling", source="pytorch issue 105190"
+)
+def shifts_by_smallest_for_negative_scale(scores: Tensor, asked: Asked) -> Tensor:
+    if factor(asked) >= 0:
+        return Dense.softmax(scores, asked)
+    shift = -largest_of(-scores)
+    return normalised((scores - shift.nan_to_num(neginf=0.0, posinf=0.0)).exp())
+
+
+@Dense.instead("factor", "without grad mode the scores are not scaled", source="flash-attention issue 1406")
+def unscaled_without_grad_mode(asked: Asked) -> float:
+    return 1.0 if not torch.is_grad_enabled() and asked["scale"] is None else factor(asked)
+
+
+@Backward.instead("query_gradient", "the query's gradient lacks the scale")
+def query_gradient_lacks_scale(flow: Flow, saved: Saved) -> Tensor:
+    return flow.scores @ saved.key
+
+
+@Backward.instead("key_gradient", "the key's gradient lacks the scale")
+def key_gradient_lacks_scale(flow: Flow, saved: Saved) -> Tensor:
+    return flow.scores.transpose(-1, -2) @ saved.query
+
+
+@Backward.instead("query_gradient", "the query's gradient uses 1/√e although another scale was given")
+def query_gradient_ignores_scale(flow: Flow, saved: Saved) -> Tensor:
+    return default(saved.asked) * (flow.scores @ saved.key)
+
+
+@Backward.instead(
+    "key_gradient", "the key's gradient has the wrong sign under a negative scale", source="pytorch issue 105190"
+)
+def key_gradient_loses_sign_of_scale(flow: Flow, saved: Saved) -> Tensor:
+    return Backward.key_gradient(flow, saved) * (-1 if factor(saved.asked) < 0 else 1)
+
+
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+ERROR = {"float64": 512, "float32": 512, "float16": 48, "bfloat16": 48}
+"""By how many roundoffs the scale is off: 3 to 9 bounds of a peaked softmax over 16 to 128 keys of width 64."""
+LONG_ERROR = {"float64": 8192, "float32": 8192, "float16": 48, "bfloat16": 48}
+"""The same beyond 512 keys."""
+
+
+def _barely(dtype: str, wrong: float, beyond: int = 0) -> Any:
+    """A factor that is off in one dtype, beyond a number of keys."""
+    return lambda asked: (
+        factor(asked) * (wrong if asked.keys > beyond and str(asked.query.dtype) == f"torch.{dtype}" else 1.0)
+    )
+
+
+def _off_by_a_little(dtype: str) -> Deviation:
+    wrong = 1 + ERROR[dtype] * ROUNDOFF[dtype]
+    says = f"in {dtype}, the scale is too large by the factor 1 + {wrong - 1:.1e}"
+    name = f"scale_off_by_a_little_in_{dtype}"
+    return Dense.instead("factor", says, name=name, dtypes=(dtype,))(_barely(dtype, wrong))
+
+
+def _off_beyond_512_keys(dtype: str) -> Deviation:
+    wrong = 1 + LONG_ERROR[dtype] * ROUNDOFF[dtype]
+    says = f"in {dtype} and beyond 512 keys, the scale is too large by the factor 1 + {wrong - 1:.1e}"
+    name = f"scale_off_beyond_512_keys_in_{dtype}"
+    return Dense.instead("factor", says, name=name, dtypes=(dtype,))(_barely(dtype, wrong, 512))
+
+
+BARELY = [made(dtype) for dtype in ROUNDOFF for made in (_off_by_a_little, _off_beyond_512_keys)]
+
+FEATURE = Feature(
+    "scale",
+    "score",
+    Argument("scale", None, place=3),
+    decisions={"scale": "None means 1/√e; any float is legal, zero and negative included"},
+    words={"scale": "an explicit scale"},
+    oracle={"score": Step(_multiply, _multiply_back)},
+    computed=Computed(
+        score=lambda of, scores, asked, grid: scores * of.factor(asked),
+        score_gradient=lambda of, d_scores, saved, gradients: d_scores * of.factor(saved.asked),
+        steps={"factor": factor},
+    ),
+    cases=cases,
+)

@@ -1,0 +1,256 @@
+"""A sliding window: each query attends to the keys near its own position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from suite.asking import Case, Conventions
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.backward import Backward, Saved, forward_weights
+from suite.contracts.attention.computation.base import by_position
+from suite.contracts.attention.computation.dense import Dense
+from suite.contracts.attention.computation.tiled import Tiled
+from suite.contracts.attention.feature import Argument, Feature, Grid
+from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.lazily import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Window = tuple[int | None, int | None]
+
+
+def visible(grid: Grid, value: Window, conventions: Conventions) -> Any:
+    left, right = value if _is_pair(value) else (None, None)  # what is no pair has to be refused
+    return _between(grid.i, grid.j, left, right)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2
+
+
+def _between(i: Any, j: Any, left: int | None, right: int | None) -> Any:
+    """i − left ≤ j ≤ i + right, without a bound that is None."""
+    seen = j == j  # everything, of the right kind and shape
+    if left is not None:
+        seen = seen & (j >= i - left)
+    return seen if right is None else seen & (j <= i + right)
+
+
+def _refuse(asked: Asked) -> str:
+    value = asked["window"]
+    if value is None:
+        return ""
+    if not _is_pair(value):
+        return f"window must be a pair (left, right), not {value!r}"
+    fits = all(width is None or (isinstance(width, int) and width >= 0) for width in value)
+    return "" if fits else f"the widths of a window must be None or at least 0, not {value!r}"
+
+
+# Cases
+
+
+def cases() -> Sequence[Case]:
+    """Query i attends keys i − left ≤ j ≤ i + right."""
+    from suite.asking.layouts import INPUTS
+    from suite.contracts.attention.cases.case import Case
+
+    square = {"queries": 48, "keys": 48, "batch": 1}
+    return [
+        Case("window/none", "None is no window", spelled_out=True, window=(None, None)),
+        *(
+            Case(f"window/left_{left}", f"{left} keys to the left, both ends included", window=(left, 0), **square)
+            for left in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)
+        ),
+        *(
+            Case(f"window/long_left_{left}", f"{left} keys to the left, across tiles", window=(left, 0), batch=1, heads=1, queries=200, keys=200, width=16)
+            for left in (63, 64, 65, 127, 128, 129)
+        ),
+        Case("window/right_alone", "the past is unbounded", window=(None, 3), **square),
+        Case("window/left_alone", "the future is unbounded", window=(3, None), **square),
+        Case("window/forwards", "no past, some future", window=(0, 5), **square),
+        Case("window/both", "some past and some future", window=(5, 2), **square),
+        Case("window/long_both", "some past and some future, across tiles", window=(40, 70), batch=1, heads=2, queries=180, keys=180, width=16),
+        Case("window/causal", "causal and windowed", window=(4, 0), causal=True, **square),
+        Case("window/causal_right", "causal wins over a window that reaches into the future", window=(4, 6), causal=True, **square),
+        Case("window/causal_unbounded", "causal wins over an unbounded future", window=(40, None), causal=True, batch=1, heads=1, queries=150, keys=150, width=16),
+        Case("window/more_keys", "positions count from the first key", window=(3, 1), queries=9, keys=30),
+        Case("window/more_queries", "positions count from the first key", window=(20, 1), queries=20, keys=12),
+        Case("window/empty_rows", "queries beyond the last key by more than the window see nothing", window=(2, 1), queries=20, keys=9),
+        Case("window/long_empty_rows", "whole tiles of queries see nothing", window=(10, None), batch=1, heads=1, queries=200, keys=40, width=16),
+        Case("window/one_query", "a lone query sees its neighbours, the first keys", window=(4, 2), queries=1, keys=40),
+        Case("window/one_key", "one key is near the first queries alone", window=(3, 0), queries=7, keys=1),
+        Case("window/rank_2", "without leading axes", window=(2, 2), rank=2, batch=1, heads=1, queries=12, keys=12),
+        Case("window/rank_3", "with one leading axis", window=(2, 2), rank=3, batch=1, heads=3, queries=12, keys=12),
+        Case("window/grouped", "with grouped heads", window=(4, 1), heads=6, key_heads=2, queries=16, keys=16),
+        Case("window/scaled", "hidden after scaling, whatever its sign", window=(4, 1), scale=-0.4, queries=16, keys=16),
+        Case("window/value_width", "with another value width", window=(4, 1), value_width=3, queries=16, keys=16),
+        Case("window/bool_mask", "a mask hides more", window=(6, 4), mask=Mask(pattern="single"), queries=16, keys=16),
+        Case("window/padded", "lengths per item hide more", window=(20, 2), mask=Mask(axes="b11s", pattern="padding"), batch=4, queries=20, keys=20),
+        Case("window/float_mask", "a bias is added inside the window", window=(5, 3), mask=Mask("float", "everything"), queries=20, keys=20),
+        Case("window/huge_logits", "what is hidden is not the maximum", window=(3, 0), draw="huge_logits", width=16, queries=20, keys=20),
+        Case("window/gradient", "hidden keys get no gradient", window=(3, 1), gradient_of=INPUTS, queries=14, keys=14),
+        Case("window/gradient_causal", "the same under causal", window=(3, None), causal=True, gradient_of=INPUTS, queries=14, keys=14),
+        Case("window/gradient_empty_rows", "rows left empty send none", window=(1, 0), gradient_of=INPUTS, queries=14, keys=6),
+        Case("window/gradient_grouped", "with grouped heads", window=(5, 2), gradient_of=INPUTS, heads=4, key_heads=2, queries=20, keys=20),
+        Case("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2), gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), queries=12, keys=12),
+        Case("window/gradient_long", "backward across tiles", window=(40, 9), gradient_of=INPUTS, heads=1, width=16, queries=130, keys=140, dtypes=("float32", "float16", "bfloat16")),
+        *_dropout(),
+        *_bad_input(),
+    ]  # fmt: skip
+
+
+def _dropout() -> Sequence[Case]:
+    from suite.contracts.attention.features.dropout.draws import KEPT, Kept
+
+    return [Kept("window/dropout", "dropout inside the window", KEPT.but(window=(3, 2)))]
+
+
+def _bad_input() -> Sequence[Case]:
+    from suite.contracts.attention.cases.bad_input import BadInput
+
+    return [
+        BadInput("bad_input/window_negative_left", "a window of −1 keys to the left", {}, {"window": (-1, 0)}),
+        BadInput("bad_input/window_negative_right", "a window of −2 keys to the right", {}, {"window": (3, -2)}),
+        BadInput("bad_input/window_of_one_number", "a window that is a number, no pair", {}, {"window": 3}),
+        BadInput("bad_input/window_of_three", "a window of three numbers", {}, {"window": (1, 2, 3)}),
+    ]
+
+
+# Mistakes
+
+
+def _due(grid: Grid, asked: Asked) -> Tensor:
+    return visible(grid, asked["window"], {})  # type: ignore[no-any-return]
+
+
+def _shifted(by: Any) -> Any:
+    """The window around another position: i + by(asked)."""
+    return lambda grid, asked: _between(grid.i + by(asked), grid.j, *asked["window"])
+
+
+def _wide(change: Any) -> Any:
+    """A window of other widths: change(left, right)."""
+    return lambda grid, asked: _between(grid.i, grid.j, *change(*asked["window"]))
+
+
+def _unless(ignored: Any) -> Any:
+    """The window, but ignored where `ignored(asked)`."""
+    return lambda grid, asked: _due(grid, asked) | bool(ignored(asked))
+
+
+def _less(width: int | None, by: int = 1) -> int | None:
+    return None if width is None else width - by
+
+
+VISIBLE = Dense.table(
+    "window",
+    {
+        "counts_window_with_own_position": ("a window of w keys to the left sees w keys, not w + 1", _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
+        "sees_one_key_left_of_window": ("a window sees one key too many to the left", _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
+        "counts_right_of_window_with_own_position": ("a window sees one key too few to the right", _wide(lambda left, right: (left, _less(right)))),
+        "sees_one_key_right_of_window": ("a window sees one key too many to the right", _wide(lambda left, right: (left, _less(right, -1)))),
+        "reads_window_as_symmetric": ("the left width of a window is taken for both sides", _wide(lambda left, right: (left, left))),
+        "swaps_sides_of_window": ("left and right of a window are exchanged", _wide(lambda left, right: (right, left))),
+        "aligns_window_at_the_end": ("a window is aligned at the lower right: the last query is near the last key", _shifted(lambda asked: asked.keys - asked.queries), "FlashAttention's alignment"),
+        "ignores_window": ("the window is ignored", _unless(lambda asked: True)),
+        "ignores_window_without_mask": ("the window is ignored where there is no mask", _unless(lambda asked: asked["attn_mask"] is None), "jax issue 32300"),
+        "ignores_window_with_mask": ("the window is ignored where there is a mask", _unless(lambda asked: asked["attn_mask"] is not None)),
+        "ignores_window_when_causal": ("the window is ignored under causal", _unless(lambda asked: asked["is_causal"])),
+        "ignores_right_of_window": ("the right side of a window is ignored: the future is unbounded", _wide(lambda left, right: (left, None)), "jax pull request 39576"),
+        "ignores_left_of_window": ("the left side of a window is ignored: the past is unbounded", _wide(lambda left, right: (None, right))),
+        "takes_windows_for_causal": ("a window never sees the future", lambda grid, asked: _due(grid, asked) & (grid.j <= grid.i)),
+        "reads_zero_width_as_unbounded": ("a width of 0 is read as no bound", _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
+        "ignores_window_for_one_query": ("the window is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths"),
+        "ignores_window_when_grouped": ("the window is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
+        "ignores_window_with_dropout": ("the window is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
+        "ignores_window_unless_square": ("the window is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
+        "attends_to_all_beyond_the_window": (
+            "a query whose window holds no key attends to all keys",
+            lambda grid, asked: _due(grid, asked) | ~_due(grid, asked).any(-1, keepdim=True),
+        ),
+    },
+)  # fmt: skip
+
+
+def _by_tiles(grid: Grid, asked: Asked) -> Tensor:
+    """The window in whole tiles of 16 keys: the last query of a tile of queries decides."""
+    left, right = asked["window"]
+    first = grid.i // 16 * 16
+    return _between(first, grid.j, left, None) & _between(first + 15, grid.j, None, right)  # type: ignore[no-any-return]
+
+
+def _middle_only(grid: Grid, asked: Asked) -> Tensor:
+    """Only in the tile of keys where a query itself stands is the window looked at."""
+    own = (grid.j[:1] <= grid.i) & (grid.i <= grid.j[-1:])
+    return torch.where(own, _due(grid, asked), grid.j == grid.j)
+
+
+TILED = [
+    *Dense.table(
+        "window",
+        {"rounds_window_to_tiles": ("the window is the same for each tile of 16 queries: hidden keys leak", _by_tiles)},
+    ),
+    *Tiled.table(
+        "window",
+        {
+            "applies_window_in_own_tile_only": ("tiles of keys beside a query's own are not cut by the window", _middle_only),
+            "restarts_window_in_each_tile": ("the window starts anew in each tile of keys", lambda grid, asked: _between(grid.i, grid.j - grid.j[:1], *asked["window"])),
+        },
+    ),
+]  # fmt: skip
+
+
+@Backward.instead("weights", "the backward ignores the window")
+def backward_ignores_window(saved: Saved) -> Tensor:
+    if saved.asked["window"] is None:
+        return saved.weights
+    return forward_weights(saved.asked.but(window=None), saved.query, saved.key)
+
+
+def _given(change: Any) -> Any:
+    """Bad widths that are brought into range, not refused."""
+    return lambda asked: asked if asked["window"] is None else asked.but(window=change(asked["window"]))
+
+
+ACCEPTED = Dense.table(
+    "receive",
+    {
+        "reads_negative_width_as_unbounded": (
+            "a negative width is accepted as no bound",
+            _given(
+                lambda value: tuple(None if x is not None and x < 0 else x for x in value) if _is_pair(value) else value
+            ),
+            "flash-attention and onnx: −1 is unbounded",
+        ),
+        "accepts_window_of_one_number": (
+            "a number is accepted as a window on both sides",
+            _given(lambda value: (value, value) if isinstance(value, int) else value),
+            "jax.nn: an int is symmetric",
+        ),
+        "reads_first_two_of_window": (
+            "of a window of three numbers the first two are read",
+            _given(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value),
+        ),
+    },
+)
+
+
+FEATURE = Feature(
+    "window",
+    "visibility",
+    Argument("window", None),
+    decisions={
+        "window": "(left, right): query i attends keys i − left ≤ j ≤ i + right, both ends included; None is unbounded; "
+        "the position of query i is i, also when l ≠ s; what is_causal or a mask hides stays hidden; it may leave "
+        "queries nothing to attend to",
+    },
+    words={"window": "sliding windows"},
+    visible=visible,
+    hides=("window",),
+    computed=by_position("window", "window", visible),
+    refuse=_refuse,
+    cases=cases,
+    says=lambda value: f"window {value}".replace("None", "∞"),
+)

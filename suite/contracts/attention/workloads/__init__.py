@@ -1,0 +1,81 @@
+"""What is timed: the documents' shapes, the FlashAttention grid, the memory ladder, a ViT's layer, and decoding."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from suite.asking import ALL
+from suite.contracts.attention.workloads.workload import Workload
+from suite.records import DIRECTIONS
+
+CPU, HALF = ("float32",), ("float16", "bfloat16")
+FORWARD, TOGETHER = ("forward",), ("forward_backward",)
+EVERY = {"quick": FORWARD, "standard": FORWARD, "full": FORWARD}
+
+
+def workloads() -> list[Workload]:
+    """All of them, in the order of tables."""
+    return [*_documents(), *_vit(), *_decode(), *_ladder(), *_grid()]
+
+
+def _documents() -> list[Workload]:
+    return [
+        Workload("documents/one-sentence", "six words in one head: what a call costs when nothing is computed", 6, 6, 2, profiles=EVERY, dtypes={"cpu": CPU, "cuda": CPU}),
+        Workload("documents/encoder-block", "the encoder block's test: 8 heads share width 24", 100, 100, 3, 8, batch=2),
+        Workload("documents/translation", "English to French: batch 128, 4 heads share width 256, 10 steps", 10, 10, 64, 4, batch=128),
+        Workload("documents/fashion-vit", "Fashion-MNIST at 96 × 96: 36 patches and a class token, batch 128", 37, 37, 64, 8, batch=128),
+    ]  # fmt: skip
+
+
+def _vit() -> list[Workload]:
+    why = "a layer of ViT-B/16 at 224 × 224: 196 patches and a class token"
+    dtypes = {"cpu": ("float32", "bfloat16"), "cuda": HALF}
+    trained = {"quick": FORWARD, "standard": DIRECTIONS, "full": DIRECTIONS}
+    return [
+        Workload("vit/b16", why, 197, 197, 64, 12, profiles=trained, cores={"standard": (1, ALL)}),
+        Workload("vit/b16-batch8", f"{why}, 8 images", 197, 197, 64, 12, batch=8, dtypes=dtypes),
+    ]
+
+
+def _decode() -> list[Workload]:
+    why = "one new token reads the cache of"
+    return [
+        Workload("decode/1k", f"{why} 1,024", 1, 1024, 64, 16, profiles=EVERY),
+        Workload("decode/8k", f"{why} 8,192", 1, 8192, 64, 16),
+        Workload("decode/8k-grouped", f"{why} 8,192, 4 query heads to a key head", 1, 8192, 64, 16, key_heads=4),
+        Workload("decode/64k", f"{why} 65,536", 1, 2**16, 64, 16, profiles={"full": FORWARD}),
+    ]
+
+
+def _ladder() -> list[Workload]:
+    """From 8k on also on all cores, 32k on them alone: one of them would take minutes for a call."""
+    trained = {"standard": (*FORWARD, *TOGETHER), "full": DIRECTIONS}
+    found = []
+    for thousands in (1, 2, 4, 8, 16, 32, 64):
+        length = thousands * 1024
+        why = "one head of width 64: how time and memory grow with the length"
+        profiles = EVERY if thousands < 4 else {"full": DIRECTIONS} if thousands > 32 else trained
+        cores = {"standard": (1,) if thousands < 8 else (ALL,) if thousands > 16 else (1, ALL)}
+        found.append(Workload(f"ladder/{thousands}k", why, length, length, profiles=profiles, cores=cores))
+    return found
+
+
+def _grid() -> list[Workload]:
+    """FlashAttention's grid for GPUs, and one sixty-fourth of its work for CPUs."""
+    found = []
+    for (batch, length), width, causal in product(
+        ((32, 512), (16, 1024), (8, 2048), (4, 4096), (2, 8192), (1, 16384)), (64, 128), (False, True)
+    ):
+        name = f"flash/{_thousands(length)}-e{width}" + "-causal" * causal
+        why = "FlashAttention's grid: 16,384 tokens, heads times width 2,048"
+        found.append(Workload(name, why, length, length, width, 2048 // width, batch=batch, causal=causal, profiles={"full": DIRECTIONS}, dtypes={"cuda": HALF}))  # fmt: skip
+    for (batch, length), width, causal in product(((4, 512), (2, 1024), (1, 2048)), (64, 128), (False, True)):
+        name = f"flash-small/{_thousands(length)}-e{width}" + "-causal" * causal
+        why = "FlashAttention's grid made small for CPUs: 2,048 tokens, heads times width 256"
+        directions = DIRECTIONS if (length, width) == (2048, 64) else FORWARD
+        found.append(Workload(name, why, length, length, width, 256 // width, batch=batch, causal=causal, profiles={"standard": directions}, dtypes={"cpu": CPU}))  # fmt: skip
+    return found
+
+
+def _thousands(length: int) -> str:
+    return f"{length // 1024}k" if length >= 1024 else str(length)

@@ -1,0 +1,79 @@
+"""Sliding windows: what they mean, what they leave empty, and what of them implementations skip."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from suite.asking import Call
+from suite.contracts.attention.cases.case import Case, judged
+from suite.contracts.attention.contract import needs
+from suite.contracts.attention.workloads.workload import Workload
+
+
+def call(**changes: object) -> Call:
+    return Case("contract/any", "", **changes).call("float32")
+
+
+def seen(asked: Call) -> np.ndarray:
+    return judged(asked, {}, weights=True).truth.weights[0, 0] > 0
+
+
+@pytest.mark.parametrize("window", [(0, 0), (2, 0), (0, 3), (2, 1), (None, 1), (3, None), (None, None)])
+@pytest.mark.parametrize(("queries", "keys"), [(6, 6), (4, 9), (9, 4)])
+def test_a_query_sees_the_keys_between_both_ends(
+    window: tuple[int | None, int | None], queries: int, keys: int
+) -> None:
+    left, right = (10**6 if width is None else width for width in window)
+
+    found = seen(call(queries=queries, keys=keys, window=window))
+
+    assert found.tolist() == [[i - left <= j <= i + right for j in range(keys)] for i in range(queries)]
+
+
+def test_causal_wins_over_a_window_that_reaches_into_the_future() -> None:
+    found = seen(call(queries=5, keys=5, window=(1, 3), causal=True))
+
+    assert found.tolist() == [[i - 1 <= j <= i for j in range(5)] for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({"queries": 5, "keys": 5, "window": (1, 1)}, {"window"}),
+        ({"queries": 9, "keys": 4, "window": (1, 0)}, {"window", "empty_row"}),
+        ({"queries": 9, "keys": 4, "window": (None, 0)}, {"window"}),
+    ],
+)
+def test_needs_are_read_off_a_call(changes: dict[str, object], needed: set[str]) -> None:
+    assert needs((call(**changes),)) == {*needed, "float32"}
+
+
+def test_a_workload_counts_the_pairs_inside_its_window() -> None:
+    workload = Workload("test/window", "", 100, 100, 4, 2, window=(9, 0))
+
+    assert workload.work("float32", "forward")["attended"] == 4 * 4 * 2 * sum(min(i, 9) + 1 for i in range(100))
+    assert "window (9, 0)" in workload.shape
+    assert needs((workload.call("float32", device="meta"),)) == {"float32", "window", "large"}
+
+
+def test_chunked_does_not_read_tiles_that_the_window_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    from implementations.attention import chunked
+
+    read: list[int] = []
+    tile = chunked._Tiles.scores
+
+    def counted(self, block, columns, queries, part, buffer):  # type: ignore[no-untyped-def]
+        read.append(queries.shape[1] * part.shape[1])
+        return tile(self, block, columns, queries, part, buffer)
+
+    monkeypatch.setattr(chunked._Tiles, "scores", counted)
+    monkeypatch.setattr(chunked, "_chunks", lambda *_: chunked._Chunks(1, 1, 32, 32))
+    inputs = [torch.randn(1, 1, 512, 8) for _ in range(3)]
+
+    chunked.attention(*inputs)
+    everything, read[:] = sum(read), []
+    chunked.attention(*inputs, window=(16, 0))
+
+    assert sum(read) < everything / 4
