@@ -10,7 +10,7 @@ from suite.asking import Call, Conventions, Reply
 from suite.asking.layouts import INPUTS, as_one_tensor
 from suite.contracts.attention.cases.case import Case, Judged, hold, judged, same_answer
 from suite.judging.verdicts import Verdict
-from suite.records import DTYPES
+from suite.records import DTYPES, Status
 
 Sequence = Callable[[Callable[[Case], Call]], tuple[Call, ...]]
 
@@ -40,7 +40,7 @@ class Calls(asking.Case):
             if verdict.status != "passed":
                 return replace(verdict, detail=f"call {number} of {len(calls)}: {verdict.detail}")
             largest = max(largest, verdict.error_ratio or 0.0)
-        return Verdict("passed", "", largest)
+        return Verdict(Status.PASSED, "", largest)
 
     def alike(
         self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: list[Judged]

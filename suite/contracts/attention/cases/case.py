@@ -22,7 +22,7 @@ from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Bounded, widest
 from suite.judging.verdicts import Verdict, closest, unlike
-from suite.records import DTYPES
+from suite.records import DTYPES, Status
 
 Array = np.ndarray[Any, Any]
 
@@ -196,7 +196,9 @@ def hold(call: Call, reply: Reply, truth: Judged, name: str = "output") -> Verdi
     if truth.rows is not None:
         stray = int((~np.isfinite(actual)).sum())
         if stray and np.isfinite(due.value.astype(np.float64)).all():
-            return Verdict("wrong", f"{name} holds {stray} numbers that are infinite or NaN", np.inf, output_wrong=True)
+            return Verdict(
+                Status.WRONG, f"{name} holds {stray} numbers that are infinite or NaN", np.inf, output_wrong=True
+            )
         actual = actual[..., truth.rows, :]
     pairs = [(name, actual, due, ACCEPT_OUTPUT)]
     for of, bounded in truth.truth.gradients.items():
@@ -246,9 +248,9 @@ def malformed(call: Call, reply: Reply) -> Verdict | None:
     for name in call.gradient_of:
         gradient = reply.gradients.get(name)
         if gradient is None:
-            return Verdict("wrong", f"no gradient reached {name}")
+            return Verdict(Status.WRONG, f"no gradient reached {name}")
         if wrong := unlike(f"gradient of {name}", gradient, tuple(call.tensors[name].shape), query.dtype):
-            return Verdict("wrong", wrong)
+            return Verdict(Status.WRONG, wrong)
     return None
 
 

@@ -18,7 +18,7 @@ from suite.contracts.attention.feature import Drawing
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.judging import compare
 from suite.judging.verdicts import Verdict
-from suite.records import Example
+from suite.records import Example, Status
 from suite.sources import documents
 
 Array = np.ndarray[Any, Any]
@@ -87,7 +87,7 @@ class Printed(asking.Case):
         empty = (truth.truth.weights.astype(np.float64).sum(-1, keepdims=True) == 0).reshape(*actual.shape[:-1], 1)
         printed = np.where(empty, actual, printed)
         if complaint := compare.difference(actual, printed, tolerance):
-            return Verdict("wrong", f"the document has another number: {complaint}", output_wrong=True)
+            return Verdict(Status.WRONG, f"the document has another number: {complaint}", output_wrong=True)
         return verdict
 
     def tolerance(self, call: Call, truth: Judged) -> Array:
@@ -124,7 +124,9 @@ class Shaped(asking.Case):
         verdict = hold(calls[0], replies[0], truth)
         due = tuple(documents.examples()[self.id]["expected"]["output_shape"])
         if verdict.status == "passed" and replies[0].output is not None and tuple(replies[0].output.shape) != due:
-            return Verdict("wrong", f"output has shape {tuple(replies[0].output.shape)}, the document prints {due}")
+            return Verdict(
+                Status.WRONG, f"output has shape {tuple(replies[0].output.shape)}, the document prints {due}"
+            )
         return verdict
 
     def alike(

@@ -23,6 +23,7 @@ from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Bounded, widest
 from suite.judging.verdicts import Verdict, closest, unlike
+from suite.records import Status
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -180,11 +181,11 @@ class Workload(asking.Workload):
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
     ) -> Verdict:
         if absent := set(rows) - set(found):
-            return Verdict("wrong", f"no {' and no '.join(sorted(absent))} came back", np.inf)
+            return Verdict(Status.WRONG, f"no {' and no '.join(sorted(absent))} came back", np.inf)
         for name, places in rows.items():
             shape = (len(places), self.width)
             if complaint := unlike(f"rows of {name}", found[name], shape, getattr(torch, dtype)):
-                return Verdict("wrong", complaint, np.inf)
+                return Verdict(Status.WRONG, complaint, np.inf)
         call = self.call(dtype, direction)
         call = replace(call, tensors={**call.tensors, **self.turned(call, number)})
         pairs = []

@@ -14,7 +14,7 @@ from suite.asking import Call, Conventions, Reply
 from suite.contracts.attention.cases.case import Case, hold, judged, malformed
 from suite.judging import compare
 from suite.judging.verdicts import Verdict
-from suite.records import DTYPES
+from suite.records import DTYPES, Status
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,8 @@ class Kept(asking.Case):
         kept = compare.numbers(reply.output) != 0
         if kept.all() or not kept.any():
             return Verdict(
-                "wrong", f"dropout_p={call.options['dropout_p']} dropped {'nothing' if kept.all() else 'everything'}"
+                Status.WRONG,
+                f"dropout_p={call.options['dropout_p']} dropped {'nothing' if kept.all() else 'everything'}",
             )
         return hold(call, reply, judged(call, truth, kept=kept))
 
@@ -88,7 +89,7 @@ class Statistic(asking.Case):
                 return complaint
         kept = [compare.numbers(reply.output) != 0 for reply in replies if reply.output is not None]
         said = self.judge(calls, kept, truth)
-        return Verdict("wrong", said, output_wrong=True) if said else Verdict("passed")
+        return Verdict(Status.WRONG, said, output_wrong=True) if said else Verdict(Status.PASSED)
 
 
 def share(calls: tuple[Call, ...], kept: list[Array], p: float) -> str | None:
