@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -22,7 +23,7 @@ class BadInput(MustRaise):
     name: str
     why: str
     shapes: Shapes
-    options: Mapping[str, float | bool] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def calls(self, dtype: str) -> tuple[Call, ...]:
         random = generator(self.name)

@@ -56,7 +56,7 @@ def cases() -> Sequence[Case]:
     from suite.asking.layouts import INPUTS
     from suite.contracts.attention.cases.case import Case
 
-    square = {"queries": 48, "keys": 48, "batch": 1}
+    square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
     return [
         Case("window/none", "None is no window", spelled_out=True, window=(None, None)),
         *(

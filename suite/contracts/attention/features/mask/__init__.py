@@ -58,6 +58,13 @@ def is_bool(mask: Any) -> bool:
     return "bool" in str(mask.dtype)
 
 
+def has_empty_row(mask: Any) -> bool:
+    """Whether a mask may leave a query nothing to attend to; one without data, on the device `meta`, may."""
+    if mask is None or mask.numel() == 0:
+        return False
+    return mask.is_meta or bool((~(mask if is_bool(mask) else mask != -math.inf).any(-1)).any())
+
+
 def visible(grid: Grid, mask: Any, conventions: Conventions) -> Any:
     part = cut(mask, grid)
     return part if is_bool(part) else part != -math.inf

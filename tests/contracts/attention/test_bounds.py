@@ -1,0 +1,255 @@
+"""The oracle's bounds against honest and mistaken computations, and on sampled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from suite.asking import Call
+from suite.contracts.attention.cases.case import (
+    ACCEPT_GRADIENT,
+    ACCEPT_OUTPUT,
+    Case,
+    Judged,
+    as_asked,
+    judged,
+    on_rows,
+    sampled_rows,
+)
+from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.oracle import attention
+from suite.judging import compare
+from suite.judging.precision import PRECISIONS
+from suite.records import DTYPES
+
+Array = np.ndarray[Any, Any]
+
+INPUTS = ("query", "key", "value")
+
+
+# Honest computations
+
+
+def dense(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False, **options: Any
+) -> Tensor:
+    """Everything in the dtype itself."""
+    groups = query.shape[-3] // key.shape[-3]
+    key, value = (tensor.repeat_interleave(groups, -3) for tensor in (key, value))
+    scores = query @ key.mT * options.get("scale", query.shape[-1] ** -0.5)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None:
+        scores = scores.where(attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+    return scores.softmax(-1) @ value
+
+
+def wider(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
+    """Everything in float32 at least, rounded once at the end."""
+    wide = torch.promote_types(query.dtype, torch.float32)
+    mask = attn_mask.to(wide) if attn_mask is not None and attn_mask.is_floating_point() else attn_mask
+    return dense(query.to(wide), key.to(wide), value.to(wide), mask, **options).to(query.dtype)
+
+
+def torch_math(*inputs: Tensor, **options: Any) -> Tensor:
+    with sdpa_kernel(SDPBackend.MATH):
+        return scaled_dot_product_attention(*inputs, **options)
+
+
+def torch_flash(*inputs: Tensor, **options: Any) -> Tensor:
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        return scaled_dot_product_attention(*inputs, **options)
+
+
+HONEST = [dense, wider, torch_math, torch_flash]
+
+
+def some_case(seed: int, dtype: str, **changes: Any) -> Case:
+    """A case of random sizes and options, small enough for extended precision."""
+    random = np.random.default_rng(seed)
+    most = 150 if dtype == "float64" else 700
+    key_heads = int(random.choice([1, 2]))
+    options: dict[str, Any] = {
+        "batch": 1,
+        "heads": key_heads * int(random.choice([1, 1, 3])),
+        "key_heads": key_heads,
+        "queries": int(random.integers(1, 40)),
+        "keys": int(np.exp(random.uniform(0, np.log(most)))),
+        "width": int(random.choice([1, 5, 8, 16, 64, 128])),
+        "value_width": int(random.choice([1, 4, 16, 64])),
+        "scale": random.choice([None, None, 0.3, -0.7]),
+        "draw": str(random.choice(["peaked", "peaked", "equal_logits", "equal_constant", "offset_values"])),
+        "causal": False,
+        "mask": None,
+    }
+    match random.integers(4):
+        case 0:
+            options["causal"] = True
+        case 1:
+            options["mask"] = Mask()
+        case 2:
+            options["mask"] = Mask("float", "everything" if random.random() < 0.5 else "random")
+    return Case(f"honest/{seed}", "", **options | changes)
+
+
+def answers(function: Callable[..., Tensor], call: Call) -> dict[str, Array]:
+    """The output and the gradients, by PyTorch's own differentiation."""
+    tensors = {name: tensor.clone().requires_grad_(name in call.gradient_of) for name, tensor in call.tensors.items()}
+    inputs, mask = [tensors[name] for name in INPUTS], tensors.get("attn_mask")
+    output = function(*inputs, **call.options, **({} if mask is None else {"attn_mask": mask}))
+    if call.output_gradient is not None:
+        output.backward(call.output_gradient)
+    gradients = {of: compare.numbers(tensors[of].grad) for of in call.gradient_of}  # type: ignore[arg-type]
+    return {"output": compare.numbers(output), **gradients}
+
+
+def ratios(found: dict[str, Array], truth: Judged) -> tuple[float, float]:
+    """The largest errors of the output and of the gradients, in bounds."""
+    exact = truth.truth
+    output = found["output"] if truth.rows is None else found["output"][..., truth.rows, :]
+    forward = compare.error_ratio(output, exact.output.value, exact.output.bound)
+    backward = [compare.error_ratio(found[of], due.value, due.bound) for of, due in exact.gradients.items()]
+    return forward, max(backward, default=0.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_honest_computations_stay_within_one_bound(dtype: str) -> None:
+    for seed in range(40):
+        case = some_case(seed, dtype)
+        call = case.call(dtype)
+        truth = judged(call, {})
+        for function in HONEST:
+            assert ratios(answers(function, call), truth)[0] < 1, (case, function)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_honest_gradients_stay_within_half_a_bound(dtype: str) -> None:
+    for seed in range(100, 120):
+        case = some_case(seed, dtype, gradient_of=INPUTS)
+        if "mask" in case.values and case.values["mask"].kind == "float":
+            case = case.but(gradient_of=(*INPUTS, "attn_mask"))
+        call = case.call(dtype)
+        truth = judged(call, {})
+        for function in HONEST:
+            forward, backward = ratios(answers(function, call), truth)
+            assert forward < 1, (case, function)
+            assert backward < 0.5, (case, function)
+
+
+# Known mistakes
+
+
+@pytest.mark.parametrize(
+    ("dtype", "multiple"), [("float64", 1e9), ("float32", 1000), ("float16", 10), ("bfloat16", 1.5)]
+)
+def test_one_dropped_key_of_1024_stands_above_the_bound(dtype: str, multiple: float) -> None:
+    case = Case("mistakes/dropped_key", "", batch=1, queries=12, keys=1024, width=16)
+    call = case.call(dtype)
+
+    found = wider(*(t if name == "query" else t[..., :-1, :] for name, t in call.tensors.items()))
+
+    assert ratios({"output": compare.numbers(found)}, judged(call, {}))[0] > multiple * ACCEPT_OUTPUT
+
+
+@pytest.mark.parametrize("keys", [7, 64, 1024])
+def test_weights_rounded_to_bfloat16_inside_float32_stand_above_the_bound(keys: int) -> None:
+    call = Case("mistakes/rounded_weights", "", batch=1, queries=12, keys=keys, width=16).call("float32")
+    query, key, value = (call.tensors[name] for name in INPUTS)
+
+    found = (query @ key.mT / 4).softmax(-1).bfloat16().float() @ value
+
+    assert ratios({"output": compare.numbers(found)}, judged(call, {}))[0] > 5 * ACCEPT_OUTPUT
+
+
+@pytest.mark.parametrize("of", INPUTS)
+@pytest.mark.parametrize(("keys", "dtype"), [(9, "float64"), (9, "float32"), (100, "float32"), (400, "float32")])
+def test_a_gradient_one_percent_off_stands_above_the_bound(of: str, keys: int, dtype: str) -> None:
+    case = Case("mistakes/one_percent", "", batch=1, queries=12, keys=keys, gradient_of=INPUTS)
+    call = case.call(dtype)
+    found = answers(wider, call)
+
+    found[of] = found[of] * 1.01
+
+    assert ratios(found, judged(call, {}))[1] > 2 * ACCEPT_GRADIENT
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("keys", [9, 300])
+def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys: int) -> None:
+    case = Case("mistakes/no_mean", "", batch=1, queries=12, keys=keys, gradient_of=("query", "key"))
+    call = case.call(dtype)
+    query, key, value = (call.tensors[name].double() for name in INPUTS)
+    assert call.output_gradient is not None
+    weights = (query @ key.mT / 8**0.5).softmax(-1)
+    of_scores = weights * (call.output_gradient.double() @ value.mT)  # should subtract its mean
+
+    found = {
+        "output": (weights @ value).numpy(),
+        "query": (of_scores @ key / 8**0.5).numpy(),
+        "key": (of_scores.mT @ query / 8**0.5).numpy(),
+    }
+
+    assert ratios(found, judged(call, {}))[1] > 2 * ACCEPT_GRADIENT
+
+
+# Sampled rows
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("rows/plain", "", batch=1, heads=2, queries=700, keys=300),
+        Case("rows/causal", "", batch=1, heads=1, queries=600, keys=500, causal=True),
+        Case("rows/biased", "", batch=2, heads=1, queries=500, keys=300, mask=Mask("float")),
+        Case("rows/padded", "", batch=3, heads=1, queries=300, keys=200, mask=Mask(axes="b11s", pattern="padding")),
+        Case("rows/per_row", "", batch=1, heads=2, queries=700, keys=300, mask=Mask("float", "everything", "bhl1")),
+        Case("rows/per_key", "", batch=1, heads=2, queries=700, keys=300, mask=Mask(axes="s")),
+        Case("rows/grouped", "", batch=1, heads=4, key_heads=2, queries=400, keys=200, mask=Mask(axes="hls")),
+    ],
+    ids=lambda case: case.name,
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sampled_rows_have_the_truth_of_the_whole(case: Case, dtype: str) -> None:
+    call = case.call(dtype)
+
+    some, everything = judged(call, {}), judged(call, {}, all_rows=True)
+
+    assert some.rows is not None
+    assert {0, 1, 2, case.queries - 3, case.queries - 2, case.queries - 1} <= set(some.rows.tolist())
+    assert everything.rows is None
+    found, due = some.truth.output, everything.truth.output
+    np.testing.assert_allclose(found.value, due.value[..., some.rows, :], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(found.bound, due.bound[..., some.rows, :], rtol=1e-5)
+
+
+def test_kept_weights_are_sampled_with_their_rows() -> None:
+    asked = as_asked(Case("rows/kept", "", batch=1, heads=1, queries=600, keys=300).call("float32"), {})
+    kept = np.random.default_rng(3).random((1, 1, 600, 300)) < 0.5
+    asked = replace(asked, kept=kept, options={"dropout_p": 0.5})
+    rows = sampled_rows(asked, "float32")
+    assert rows is not None
+
+    some, everything = (attention(one, PRECISIONS["float32"]) for one in (on_rows(asked, rows), asked))
+
+    np.testing.assert_allclose(some.output.value, everything.output.value[..., rows, :], rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("queries", [1, 5, 24])
+def test_few_rows_are_never_sampled(queries: int) -> None:
+    asked = as_asked(Case("rows/few", "", batch=1, queries=queries, keys=9000).call("float32"), {})
+
+    assert sampled_rows(asked, "float32") is None
+
+
+def test_gradients_are_judged_on_all_rows() -> None:
+    case = Case("rows/gradient", "", batch=1, heads=1, queries=500, keys=300, gradient_of=("value",))
+
+    assert judged(case.call("float32"), {}).rows is None

@@ -1,0 +1,230 @@
+"""How the numbers of a case are drawn and laid out: layouts, masks, draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from suite.asking.question import generator
+from suite.contracts.attention.cases import cases
+from suite.contracts.attention.cases.case import (
+    Case,
+    judged,
+)
+from suite.contracts.attention.cases.draws import DRAWS, LARGEST, Sizes, targets
+from suite.contracts.attention.cases.layouts import JUNK, LAYOUTS
+from suite.contracts.attention.contract import needs
+from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.features.mask.patterns import PATTERNS
+from suite.records import DTYPES
+
+Array = np.ndarray[Any, Any]
+
+EMPTYING = ("nothing", "empty_rows", "one_empty_row", "closed_rows")
+"""The patterns that leave rows empty, and say so."""
+SIZES = Sizes(batch=2, heads=4, key_heads=2, queries=6, keys=10, width=8, value_width=10)
+
+
+@cache
+def plain_cases() -> list[Case]:
+    return [case for case in cases() if isinstance(case, Case)]
+
+
+# Layouts
+
+
+def alike(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+STRIDES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], bool]]] = {
+    "contiguous": (alike, lambda t: t.is_contiguous() and t.storage_offset() == 0),
+    "transposed_heads": (alike, lambda t: t.transpose(-2, -3).is_contiguous() and not t.is_contiguous()),
+    "column_major": (alike, lambda t: t.mT.is_contiguous() and t.stride(-1) > t.stride(-2) == 1),
+    "strided": (alike, lambda t: t.stride(-1) == 2 and not t.is_contiguous()),
+    "sliced": (
+        alike,
+        lambda t: (
+            t.stride(-1) == 1
+            and t.stride(-2) == t.shape[-1] + 5
+            and t.stride(-3) == t.stride(-2) * (t.shape[-2] + 3)
+            and t.storage_offset() > 0
+        ),
+    ),
+    "offset": (alike, lambda t: t.is_contiguous() and t.storage_offset() == 3),
+    "padded": (
+        alike,
+        lambda t: t.is_contiguous() and t.untyped_storage().nbytes() > 5 * t.numel() * t.element_size(),
+    ),
+    "expanded": (lambda t: t[:1, :1].repeat(*t.shape[:2], 1, 1), lambda t: t.stride()[:2] == (0, 0)),
+    "expanded_rows": (lambda t: t[..., :1, :].repeat(1, 1, t.shape[-2], 1), lambda t: t.stride(-2) == 0),
+    "expanded_everywhere": (lambda t: t[:1, :1, :1, :1].repeat(t.shape), lambda t: set(t.stride()) == {0}),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bool])
+def test_a_layout_has_the_strides_it_says_and_the_same_numbers(layout: str, dtype: torch.dtype) -> None:
+    tensor = torch.from_numpy(np.random.default_rng(4).normal(size=(2, 3, 4, 5)) > 0)
+    tensor = tensor if dtype == torch.bool else (tensor * 2 - 0.5).to(dtype)
+    same, lies = STRIDES[layout]
+
+    laid = LAYOUTS[layout](tensor)
+
+    assert laid.shape == tensor.shape
+    assert laid.dtype == dtype
+    assert torch.equal(laid, same(tensor))
+    assert lies(laid)
+
+
+@pytest.mark.parametrize("layout", ["strided", "sliced", "offset", "padded"])
+def test_what_lies_between_the_numbers_is_junk_that_shows(layout: str) -> None:
+    laid = LAYOUTS[layout](torch.zeros(2, 3, 4, 5))
+
+    storage = torch.as_strided(laid, (laid.untyped_storage().nbytes() // 4,), (1,), 0)
+
+    assert int((storage == JUNK).sum()) == storage.numel() - laid.numel() > 0
+
+
+def test_cases_ask_every_layout_of_every_tensor() -> None:
+    asked = {
+        (name, layout) for case in plain_cases() for name, layout in case.layout.items() if case.family == "layout"
+    }
+
+    strange = set(LAYOUTS) - {"contiguous", "padded", "expanded_everywhere"}
+    assert {(name, layout) for name in ("query", "key", "value", "attn_mask") for layout in strange} <= asked
+    assert {("output_gradient", layout) for layout in {*strange, "expanded_everywhere"}} <= asked
+
+
+def test_a_case_lays_its_tensors_out_as_it_says() -> None:
+    for case in plain_cases():
+        if case.family != "layout":
+            continue
+        call = case.call("float32")
+        for name, layout in case.layout.items():
+            tensor = call.output_gradient if name == "output_gradient" else call.tensors[name]
+            assert tensor is not None
+            assert STRIDES[layout][1](tensor), case.name
+        for name in set(call.tensors) - set(case.layout):
+            assert call.tensors[name].is_contiguous(), case.name
+
+
+# Masks
+
+
+AXES = {"bhls": 4, "b1ls": 4, "1hls": 4, "b11s": 4, "bhl1": 4, "hls": 3, "ls": 2, "s": 1}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "axes"),
+    [
+        (pattern, axes)
+        for pattern in PATTERNS
+        for axes in AXES
+        if axes != "s"
+        or pattern
+        not in ("causal", "window", "single", "empty_rows", "one_empty_row", "closed_rows")  # those need rows
+    ],
+)
+def test_only_patterns_that_say_so_leave_rows_empty(pattern: str, axes: str) -> None:
+    for sizes in (SIZES, replace(SIZES, queries=10), replace(SIZES, keys=7), replace(SIZES, queries=1)):
+        mask = Mask("bool", pattern, axes).draw(generator("masks"), sizes, torch.float32)
+
+        assert mask.dim() == AXES[axes]
+        assert bool((~mask.any(-1)).any()) == (pattern in EMPTYING)
+        torch.broadcast_to(mask, (sizes.batch, sizes.heads, sizes.queries, sizes.keys))
+
+
+def test_cases_have_empty_rows_exactly_where_their_pattern_says_so() -> None:
+    for case in plain_cases():
+        if set(case.values) & {"mask", "window"} == {"mask"} and case.keys:
+            assert ("empty_row" in needs(case.calls("float32"))) == (case.values["mask"].pattern in EMPTYING), case.name
+
+
+@pytest.mark.parametrize("pattern", ["random", "padding", "late", "early", "single", "window"])
+def test_masks_hide_something_and_show_something(pattern: str) -> None:
+    mask = Mask("bool", pattern).draw(generator("masks"), replace(SIZES, keys=40), torch.float32)
+
+    assert mask.any()
+    assert not mask.all()
+
+
+def test_a_float_mask_hides_what_a_boolean_one_hides() -> None:
+    for pattern in PATTERNS:
+        boolean, bias = (
+            Mask(kind, pattern).draw(generator("masks"), SIZES, torch.float16) for kind in ("bool", "float")
+        )
+
+        assert torch.equal(bias != -torch.inf, boolean), pattern
+        assert bias.dtype == torch.float16
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_a_finite_fill_hides_without_infinity(dtype: torch.dtype) -> None:
+    lowest = Mask("float", hidden="lowest").draw(generator("masks"), SIZES, dtype)
+    finite = Mask("float", hidden=-1e4).draw(generator("masks"), SIZES, dtype)
+
+    assert lowest.min() == torch.finfo(dtype).min
+    assert abs(float(finite.min()) + 1e4) < 100
+    assert lowest.isfinite().all()
+
+
+# Draws
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_draw_fits_its_dtype_and_its_sizes(draw: str, dtype: str) -> None:
+    query, key, value = DRAWS[draw](generator("draws"), SIZES, dtype)
+
+    assert query.shape == (2, 4, 6, 8)
+    assert key.shape == (2, 2, 10, 8)
+    assert value.shape == (2, 2, 10, 10)
+    for array in (query, key, value):
+        assert abs(array).max() < torch.finfo(getattr(torch, dtype)).max
+    assert abs(value).max() <= LARGEST[dtype]
+    assert DRAWS[draw].__doc__
+
+
+def test_identity_draws_show_the_weights() -> None:
+    for draw in ("identity_values", "uniform_identity"):
+        query, _, value = DRAWS[draw](generator("draws"), SIZES, "float64")
+        assert (value == np.eye(10)).all()
+        assert (query == 0).all() == (draw == "uniform_identity")
+    for case in plain_cases():
+        if "identity" in case.draw:
+            assert case.sizes.value_width == case.keys, f"{case.name} does not show every weight"
+
+
+def test_identity_values_return_the_weights_themselves() -> None:
+    call = Case("some/identity", "", draw="identity_values", keys=8).call("float64")
+
+    truth = judged(call, {}, weights=True).truth
+
+    assert (abs(truth.output.value - truth.weights) <= truth.output.bound).all()
+
+
+@pytest.mark.parametrize(
+    "sizes", [replace(SIZES, queries=queries, keys=keys) for queries in (6, 40) for keys in (1, 9, 300)]
+)
+def test_peaked_queries_look_at_the_last_keys_at_their_own_and_at_all_places(sizes: Sizes) -> None:
+    aimed = targets(sizes)
+
+    assert ((aimed >= 0) & (aimed < sizes.keys)).all()
+    assert sizes.keys - 1 in aimed
+    assert len(set(aimed)) >= min(sizes.keys, sizes.queries) / 3
+
+
+def test_a_peaked_softmax_is_peaked_at_every_size() -> None:
+    for case in plain_cases():
+        if case.family == "keys" and case.keys > 1:
+            truth = judged(case.call("float32"), {}, weights=True).truth
+            assert truth.weights.max() > 0.3, case.name
+            assert truth.weights.max() * case.keys > 1.5

@@ -1,0 +1,223 @@
+"""Cases of dropout: masks are read back, and statistics are fair where chance decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+from suite import asking
+from suite.asking import Call, Reply
+from suite.contracts.attention.cases import cases
+from suite.contracts.attention.cases.case import (
+    judged,
+)
+from suite.contracts.attention.computation.asked import as_attention
+from suite.contracts.attention.computation.dense import correct
+from suite.contracts.attention.features.dropout.draws import FALSE_ALARM, Kept, Statistic, binomial, neighbours
+from suite.judging import compare
+from suite.judging.verdicts import Verdict
+from suite.worker import ask
+
+Array = np.ndarray[Any, Any]
+
+correct_dense = as_attention(correct)
+
+
+def answered(case: asking.Case, function: Callable[..., Tensor], dtype: str) -> Verdict:
+    calls = case.calls(dtype)
+    return case.verdict(calls, ask(function, calls), case.truth(calls, {}))
+
+
+def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Reply:
+    return ask(function, (call,))[0]
+
+
+# Dropout
+
+
+def honest_draw(random: np.random.Generator, p: float, *shape: int) -> Array:
+    kept: Array = random.random(shape) >= p
+    return kept
+
+
+def dropped(call: Call, kept: Array, factor: float) -> Tensor:
+    """Attention whose weights are dropped where `kept` says so and multiplied by `factor` elsewhere."""
+    weights = judged(call, {}, weights=True).truth.weights.astype(np.float64)
+    query, value = call.tensors["query"], compare.numbers(call.tensors["value"])
+    value = np.repeat(value, query.shape[-3] // value.shape[-3], axis=-3)
+    output = (weights * kept * factor @ value).reshape(*query.shape[:-1], -1)
+    return torch.from_numpy(output).to(query.dtype)
+
+
+KEPT = {case.name: case for case in cases() if isinstance(case, Kept)}
+STATISTICS = {case.name: case for case in cases() if isinstance(case, Statistic)}
+
+
+@pytest.mark.parametrize("name", [name for name, case in KEPT.items() if not case.of.gradient_of])
+def test_the_factor_of_kept_weights_is_read_off(name: str) -> None:
+    case = KEPT[name]
+    p = case.of.values["dropout_p"]
+    assert p is not None
+    for dtype in case.dtypes:
+        calls = case.calls(dtype)
+        query, key = calls[0].tensors["query"], calls[0].tensors["key"]
+        kept = honest_draw(np.random.default_rng(1), p, *query.shape[:-1], key.shape[-2])
+        for factor, status in ((1 / (1 - p), "passed"), (1 / p, "wrong"), (1.0, "wrong"), (1 - p, "wrong")):
+            replies = (Reply(dropped(calls[0], kept, factor)),)
+            verdict = case.verdict(calls, replies, case.truth(calls, {}))
+            assert verdict.status == status, (dtype, factor, verdict.detail)
+
+
+@pytest.mark.parametrize(("share", "says"), [(0.0, "dropped everything"), (1.0, "dropped nothing")])
+def test_dropout_that_drops_all_or_nothing_is_wrong(share: float, says: str) -> None:
+    case = KEPT["dropout/kept"]
+    calls = case.calls("float32")
+
+    verdict = case.verdict(calls, (Reply(dropped(calls[0], np.full((2, 2, 8, 8), share), 1 / 0.6)),), {})
+
+    assert verdict.status == "wrong"
+    assert says in verdict.detail
+
+
+def test_a_backward_pass_with_a_mask_of_its_own_is_wrong() -> None:
+    case = KEPT["dropout/gradient"]
+    calls = case.calls("float32")
+    honest, other = (reply_to(replace(calls[0], seed=seed)) for seed in (1, 2))
+
+    own = case.verdict(calls, (honest,), {})
+    mixed = case.verdict(calls, (replace(honest, gradients=other.gradients),), {})
+
+    assert own.status == "passed", own.detail
+    assert mixed.status == "wrong"
+    assert mixed.detail.startswith("gradient of")
+
+
+def kept_by(case: Statistic, random: np.random.Generator, *size: int) -> list[Array]:
+    """What an honest implementation keeps in each call; the same seed keeps the same."""
+    drawn: dict[Any, Array] = {}
+    kept = []
+    for number, seed in enumerate(case.seeds):
+        key = number if seed is None else ("seed", seed)
+        kept.append(drawn.setdefault(key, honest_draw(random, case.p, *size)))
+    return kept
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_a_statistical_case_never_accuses_an_honest_generator(name: str) -> None:
+    case = STATISTICS[name]
+    random = np.random.default_rng(7)
+    calls = case.calls("float32")
+
+    small = [case.judge(calls, kept_by(case, random, 4, 4, 16, 16), case.p) for _ in range(2000)]
+    large = [case.judge(calls, kept_by(case, random, *_size(case)), case.p) for _ in range(20)]
+
+    assert [complaint for complaint in (*small, *large) if complaint] == []
+
+
+def _size(case: Statistic) -> tuple[int, ...]:
+    return (case.batch, case.heads, case.size, case.size)
+
+
+@pytest.mark.parametrize("total", [64, 16384, 262144])
+@pytest.mark.parametrize("probability", [0.1, 0.5, 0.58, 0.9])
+def test_limits_are_left_with_the_stated_probability_and_hardly_less(total: int, probability: float) -> None:
+    low, high = binomial(total, probability)
+
+    assert stats.binom.cdf(low - 1, total, probability) + stats.binom.sf(high, total, probability) <= FALSE_ALARM
+    assert stats.binom.cdf(low, total, probability) >= FALSE_ALARM / 2
+    assert stats.binom.sf(high - 1, total, probability) >= FALSE_ALARM / 2 * (1 - 1e-5)
+    assert low < total * probability < high
+
+
+def test_no_statistical_case_accuses_more_often_than_promised() -> None:
+    judgements = {neighbours: 4}
+
+    for case in STATISTICS.values():
+        assert judgements.get(case.judge, 1) * len(case.dtypes) * FALSE_ALARM <= 1e-9
+
+
+def test_the_dispersion_limit_lies_far_outside_what_honest_counts_do() -> None:
+    random = np.random.default_rng(8)
+    for p in (0.1, 0.5):
+        variance = 16 * p * (1 - p)
+        counts = random.binomial(16, 1 - p, size=(4000, 256))
+        statistic = ((counts - 16 * (1 - p)) ** 2).sum(-1) / variance
+
+        standard = (statistic - 256) / np.sqrt(256 * (2 + (1 - 6 * p * (1 - p)) / variance))
+
+        assert abs(standard.std() - 1) < 0.05, "the variance that the limit supposes is right"
+        assert abs(standard).max() < stats.norm.isf(FALSE_ALARM / 2) * 1.3 * 0.75
+
+
+def _by(axis: int) -> Callable[[np.random.Generator, float, tuple[int, ...]], Array]:
+    """Draws shared along one axis: heads, items, rows or keys that do not draw for themselves."""
+
+    def drawn(random: np.random.Generator, p: float, size: tuple[int, ...]) -> Array:
+        one = list(size)
+        one[axis] = 1
+        return np.broadcast_to(honest_draw(random, p, *one), size)
+
+    drawn.__name__ = f"shared_by_{('items', 'heads', 'queries', 'keys')[axis]}"
+    return drawn
+
+
+def _swapped(random: np.random.Generator, p: float, size: tuple[int, ...]) -> Array:
+    return honest_draw(random, 1 - p, *size)
+
+
+def _coarse(random: np.random.Generator, p: float, size: tuple[int, ...]) -> Array:
+    """p rounded to a sixteenth."""
+    return honest_draw(random, round(p * 16) / 16, *size)
+
+
+def _exact_share(random: np.random.Generator, p: float, size: tuple[int, ...]) -> Array:
+    """In every row the same number of weights is kept."""
+    return random.random(size).argsort(-1) >= round(p * size[-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        ("dropout/share_0.1", _swapped),
+        ("dropout/share_0.1", _coarse),
+        ("dropout/variance_rows_0.1", _by(3)),
+        ("dropout/variance_rows_0.5", _by(3)),
+        ("dropout/variance_rows_0.5", _exact_share),
+        ("dropout/variance_columns_0.1", _by(2)),
+        ("dropout/variance_columns_0.5", _by(2)),
+        *((f"dropout/independent_{p}", _by(axis)) for p in (0.1, 0.5) for axis in range(4)),
+    ],
+)
+def test_a_statistical_case_accuses_a_dishonest_generator(
+    name: str, mistake: Callable[[np.random.Generator, float, tuple[int, ...]], Array]
+) -> None:
+    case = STATISTICS[name]
+
+    kept = mistake(np.random.default_rng(3), case.p, _size(case))
+
+    assert case.judge(case.calls("float32"), [kept], case.p)
+
+
+def test_seeds_and_successive_calls_accuse_who_ignores_the_generator() -> None:
+    random = np.random.default_rng(3)
+    one, two, three = (honest_draw(random, 0.3, 8, 8, 16, 16) for _ in range(3))
+    seeds, successive = STATISTICS["dropout/seeds"], STATISTICS["dropout/successive_calls"]
+
+    assert seeds.judge(seeds.calls("float32"), [one, two, three], 0.3) == "one seed gave two masks"
+    assert seeds.judge(seeds.calls("float32"), [one, one, one], 0.3) == "two seeds gave one mask"
+    assert seeds.judge(seeds.calls("float32"), [one, one, two], 0.3) is None
+    assert successive.judge(successive.calls("float32"), [one, one], 0.3)
+    assert successive.judge(successive.calls("float32"), [one, two], 0.3) is None
+
+
+def test_statistics_are_read_off_what_torch_really_drops() -> None:
+    for name, case in STATISTICS.items():
+        verdict = answered(case, torch.nn.functional.scaled_dot_product_attention, "float32")
+        assert verdict.status == "passed", (name, verdict.detail)
