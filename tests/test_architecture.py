@@ -42,7 +42,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "benchmark": {
         *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "statistics"),
-        *("conformance", "measure"),
+        *("conformance", "measure", "store"),
     },
     "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
     "campaign": {"records", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
