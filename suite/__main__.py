@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from suite.records import UsageError
+from suite.records.limits import TIME_LIMIT
 
 app = typer.Typer(
     name="attnsuite",
@@ -121,7 +122,7 @@ def check(
     device: Device = "cpu",
     json: Json = None,
     isolate: Isolate = False,
-    time_limit: TimeLimit = 60.0,
+    time_limit: TimeLimit = TIME_LIMIT,
     except_: Except = None,
 ) -> None:
     """Is it right? Every case in every dtype; the mistake that a wrong answer makes is named."""
@@ -146,7 +147,7 @@ def bench(
     cache: Cache = None,
     budget: Budget = None,
     json: BenchJson = None,
-    time_limit: TimeLimit = 60.0,
+    time_limit: TimeLimit = TIME_LIMIT,
     except_: Except = None,
     results: Folder = Path("results"),
 ) -> None:

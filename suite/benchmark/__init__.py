@@ -26,6 +26,7 @@ from suite.contracts import contract as contract_named
 from suite.machine import nvidia
 from suite.measure.memory import device_uuid
 from suite.records import EVERY_CASE, Measurement, Outcome, Reason, Status, UsageError
+from suite.records.limits import TIME_LIMIT
 from suite.registry import Declaration, Loaded
 from suite.worker import await_servers
 
@@ -386,7 +387,7 @@ def bench(
     cache: str | None = None,
     threads: int | Iterable[int] = (),
     budget: float | None = None,
-    time_limit: float = 60.0,
+    time_limit: float = TIME_LIMIT,
 ) -> list[Measurement]:
     """Time a function, or several against each other, on a contract's workloads and return a Measurement for each.
 

@@ -14,6 +14,7 @@ import torch
 from suite.asking import ALL, Contract, Workload
 from suite.conformance.session import check_device, matches
 from suite.records import CACHES, DIRECTIONS, PROFILES, UsageError
+from suite.records.limits import TIME_LIMIT
 from suite.registry import Declaration
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
@@ -70,7 +71,7 @@ class Request:
     backward: bool = False
     cache: str | None = None
     threads: tuple[int, ...] = ()
-    time_limit: float = 60.0
+    time_limit: float = TIME_LIMIT
     budget: float | None = None
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from suite.commands.checking import JsonRows, chosen
 from suite.commands.reporting import report
 from suite.commands.showing import Shown, say_how_it_starts
 from suite.records import Measurement, UsageError
+from suite.records.limits import TIME_LIMIT
 from suite.statistics import interval
 from suite.store import Results
 
@@ -31,7 +32,7 @@ class Options:
     backward: bool = False
     cache: str | None = None
     threads: Sequence[int] = ()
-    time_limit: float = 60.0
+    time_limit: float = TIME_LIMIT
     budget: float | None = None
 
     def request(self) -> Request:

@@ -19,11 +19,9 @@ from suite.conformance.runner import Ask, Check, Questions, Subject
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Outcome, UsageError
+from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Loaded
 from suite.worker import Ready, Worker, ask
-
-TIME_LIMIT = 60.0
-"""Seconds that one question may take in a process of its own."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from suite.benchmark import rounds
 from suite.benchmark.member import Member
 from suite.benchmark.request import cores, memory_limit
 from suite.benchmark.rounds import Course
+from suite.records.limits import TIME_LIMIT
 from suite.records.stopwatch import SLOWDOWNS, Trial
 from suite.registry import Declaration
 from suite.statistics import compare
@@ -20,7 +21,6 @@ from suite.worker import forget_servers
 CONTRACT, BASELINE = "attention", "matmul"
 WARMING = "documents/one-sentence"
 """What processes are prepared for first, side by side: it makes them import what real ones have from earlier tables."""
-TIME_LIMIT = 60.0
 
 
 class Table:

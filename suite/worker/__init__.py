@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from suite.asking import Call, Reply
 from suite.records import Status, UsageError
+from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.registry.declaration import checked
 from suite.worker.asking import ask, fingerprint, is_names, placed, replies_from
@@ -78,8 +79,8 @@ class Worker:
         self,
         target: Declaration | str,
         device: str = "cpu",
-        time_limit: float = 60.0,
-        start_limit: float = 60.0,
+        time_limit: float = TIME_LIMIT,
+        start_limit: float = TIME_LIMIT,
         *,
         environment: Mapping[str, str] | None = None,
         cores: Collection[int] = (),

@@ -24,14 +24,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from suite.records.limits import TIME_LIMIT
+
 MARK = "ATTNSUITE_WORKER"
 """The environment variable by which whatever a worker started is known."""
 SHARED = ("suite.worker.__main__", "suite.measure.serving")
 """What every worker imports before its implementation."""
-START_LIMIT, ANSWER_LIMIT = 60.0, 10.0
-"""Seconds for the first answer of a server, which waits for its imports, and for each later one."""
+START_LIMIT = TIME_LIMIT
+"""Seconds for the first answer of a server, which comes after its imports."""
+ANSWER_LIMIT = 10.0
+"""Seconds for each later answer of a server: it only forks."""
 MOST = 6
-"""So many servers are kept, the latest that were asked."""
+"""How many servers are kept, those asked last: each holds an interpreter with PyTorch in it."""
 MESSAGE = 1 << 16
 _MAIN = "import sys; from suite.worker.forkserver import main; main(*map(int, sys.argv[1:]))"
 PASSING = "PYTEST_CURRENT_TEST"

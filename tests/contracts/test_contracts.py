@@ -1,6 +1,6 @@
 """What every contract promises of itself: cases can fail, deviations are caught, and nothing correct is accused.
 
-The contract `attention` has tests of its own for the same, in `test_attention_cases.py` and the audit.
+The contract `attention` has tests of its own for the same, in `attention/` and the audit.
 """
 
 from __future__ import annotations

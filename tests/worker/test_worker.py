@@ -359,7 +359,7 @@ def test_a_worker_leaves_when_its_parent_is_killed(write: Write, tmp_path: Path)
         f"""
         import psutil
         from suite.worker import Worker
-        from tests.test_worker import call
+        from test_worker import call
         worker = Worker({str(file)!r})
         worker.ready()
         print(worker.pid, psutil.Process(worker.pid).ppid(), flush=True)
@@ -521,14 +521,14 @@ def test_a_parent_that_ignores_its_children_learns_how_a_worker_ended(write: Wri
         import signal
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         from suite.worker import Worker
-        from tests.test_worker import call
+        from test_worker import call
         with Worker({str(file)!r}) as worker:
             print(worker.ask([call("exit")]).how)
         """
-    root = Path(__file__).parent.parent.parent
+    here = Path(__file__).parent
     ended = subprocess.run(
         [sys.executable, write("parent.py", program)], capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (here, here.parent.parent)))},
     )  # fmt: skip
     assert ended.stdout == "exit status 3\n", ended.stderr
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Call, Case, Conventions
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Grid, Step
-from suite.contracts.attention.features.mask.patterns import PATTERNS
+from suite.contracts.attention.features.mask.patterns import Mask as Mask
 from suite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
@@ -18,30 +18,6 @@ if TYPE_CHECKING:
 
     from suite.contracts.attention.computation.backward import Gradients, Saved
     from suite.contracts.attention.oracle import Array, Forward, Slopes
-
-
-@dataclass(frozen=True)
-class Mask:
-    """A mask to draw. `axes` names the axes it has, 1 for a broadcast one: "bhls", "b11s", "ls"."""
-
-    kind: str = "bool"
-    pattern: str = "random"
-    axes: str = "bhls"
-    hidden: float | str = -math.inf
-    """What a float mask holds where attention is not allowed; "lowest" is the dtype's finfo.min."""
-
-    def draw(self, random: Any, sizes: Any, dtype: torch.dtype) -> Tensor:
-        """Without random numbers, a mask on the device `meta`."""
-        size = {"b": sizes.batch, "h": sizes.heads, "l": sizes.queries, "s": sizes.keys, "1": 1}
-        shape = tuple(size[axis] for axis in self.axes)
-        if random is None:
-            return torch.empty(shape, dtype=torch.bool if self.kind == "bool" else dtype, device="meta")
-        allowed = PATTERNS[self.pattern](random, shape)
-        if self.kind == "bool":
-            return torch.from_numpy(allowed)
-        hidden = torch.finfo(dtype).min if self.hidden == "lowest" else self.hidden
-        bias = torch.from_numpy(random.normal(size=shape) * 2).to(dtype)
-        return torch.where(torch.from_numpy(allowed), bias, torch.tensor(hidden, dtype=dtype))
 
 
 def cut(mask: Any, grid: Grid) -> Any:

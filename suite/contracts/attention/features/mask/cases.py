@@ -23,7 +23,7 @@ from suite.contracts.attention.cases.metamorphic import (
     same,
     with_tensors,
 )
-from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.features.mask.patterns import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
 FAST = ("float32", "float16", "bfloat16")

@@ -1,13 +1,17 @@
-"""Who may attend to whom in a mask that is drawn: patterns by name."""
+"""Masks to draw, and who may attend to whom in them: patterns by name."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suite.contracts.attention.lazily import np
+from suite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from suite.asking.question import Generator
 
     Array = np.ndarray[Any, Any]
@@ -91,3 +95,27 @@ PATTERNS: dict[str, Any] = {
         everything, nothing, random, padding, causal, window, empty_rows, closed_rows, one_empty_row, late, early, single,
     )
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A mask to draw. `axes` names the axes it has, 1 for a broadcast one: "bhls", "b11s", "ls"."""
+
+    kind: str = "bool"
+    pattern: str = "random"
+    axes: str = "bhls"
+    hidden: float | str = -math.inf
+    """What a float mask holds where attention is not allowed; "lowest" is the dtype's finfo.min."""
+
+    def draw(self, random: Any, sizes: Any, dtype: torch.dtype) -> Tensor:
+        """Without random numbers, a mask on the device `meta`."""
+        size = {"b": sizes.batch, "h": sizes.heads, "l": sizes.queries, "s": sizes.keys, "1": 1}
+        shape = tuple(size[axis] for axis in self.axes)
+        if random is None:
+            return torch.empty(shape, dtype=torch.bool if self.kind == "bool" else dtype, device="meta")
+        allowed = PATTERNS[self.pattern](random, shape)
+        if self.kind == "bool":
+            return torch.from_numpy(allowed)
+        hidden = torch.finfo(dtype).min if self.hidden == "lowest" else self.hidden
+        bias = torch.from_numpy(random.normal(size=shape) * 2).to(dtype)
+        return torch.where(torch.from_numpy(allowed), bias, torch.tensor(hidden, dtype=dtype))

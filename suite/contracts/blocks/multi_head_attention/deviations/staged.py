@@ -57,17 +57,19 @@ class MultiHead(Staged):
             output = self.merge(mixed.to(wide))
             return (output if w_output is None else self.to_output(output, w_output, b_output)).to(dtype)
         scores = queries @ keys.mT * self.factor(queries, values, query)  # b h l s
+        weights = self._weights(scores, attn_mask, is_causal, p)
+        output = self.merge(self.mix(weights, values, bias))  # b l c
+        if w_output is not None:
+            output = self.to_output(output, w_output, b_output)
+        return self.finish(output, p).to(dtype)
+
+    def _weights(self, scores: Tensor, attn_mask: Tensor | None, is_causal: bool, p: float) -> Tensor:
         if attn_mask is not None:
             scores = self.mask(scores, attn_mask)
         if is_causal:
             scores = self.past(scores)
         weights = self.softmax(scores)
-        if p:
-            weights = self.drop(weights, p)
-        output = self.merge(self.mix(weights, values, bias))  # b l c
-        if w_output is not None:
-            output = self.to_output(output, w_output, b_output)
-        return self.finish(output, p).to(dtype)
+        return self.drop(weights, p) if p else weights
 
     @staticmethod
     def check_inputs(

@@ -1,0 +1,176 @@
+"""The house is built as ARCHITECTURE.md says: rooms import downwards alone, nothing imports in a circle."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from statistics import median, quantiles
+
+import pytest
+
+HOME = Path(__file__).parent.parent
+SUITE = HOME / "suite"
+PAGE = (HOME / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+FLOORS: dict[str, set[str]] = {
+    "records": set(),
+    "uncollected": set(),
+    "statistics": set(),
+    "judging": {"records"},
+    "sources": {"records"},
+    "machine": {"records"},
+    "asking": {"records", "judging"},
+    "contracts": {"records", "judging", "asking", "sources"},
+    "store": {"records", "statistics", "uncollected"},
+    "report": {"records", "statistics", "store"},
+    "registry": {"records", "asking", "contracts"},
+    "worker": {"records", "asking", "registry"},
+    "conformance": {"records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources"},
+    "measure": {
+        "records",
+        "judging",
+        "asking",
+        "contracts",
+        "registry",
+        "worker",
+        "machine",
+        "statistics",
+        "uncollected",
+    },
+    "benchmark": {
+        *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "statistics"),
+        *("conformance", "measure", "store"),
+    },
+    "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
+    "campaign": {"records", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
+}
+"""The rooms that each room may import from, besides itself; commands, the command line and the pytest plugin may import
+from all."""
+
+
+TABLES = {
+    "suite.contracts.attention.features.mask.cases.bool_mask",
+    "suite.contracts.models.eager.deviations",
+}
+"""Functions of more than 50 lines: each is one table of cases or of mistakes."""
+
+
+def modules() -> dict[str, Path]:
+    """Every module of suite/ by its dotted name."""
+    found = {}
+    for file in sorted(SUITE.rglob("*.py")):
+        parts = file.relative_to(HOME).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    """What each module imports of suite/, when it is loaded and later; not what is imported for types alone."""
+    known = modules()
+    return {
+        name: frozenset(_imported(ast.parse(file.read_text(encoding="utf-8")), known)) for name, file in known.items()
+    }
+
+
+def _imported(tree: ast.AST, known: dict[str, Path]) -> Iterator[str]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield from {whole if whole in known else node.module} & set(known)
+        elif isinstance(node, ast.Import):
+            yield from {alias.name for alias in node.names} & set(known)
+        else:
+            yield from _imported(node, known)
+
+
+def circles() -> set[frozenset[str]]:
+    """Modules that import each other, by way of others too."""
+    reached: dict[str, set[str]] = {}
+    for name in imports():
+        found, waiting = set[str](), list(imports()[name] - {name})
+        while waiting:
+            module = waiting.pop()
+            if module not in found:
+                found.add(module)
+                waiting += imports()[module]
+        reached[name] = found
+    return {frozenset(other for other in found if name in reached[other]) for name, found in reached.items()} - {
+        frozenset()
+    }
+
+
+def test_no_module_imports_in_a_circle() -> None:
+    assert circles() == set()
+
+
+def test_rooms_import_from_those_below_them_alone() -> None:
+    arrows = {(name.split(".")[1], to.split(".")[1]): f"{name} imports {to}" for name, of in imports().items()
+              for to in of if name.count(".") and to.count(".")}  # fmt: skip
+    upwards = {says for (room, to), says in arrows.items() if room in FLOORS and room != to and to not in FLOORS[room]}
+
+    assert upwards == set()
+
+
+def functions() -> list[tuple[int, str]]:
+    """The length of every function in lines, decorators aside, and where it stands."""
+    found = []
+    for name, file in modules().items():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.append((node.end_lineno - node.lineno + 1, f"{name}.{node.name}"))  # type: ignore[operator]
+    return found
+
+
+def test_functions_are_short() -> None:
+    lengths = [length for length, _ in functions()]
+
+    assert median(lengths) <= 5
+    assert quantiles(lengths, n=10)[-1] <= 15
+    assert {where for length, where in functions() if length > 50} == TABLES
+
+
+def test_the_page_names_every_room() -> None:
+    rooms = {path.stem for path in SUITE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+    assert rooms - set(re.findall(r"\(suite/(\w+)/?\)", PAGE)) == set()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16"])
+def test_a_dtype_is_named_in_two_files(dtype: str) -> None:
+    tables = [
+        name
+        for name, file in modules().items()
+        if re.search(rf'"{dtype}"\s*:|"{dtype}"\)$', file.read_text(encoding="utf-8"), re.MULTILINE)
+        and not re.search(r"contracts\..*(cases|deviations|workloads|features)", name)
+    ]
+
+    assert tables == ["suite.judging.precision", "suite.records.words"]
+
+
+def test_the_time_limit_is_written_once() -> None:
+    given = [name for name, file in modules().items() if re.search(r"limit\w*(: \w+)? = 60\b", file.read_text(), re.I)]
+
+    assert given == ["suite.records.limits"]
+
+
+@pytest.mark.parametrize("argument", ["is_causal", "enable_gqa", "dropout_p", "window"])
+def test_an_argument_of_attention_is_declared_in_its_feature_s_file(argument: str) -> None:
+    declared = re.compile(rf'Argument\(\s*"{argument}"')
+    homes = [name for name, file in modules().items() if declared.search(file.read_text(encoding="utf-8"))]
+
+    assert len(homes) == 1
+    assert homes[0].startswith("suite.contracts.attention.features.")
+
+
+def test_the_page_answers_fifteen_changes_at_least() -> None:
+    _, table = PAGE.split("## To change")
+    rows = re.findall(r"^\| (?!to change|---)[^|]+ \| [^|]*\|$", table.split("\n## ")[0], re.MULTILINE)
+
+    assert len(rows) >= 15
