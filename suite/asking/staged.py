@@ -52,7 +52,7 @@ class Staged:
     @staticmethod
     def wide(numbers: Tensor) -> torch.dtype:
         """What to compute in: half types widen to float32."""
-        return torch.float32 if numbers.dtype in (torch.float16, torch.bfloat16) else numbers.dtype
+        return torch.float32 if numbers.dtype.itemsize < 4 else numbers.dtype
 
     def as_function(self) -> Callable[..., Any]:
         """The computation as a function with the contract's signature."""

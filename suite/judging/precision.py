@@ -23,13 +23,17 @@ class Precision:
     """What an underflow may cost: the smallest normal number, since subnormal ones may be flushed to zero. For float16,
     whose range is so small that flushing would be a mistake, the smallest subnormal: it is computed in float32."""
     half: bool
+    large: float
+    """A number that is large in the dtype, of which a few may be added up without overflow."""
+    normal: float
+    """The smallest normal number."""
 
 
 PRECISIONS = {
-    "float64": Precision(2.0**-53, 2.0**-53, 2.0**-1022, half=False),
-    "float32": Precision(2.0**-24, 2.0**-24, 2.0**-126, half=False),
-    "float16": Precision(2.0**-11, 2.0**-24, 2.0**-24, half=True),
-    "bfloat16": Precision(2.0**-8, 2.0**-24, 2.0**-126, half=True),
+    "float64": Precision(2.0**-53, 2.0**-53, 2.0**-1022, half=False, large=1e150, normal=2.0**-1022),
+    "float32": Precision(2.0**-24, 2.0**-24, 2.0**-126, half=False, large=1e37, normal=2.0**-126),
+    "float16": Precision(2.0**-11, 2.0**-24, 2.0**-24, half=True, large=6e4, normal=2.0**-14),
+    "bfloat16": Precision(2.0**-8, 2.0**-24, 2.0**-126, half=True, large=1e37, normal=2.0**-126),
 }
 
 QUADRUPLE = mpmath.MPContext()

@@ -18,11 +18,12 @@ from suite.contracts.attention.cases.case import (
     Case,
     judged,
 )
-from suite.contracts.attention.cases.draws import DRAWS, LARGEST, Sizes, targets
+from suite.contracts.attention.cases.draws import DRAWS, Sizes, targets
 from suite.contracts.attention.cases.layouts import JUNK, LAYOUTS
 from suite.contracts.attention.contract import needs
 from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.features.mask.patterns import PATTERNS
+from suite.judging.precision import PRECISIONS
 from suite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -189,7 +190,7 @@ def test_a_draw_fits_its_dtype_and_its_sizes(draw: str, dtype: str) -> None:
     assert value.shape == (2, 2, 10, 10)
     for array in (query, key, value):
         assert abs(array).max() < torch.finfo(getattr(torch, dtype)).max
-    assert abs(value).max() <= LARGEST[dtype]
+    assert abs(value).max() <= PRECISIONS[dtype].large
     assert DRAWS[draw].__doc__
 
 

@@ -26,10 +26,12 @@ from suite.records import DTYPES, Status
 
 Array = np.ndarray[Any, Any]
 
-JUDGED_ELEMENTS = {"float64": 2**14, "float32": 2**17, "float16": 2**17, "bfloat16": 2**17}
-"""Beyond this many scores per head set, outputs are judged on sampled query rows."""
+JUDGED_ELEMENTS = 2**17
+"""Of an answer with more scores than this, all heads together, sampled query rows are judged: more would take seconds."""
+JUDGED_IN_EXTENDED_PRECISION = 2**14
+"""The same where the truth is computed in extended precision, which takes eight times as long."""
 SAMPLED_ROWS = 24
-"""So many rows at least are judged."""
+"""At least this many rows are judged, however many keys they have."""
 
 
 class Case(asking.Case):
@@ -172,7 +174,8 @@ def sampled_rows(asked: oracle.Asked, dtype: str) -> Array | None:
     """Rows to judge when all are too many: the first, the last, and as many evenly between as there is time for."""
     *lead, queries, _ = asked.query.shape
     per_row = int(np.prod(lead)) * asked.key.shape[-2]
-    count = max(SAMPLED_ROWS, JUDGED_ELEMENTS[dtype] // max(per_row, 1))
+    judged = JUDGED_ELEMENTS if widest(dtype) is np.float64 else JUDGED_IN_EXTENDED_PRECISION
+    count = max(SAMPLED_ROWS, judged // max(per_row, 1))
     if queries <= count:
         return None
     edges = [0, 1, 2, queries - 3, queries - 2, queries - 1]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from suite.asking.question import Generator
+from suite.judging.precision import PRECISIONS
 
 Array = np.ndarray[Any, Any]
 
@@ -29,9 +30,6 @@ class Sizes:
 Triple = tuple[Array, Array, Array]
 Draw = Callable[[Generator, Sizes, str], Triple]
 DRAWS: dict[str, Draw] = {}
-
-LARGEST = {"float64": 1e150, "float32": 1e37, "float16": 6e4, "bfloat16": 1e37}
-SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
 
 
 def draw(function: Draw) -> Draw:
@@ -142,21 +140,21 @@ def overflowing_products(random: Generator, sizes: Sizes, dtype: str) -> Triple:
 def large_values(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     """Values near the largest number of the dtype: a sum of unnormalised weights would overflow."""
     query, key, value = peaked(random, sizes, dtype)
-    return query, key, np.sign(value) * LARGEST[dtype] * (0.5 + 0.45 * random.random(value.shape))
+    return query, key, np.sign(value) * PRECISIONS[dtype].large * (0.5 + 0.45 * random.random(value.shape))
 
 
 @draw
 def subnormal_values(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     """Values a little above the smallest normal number: their weighted sums must not vanish."""
     query, key, value = peaked(random, sizes, dtype)
-    return query, key, np.sign(value) * SMALLEST_NORMAL[dtype] * (8 + 56 * random.random(value.shape))
+    return query, key, np.sign(value) * PRECISIONS[dtype].normal * (8 + 56 * random.random(value.shape))
 
 
 @draw
 def subnormal_queries(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     """Subnormal queries: all logits are nearly zero, no NaN may arise."""
     query, key, value = peaked(random, sizes, dtype)
-    return query * SMALLEST_NORMAL[dtype] / 16, key, value
+    return query * PRECISIONS[dtype].normal / 16, key, value
 
 
 @draw

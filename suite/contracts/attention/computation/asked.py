@@ -86,7 +86,7 @@ class Asked:
     @property
     def accumulator(self) -> torch.dtype:
         """Half types are computed in float32, the others in their own."""
-        return torch.float32 if self.query.dtype in (torch.float16, torch.bfloat16) else self.query.dtype
+        return torch.float32 if self.query.dtype.itemsize < 4 else self.query.dtype
 
     @property
     def wants_gradient(self) -> bool:

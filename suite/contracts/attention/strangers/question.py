@@ -46,7 +46,7 @@ def attention(core: Core, wide: Callable[[torch.dtype], torch.dtype] | None = No
 
 def accumulator(dtype: torch.dtype) -> torch.dtype:
     """Float32 for half types, else the dtype itself."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    return torch.float32 if dtype.itemsize < 4 else dtype
 
 
 def spread(asked: Asked, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
