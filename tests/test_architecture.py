@@ -147,7 +147,9 @@ def test_the_page_names_every_room() -> None:
 
 def test_what_is_known_of_each_dtype_stands_in_one_table() -> None:
     tables = [
-        name for name, file in modules().items() if re.search(r'"bfloat16"\s*:', file.read_text(encoding="utf-8"))
+        name
+        for name, file in modules().items()
+        if not name.startswith("suite.contracts.") and re.search(r'"bfloat16"\s*:', file.read_text(encoding="utf-8"))
     ]
 
     assert tables == ["suite.judging.precision"]
