@@ -18,7 +18,8 @@ because one implementation seldom makes many mistakes."""
 CLEARLY_WRONG = 10.0
 """How many bounds off a deviation's own answer must be: close to the truth, agreeing with it proves little."""
 SECONDS = 30.0
-"""How long the diagnosis of one implementation may take, in seconds."""
+"""How long the diagnosis of one implementation may take, in seconds of the processor: a loaded machine cuts nothing
+short."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Diagnosis:
 class Diagnostician:
     """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them.
 
-    `budget` is in seconds; when it is used up, wrong answers stay without a diagnosis.
+    `budget` is in seconds of CPU time; when it is used up, wrong answers stay without a diagnosis.
     """
 
     def __init__(self, contract: Contract, conventions: Conventions, budget: float = SECONDS) -> None:
@@ -79,9 +80,9 @@ class Diagnostician:
         for candidate in candidates:
             if self.seconds >= self.budget:
                 return
-            started = time.perf_counter()
+            started = time.process_time()
             yield candidate
-            self.seconds += time.perf_counter() - started
+            self.seconds += time.process_time() - started
 
     def _reproduces(
         self, deviation: Deviation, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any
