@@ -27,6 +27,8 @@ CORE = "declines the core, which nobody may"
 """How the detail begins where the core of a contract is declined."""
 MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
 """What Python itself says where a call does not fit the signature."""
+UNTAKEN = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)'")
+"""What Python says where a function has no such parameter; of a builtin, whose signature is hidden, only a call tells."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
     blank = replace(blank, seconds=sum(reply.seconds for reply in given))
     if said := next((reply.declined for reply in given if reply.declined), ""):
         return replace(blank, status=Status.DECLINED, detail=said, reason=Reason.AT_RUN_TIME)
+    if untaken := _untaken_as_said(subject, question, given):
+        return replace(blank, status=Status.DECLINED, detail=f"takes no {untaken}", reason=Reason.UNTAKEN)
     device = subject.device.split(":")[0]
     if strayed := next((reply.device for reply in given if reply.output is not None and reply.device != device), ""):
         return replace(blank, detail=f"the output is on {strayed}, should be on {device}")
@@ -135,6 +139,15 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
     return replace(
         blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio, diagnosis=diagnosis.deviations
     )
+
+
+def _untaken_as_said(subject: Subject, question: Question, replies: Sequence[Reply]) -> str:
+    """The parameter that a function whose signature nobody can read says it does not have; empty where it takes all."""
+    if subject.parameters is not None:
+        return ""
+    said = (UNTAKEN.match(reply.raised) for reply in replies)
+    asked = frozenset[str]().union(*(call.arguments for call in question.calls))
+    return next((found[1] for found in said if found and found[1] in asked), "")
 
 
 @dataclass
@@ -259,6 +272,8 @@ class Check:
             if self._untaken(question) or self._unanswerable(question):
                 continue
             outcome = judge(self.subject, question, answer(self.subject, question))
+            if outcome.reason == Reason.UNTAKEN:
+                continue
             if outcome.status != Status.PASSED:
                 words = f"; in its own words: {outcome.detail}" if outcome.status == Status.DECLINED else ""
                 return self._reason(feature) + words

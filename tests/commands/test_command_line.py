@@ -140,6 +140,7 @@ def test_list_shows_one_file_and_what_it_does_not_take(
         "attention: 1 implementation",
         "  attention/kernel  A kernel of mine.",
         "                    takes no scale: no scale",
+        "                    takes no window: no window",
         "                    lacks gqa: no groups yet",
         "                    empty_row is nan for bool_mask",
     ]

@@ -199,12 +199,29 @@ def test_a_gap_that_speaks_of_time_is_not_rechecked() -> None:
     assert asked == []
 
 
+def test_a_function_whose_signature_nobody_can_read_declines_what_it_says_it_does_not_take() -> None:
+    outcomes = check(sdpa, "window/left_1", "plain/small", parameters=None)
+
+    assert [(outcome.status, outcome.detail, outcome.reason) for outcome in outcomes] == [
+        ("passed", "", Reason.NONE),
+        ("declined", "takes no window", Reason.UNTAKEN),
+    ]
+
+
+def test_an_unexpected_argument_inside_a_function_that_takes_it_is_its_mistake() -> None:
+    def broken(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+        return sdpa(query, key, value, is_causal=is_causal, nonsense=1)
+
+    assert statuses(check(broken, "causal/square_2", parameters=frozenset({"is_causal"}))) == {"raised"}
+    assert statuses(check(broken, "causal/square_2", parameters=None)) == {"raised"}
+
+
 def test_an_unknown_feature_is_wrong_and_the_known_ones_are_listed() -> None:
     outcomes = check(sdpa, "plain/small", lacks={"masks": "what masks?"})
 
     detail = about(outcomes)["declared/masks"]
 
-    assert detail.startswith("'masks' is no feature; there are: bool_mask, float_mask, causal")
+    assert detail.startswith("'masks' is no feature; there are: gqa, scale, bool_mask, float_mask")
 
 
 # The core
@@ -470,8 +487,8 @@ def test_an_inverted_boolean_mask_is_judged_by_the_declared_convention() -> None
 @pytest.mark.parametrize(
     ("conventions", "complaint"),
     [
-        ({"masks": "inverted"}, "'masks' is no convention; there are: causal, empty_row, bool_mask"),
-        ({"masks": 3}, "'masks' is no convention; there are: causal, empty_row, bool_mask"),
+        ({"masks": "inverted"}, "'masks' is no convention; there are: bool_mask, causal, empty_row"),
+        ({"masks": 3}, "'masks' is no convention; there are: bool_mask, causal, empty_row"),
         ({"causal": "lower_left"}, "causal cannot be 'lower_left'; it can be: upper_left, lower_right"),
         ({"causal": True}, "causal cannot be True; it can be: upper_left, lower_right"),
         ({"causal": ["lower_right"]}, "causal cannot be ['lower_right']; it can be: upper_left, lower_right"),

@@ -71,10 +71,10 @@ reproduction = ""
 WITH_FINDINGS = """
 from dataclasses import replace
 from pathlib import Path
-from suite import checking
+from suite.conformance import session
 from suite.contracts.attention import contract
 
-checking.has_findings = lambda declaration: True
+session.has_findings = lambda declaration: True
 contract.CONTRACT = replace(contract.CONTRACT, findings=Path(__file__).with_name("findings.toml"))
 """
 
