@@ -28,7 +28,7 @@ CORE = "declines the core, which nobody may"
 MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
 """What Python itself says where a call does not fit the signature."""
 UNTAKEN = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)'")
-"""What Python says where a function has no such parameter; of a builtin, whose signature is hidden, only a call tells."""
+"""What Python says where a function has no such parameter. A builtin hides its signature: only a call tells."""
 
 
 @dataclass(frozen=True)
