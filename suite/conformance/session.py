@@ -161,8 +161,8 @@ class Session:
         elsewhere = here
         if declaration.module or declaration.file:
             worker = stack.enter_context(Worker(declaration, device=device, time_limit=self.request.time_limit))
-            if apart or here is None:
-                worker.start()  # it imports while the first questions are answered here
+            if apart:
+                worker.foresee()  # while the first questions are answered here
             if here is None:
                 state = worker.ready()
                 if not isinstance(state, Ready):

@@ -110,6 +110,16 @@ class Worker:
         """The process's number, or None while there is none."""
         return self._process.pid if self._process else None
 
+    def foresee(self) -> None:
+        """Begin, in the background, what takes longest of a start, for a process that is needed later or never.
+
+        On a CPU that is the process which workers are forked from, with its import of PyTorch; `start` would wait for it.
+        """
+        if self.device == "cpu":
+            expect(self._environment, self._cores)
+        else:
+            self.start()
+
     def start(self) -> None:
         """Start the process and the import in the background; without effect where that has happened."""
         if self._process is not None or self._state is not None:
