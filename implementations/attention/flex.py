@@ -7,6 +7,11 @@ widths and pair of grouped head counts: sizes are symbols (0 and 1 too, by `back
 grouped become batch items, and widths are filled with zeros up to a power of two, as the kernel would do on CUDA. Sizes
 of 1 still trace anew, which takes 0.5 s and finds the compiled kernel in Inductor's cache.
 
+The least width is 32. At widths up to 23 the product of query and key that Inductor writes for a CPU (torch 2.13,
+cpp_micro_gemm.py, `tail_n` with `trans_b`) always fills 16 columns. Where vectors hold 8 numbers (AVX2) and a block of
+keys leaves 8 over, it reads behind the keys and writes over the running maxima of the block's first 8 rows: they come
+out as zeros or NaN, as the memory there happens to be. Processors with AVX-512 take another path.
+
 Nothing runs uncompiled: `_attend` raises unless the compiler is tracing it, the whole of it must become one graph, and
 the limit on recompilations, after which PyTorch would go on without a compiler, is an error here.
 
@@ -29,6 +34,8 @@ from suite import implementation
 
 _CPU_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _LIMITS = {"recompile_limit": 1000, "accumulated_recompile_limit": 1000, "fail_on_recompile_limit_hit": True}
+_LEAST_WIDTH = 32
+"""Narrower heads are filled up: below 24 the kernel for a CPU is wrong on processors with AVX2 alone, as said above."""
 _SYMBOLS = {"backed_size_oblivious": True, "use_duck_shape": False}  # no class of their own for 0, 1 or equal sizes
 
 
@@ -133,9 +140,9 @@ def _mask(mask: Tensor, query: Tensor, key: Tensor, grouped: bool) -> Tensor:
 
 
 def _items(tensor: Tensor, grouped: bool) -> Tensor:
-    """Four axes  b h l e,  the width filled up to a power of two from 16."""
+    """Four axes  b h l e,  the width filled up to a power of two."""
     rows, width = tensor.shape[-2:]
-    filled = max(16, 1 << (width - 1).bit_length())
+    filled = max(_LEAST_WIDTH, 1 << (width - 1).bit_length())
     return pad(tensor.reshape(*_items_and_heads(tensor, grouped), rows, width), (0, filled - width)).contiguous()
 
 
