@@ -43,6 +43,5 @@ class Run:
     sources: Mapping[str, str]
     suite: str
     finished: str = ""
-    format: int = 1
     asked: str = ""
     facts: Facts = field(default_factory=Facts)

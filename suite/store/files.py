@@ -1,7 +1,8 @@
-"""Lines and files: rows appended whole or not at all, tables replaced at once, one writer at a time."""
+"""Lines and files: rows appended whole or not at all, files replaced at once, one writer at a time."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,19 @@ from typing import Any
 from suite.records import UsageError
 
 Row = Mapping[str, Any]
+DIGITS = 16
+"""Hexadecimal digits of a digest: 64 bits tell a file that was changed by mistake from one that was not."""
+
+
+class Damaged(UsageError):
+    """A file of results is not as it was written."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        folder = path.parent
+        super().__init__(
+            f"{path}: {what}; `git checkout HEAD -- {folder}` brings back what was committed of the folder, "
+            "or move it away and run anew"
+        )
 
 
 @contextmanager
@@ -23,17 +37,21 @@ def one_line(path: Path, what: str) -> Iterator[None]:
         raise UsageError(f"{path} cannot be {what}: {error.strerror or error}") from None
 
 
-def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """The rows of a file with their line numbers. A last line that never got its end is passed over."""
-    with one_line(path, "read"):
-        lines = path.read_bytes().split(b"\n") if path.exists() else []
+def parsed_rows(path: Path, data: bytes, *, appended: bool = False) -> Iterator[tuple[int, Row]]:
+    """The rows in the data of a file, with their line numbers. UsageError for a line that is none.
+
+    Where rows were `appended` one by one, a last line that never got its end is passed over.
+    """
+    lines = data.split(b"\n")
     for number, line in enumerate(lines, 1):
         row = _parsed(line)
         if isinstance(row, dict):
             yield number, row
-        elif line.strip() and number < len(lines):
-            remedy = "restore the file, or delete that line"
-            raise UsageError(f"{path}, line {number}: this is no row of results ({_excerpt(line)}); {remedy}")
+        elif line.strip() and not (appended and number == len(lines)):
+            what = f"this is no row of results ({_excerpt(line)})"
+            if appended:
+                raise UsageError(f"{path}, line {number}: {what}; restore the file, or delete that line")
+            raise Damaged(path, f"line {number}: {what}")
 
 
 def mend(path: Path) -> str:
@@ -61,7 +79,7 @@ def open_to_append(path: Path) -> int:
 
 def append(file: int, path: Path, row: Row) -> bytes:
     """Append one row and return its bytes. When there is no room for all of it, none of it stays."""
-    data = whole = _encoded(row_text(row))
+    data = whole = encoded(row_text(row))
     with one_line(path, "written"):
         size = os.fstat(file).st_size
         try:
@@ -79,13 +97,23 @@ def row_text(row: Row) -> str:
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def encoded(text: str) -> bytes:
+    """The bytes of a text. A lone surrogate becomes the escape that JSON has for it."""
+    return text.encode(errors="backslashreplace")
+
+
+def digest(text: str) -> str:
+    """What tells a text from one that was altered."""
+    return hashlib.sha256(encoded(text)).hexdigest()[:DIGITS]
+
+
 def replace_file(path: Path, text: str) -> None:
     """Write a whole file so that a reader, or a crash, sees the old one or the new one and nothing between."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with one_line(path, "written"):
         try:
             with temporary.open("wb") as file:
-                file.write(_encoded(text))
+                file.write(encoded(text))
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
@@ -121,10 +149,6 @@ def unlock(held: int | None) -> None:
     """Let the next writer in."""
     if held is not None:
         os.close(held)
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="backslashreplace")  # a lone surrogate becomes the escape that JSON has for it
 
 
 def _parsed(line: bytes) -> Any:

@@ -1,0 +1,75 @@
+"""All that a machine's folder holds: finished runs, which say how many rows are due, and those in the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.records import Measurement, Outcome, Run, UsageError
+from suite.store import facts, rows, runs, table, together
+from suite.store.files import Damaged, Row, parsed_rows
+from suite.store.kinds import MEASUREMENTS, OUTCOMES
+from suite.store.runs import RUNS
+
+JOURNAL = "journal.jsonl"
+"""The rows of runs that are not finished, one by one as they came, each with the id of its run."""
+SIGNS = (RUNS, JOURNAL, OUTCOMES.file, MEASUREMENTS.file)
+"""A folder with any of these files is a machine's."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a folder holds. The runs are by id, the one whose row was written last at the end."""
+
+    runs: dict[str, Run]
+    outcomes: list[tuple[str, Outcome]]
+    measurements: list[tuple[str, Measurement]]
+
+
+def check_layout(results: Path) -> None:
+    """Raises UsageError, which names the command that helps, where any folder has the layout of an earlier version."""
+    for path in results.glob(f"*/{RUNS}"):
+        for _, row in parsed_rows(path, together.content(path.parent, RUNS), appended=True):
+            runs.refuse_former(path.parent, row)
+
+
+def read(folder: Path) -> Contents:
+    """What a machine's folder holds. Raises UsageError for what is not as it was written, or not by this attnsuite."""
+    try:
+        return _read(folder)
+    except UsageError:  # or a run was finished while one file was read after the other
+        return _read(folder)
+
+
+def _read(folder: Path) -> Contents:
+    journal = together.content(folder, JOURNAL)  # before the runs: a writer writes its run's row first
+    noted = facts.read(folder / facts.FACTS, together.content(folder, facts.FACTS))
+    found, held = runs.read(folder / RUNS, together.content(folder, RUNS), noted)
+    outcomes = table.read(OUTCOMES, folder, held)
+    measurements = table.read(MEASUREMENTS, folder, held)
+    path = folder / JOURNAL
+    for number, row in parsed_rows(path, journal, appended=True):
+        identity, record = parsed(path, number, row, journal_row)
+        if identity not in found:
+            raise Damaged(path, f"line {number}: {RUNS} has no run {identity!r:.80}")
+        if isinstance(record, Outcome):
+            outcomes.append((identity, record))
+        else:
+            measurements.append((identity, record))
+    return Contents(found, outcomes, measurements)
+
+
+def journal_row(row: Row) -> tuple[str, Outcome | Measurement]:
+    """The run's id and the record that a row of the journal holds. Raises ValueError for what is no such row."""
+    return rows.measurement(row) if "workload" in row else rows.outcome(row)
+
+
+def parsed(
+    path: Path, number: int, row: Row, parse: Callable[[Row], tuple[str, Outcome | Measurement]]
+) -> tuple[str, Outcome | Measurement]:
+    """What `parse` makes of a row. Raises UsageError, with its place, where that cannot be done."""
+    try:
+        return parse(row)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{path}, line {number}: {error}") from None
