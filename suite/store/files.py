@@ -20,12 +20,10 @@ DIGITS = 16
 class Damaged(UsageError):
     """A file of results is not as it was written."""
 
-    def __init__(self, path: Path, what: str) -> None:
-        folder = path.parent
-        super().__init__(
-            f"{path}: {what}; `git checkout HEAD -- {folder}` brings back what was committed of the folder, "
-            "or move it away and run anew"
-        )
+    def __init__(self, path: Path, what: str, line: int = 0, remedy: str = "") -> None:
+        place = f"{path}, line {line}" if line else path
+        restore = f"`git checkout HEAD -- {path.parent}` brings back what was committed of the folder"
+        super().__init__(f"{place}: {what}; {remedy or f'{restore}, or move it away and run anew'}")
 
 
 @contextmanager
@@ -37,10 +35,10 @@ def one_line(path: Path, what: str) -> Iterator[None]:
         raise UsageError(f"{path} cannot be {what}: {error.strerror or error}") from None
 
 
-def parsed_rows(path: Path, data: bytes, *, appended: bool = False) -> Iterator[tuple[int, Row]]:
-    """The rows in the data of a file, with their line numbers. UsageError for a line that is none.
+def parsed_rows(path: Path, data: bytes, *, appended: bool = False, remedy: str = "") -> Iterator[tuple[int, Row]]:
+    """The rows in the data of a file, with their line numbers. Raises Damaged for a line that is none.
 
-    Where rows were `appended` one by one, a last line that never got its end is passed over.
+    Where rows are `appended` one by one, a last line that never got its end is passed over.
     """
     lines = data.split(b"\n")
     for number, line in enumerate(lines, 1):
@@ -48,10 +46,7 @@ def parsed_rows(path: Path, data: bytes, *, appended: bool = False) -> Iterator[
         if isinstance(row, dict):
             yield number, row
         elif line.strip() and not (appended and number == len(lines)):
-            what = f"this is no row of results ({_excerpt(line)})"
-            if appended:
-                raise UsageError(f"{path}, line {number}: {what}; restore the file, or delete that line")
-            raise Damaged(path, f"line {number}: {what}")
+            raise Damaged(path, f"this is no row of results ({_excerpt(line)})", number, remedy)
 
 
 def mend(path: Path) -> str:

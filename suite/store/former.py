@@ -1,4 +1,4 @@
-"""The layout before this one, read to be migrated: a row for each answer with its run's id, facts partly in words alone."""
+"""The layout before this one, which is migrated: a row for each answer with its run's id, some facts in words alone."""
 
 from __future__ import annotations
 

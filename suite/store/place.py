@@ -25,13 +25,13 @@ def place(results: Path, machine: Machine) -> tuple[Machine, str]:
     differs from the one that has the plain name already.
     """
     there = {folder.name: known(folder) for folder in (results / machine.name, *results.glob(f"{machine.name}-*"))}
-    mine = [name for name, others in there.items() if all(alike(machine, other) for other in others)]
-    namesake = there[machine.name]
-    if machine.name in mine:
+    mine = [name for name, others in there.items() if others and all(alike(machine, other) for other in others)]
+    namesakes = there[machine.name]
+    if machine.name in mine or not (mine or namesakes):
         return machine, ""
-    name = min(mine, default=beside(machine, namesake[-1]))
-    note = f"{results / machine.name} is of {said(namesake[-1], machine)}: results of this one are in {results / name}"
-    return replace(machine, name=name), note
+    name = min(mine) if mine else beside(machine, namesakes[-1])
+    other = f"{results / machine.name} is of {said(namesakes[-1], machine)}: " if namesakes else ""
+    return replace(machine, name=name), f"{other}results of this machine are in {results / name}"
 
 
 def known(folder: Path) -> list[Machine]:

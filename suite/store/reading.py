@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from suite.store.runs import RUNS
 
 JOURNAL = "journal.jsonl"
 """The rows of runs that are not finished, one by one as they came, each with the id of its run."""
+REMEDY = "restore the file, or delete that line"
+"""What to do about a row of the journal that is none: the others can be used without it."""
 SIGNS = (RUNS, JOURNAL, OUTCOMES.file, MEASUREMENTS.file)
 """A folder with any of these files is a machine's."""
 
@@ -48,11 +50,7 @@ def _read(folder: Path) -> Contents:
     found, held = runs.read(folder / RUNS, together.content(folder, RUNS), noted)
     outcomes = table.read(OUTCOMES, folder, held)
     measurements = table.read(MEASUREMENTS, folder, held)
-    path = folder / JOURNAL
-    for number, row in parsed_rows(path, journal, appended=True):
-        identity, record = parsed(path, number, row, journal_row)
-        if identity not in found:
-            raise Damaged(path, f"line {number}: {RUNS} has no run {identity!r:.80}")
+    for identity, record in _journal(folder / JOURNAL, journal, found):
         if isinstance(record, Outcome):
             outcomes.append((identity, record))
         else:
@@ -60,16 +58,18 @@ def _read(folder: Path) -> Contents:
     return Contents(found, outcomes, measurements)
 
 
+def _journal(path: Path, data: bytes, known: Mapping[str, Run]) -> Iterator[tuple[str, Outcome | Measurement]]:
+    """The rows of the journal. Raises UsageError, with its place, for one that is none or whose run is not known."""
+    for number, row in parsed_rows(path, data, appended=True, remedy=REMEDY):
+        try:
+            identity, record = journal_row(row)
+        except (ValueError, TypeError) as error:
+            raise Damaged(path, str(error), number, REMEDY) from None
+        if identity not in known:
+            raise Damaged(path, f"{RUNS} has no run {identity!r:.80}", number, REMEDY)
+        yield identity, record
+
+
 def journal_row(row: Row) -> tuple[str, Outcome | Measurement]:
     """The run's id and the record that a row of the journal holds. Raises ValueError for what is no such row."""
     return rows.measurement(row) if "workload" in row else rows.outcome(row)
-
-
-def parsed(
-    path: Path, number: int, row: Row, parse: Callable[[Row], tuple[str, Outcome | Measurement]]
-) -> tuple[str, Outcome | Measurement]:
-    """What `parse` makes of a row. Raises UsageError, with its place, where that cannot be done."""
-    try:
-        return parse(row)
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"{path}, line {number}: {error}") from None

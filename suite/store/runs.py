@@ -111,10 +111,10 @@ def _with_facts(path: Path, number: int, row: Row, noted: Mapping[str, Mapping[s
     if row.get("format") != FORMAT or not row.get("finished"):
         return row
     if digest(row_text({name: value for name, value in row.items() if name != "digest"})) != row.get("digest"):
-        raise Damaged(path, f"line {number}: this run is not as it was written")
+        raise Damaged(path, "this run is not as it was written", number)
     name = str(row.get("facts"))
     if name not in noted:
-        raise Damaged(path, f"line {number}: {facts.FACTS} has no facts {name:.40}")
+        raise Damaged(path, f"{facts.FACTS} has no facts {name:.40}", number)
     return {**row, "facts": noted[name]}
 
 

@@ -7,7 +7,8 @@ of the rows of an implementation on a device, the newest run that has any has al
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def written(
         of_row = [_numbers(kind, record) for record in records]
         text.append(row_text(row))
         numbers += of_row
-        tally.add(block, text[-1], of_row)
+        tally.add(block, len(records), text[-1], of_row)
     files = {kind.file: encoded("".join(text))}
     for column in kind.columns:
         files[kind.column_file(column)] = columns.packed(each[column] for each in numbers) if numbers else b""
@@ -40,23 +41,35 @@ def read(kind: Kind[Record], folder: Path, held: Held) -> list[tuple[str, Record
 
     Raises Damaged where it is not what is there.
     """
-    path = folder / kind.file
-    unread, owners, tally = _numbers_of_rows(kind, folder), _owners(kind, held), _Tally()
-    found: list[tuple[str, Record]] = []
-    for number, row in parsed_rows(path, together.content(folder, kind.file)):
-        try:
-            block, of_row = _block(kind, owners, row), [next(unread, {}) for _ in range(kind.count(row))]
-            records = kind.records({name: value for name, value in row.items() if name != "run"}, of_row)
-        except KeyError:
-            raise Damaged(path, f"line {number}: its numbers are missing in the files beside it") from None
-        except (ValueError, TypeError) as error:
-            raise Damaged(path, f"line {number}: {error}") from None
-        tally.add(block, row_text(row), of_row)
-        found += ((block.run, record) for record in records)
+    path, numbers, owners = folder / kind.file, _numbers_of_rows(kind, folder), _owners(kind, held)
+    tally, places, taken = _Tally(), [], 0
+    for place, row in parsed_rows(path, together.content(folder, kind.file)):
+        with _in_place(path, place):
+            block, count = _block(kind, owners, row), kind.count(row)
+        places.append((place, row, block, slice(taken, taken + count)))
+        tally.add(block, count, row_text(row), numbers[taken : taken + count])
+        taken += count
     _compare(path, {block: counted for block, counted in held.items() if block.kind == kind.name}, tally.held())
-    if next(unread, None):
-        raise Damaged(path, "there are more numbers in the files beside it than rows")
+    if taken != len(numbers):
+        raise Damaged(path, f"it has {taken} rows, and the files of numbers beside it {len(numbers)}")
+    found: list[tuple[str, Record]] = []
+    for place, row, block, part in places:
+        with _in_place(path, place):
+            found += ((block.run, record) for record in kind.records(_without_run(row), numbers[part]))
     return found
+
+
+@contextmanager
+def _in_place(path: Path, line: int) -> Iterator[None]:
+    """Say where a row is that cannot be read."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise Damaged(path, str(error), line) from None
+
+
+def _without_run(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "run"}
 
 
 class _Tally:
@@ -66,9 +79,9 @@ class _Tally:
         self._text: dict[Block, list[str]] = defaultdict(list)
         self._count: dict[Block, int] = defaultdict(int)
 
-    def add(self, block: Block, row: str, numbers: Sequence[Numbers]) -> None:
+    def add(self, block: Block, count: int, row: str, numbers: Sequence[Numbers]) -> None:
         self._text[block] += [row, *(f"{line}\n" for of in numbers for line in of.values())]
-        self._count[block] += len(numbers)
+        self._count[block] += count
 
     def held(self) -> dict[Block, Counted]:
         return {block: Counted(self._count[block], digest("".join(text))) for block, text in self._text.items()}
@@ -93,13 +106,12 @@ def _numbers(kind: Kind[Record], record: Record) -> Numbers:
     return {column: columns.line(getattr(record, column), digits) for column, digits in kind.columns.items()}
 
 
-def _numbers_of_rows(kind: Kind[Record], folder: Path) -> Iterator[Numbers]:
+def _numbers_of_rows(kind: Kind[Record], folder: Path) -> list[Numbers]:
     unpacked = {column: columns.unpacked(folder, kind.column_file(column)) for column in kind.columns}
     if len({len(lines) for lines in unpacked.values()}) > 1:
-        said = ", ".join(f"{kind.column_file(column)} has {len(lines)}" for column, lines in unpacked.items())
-        raise Damaged(folder / kind.file, f"the files beside it should have as many lines as each other, and {said}")
-    for lines in zip(*unpacked.values(), strict=True):
-        yield dict(zip(unpacked, lines, strict=True))
+        said = " and ".join(f"{kind.column_file(column)} has {len(lines)} lines" for column, lines in unpacked.items())
+        raise Damaged(folder / kind.file, f"beside it {said}")
+    return [dict(zip(unpacked, lines, strict=True)) for lines in zip(*unpacked.values(), strict=True)]
 
 
 def _owners(kind: Kind[Record], held: Held) -> dict[tuple[str, str], str]:
@@ -117,17 +129,13 @@ def _block(kind: Kind[Record], owners: Mapping[tuple[str, str], str], row: Mappi
 
 def _compare(path: Path, due: Held, there: Held) -> None:
     """Raises Damaged for the first block that is not as it was written, and says how many others there are."""
-    amiss = [block for block in dict.fromkeys((*due, *there)) if due.get(block) != there.get(block)]
+    rows = {block: tuple(of[block].rows if block in of else 0 for of in (due, there)) for block in (*due, *there)}
+    amiss = sorted((b for b in rows if due.get(b) != there.get(b)), key=lambda b: rows[b][0] == rows[b][1])
     if not amiss:
         return
     block, others = amiss[0], len({each.implementation for each in amiss} - {amiss[0].implementation})
-    counts = [of[block].rows if block in of else 0 for of in (due, there)]
-    what = f"{counts[0]} rows of {block.implementation} on {block.device} were written by the run {block.run}"
-    told = "they are not as they were" if counts[0] == counts[1] else f"{counts[1]} are there"
+    written, found = rows[block]
+    counted = f"{written} row{'s' * (written != 1)} of {block.implementation} on {block.device}"
+    told = "what is there is not the same" if written == found else f"{found} are there"
     more = f", and {others} more implementations are amiss" if others else ""
-    raise Damaged(path, f"{what} and {told}{more}")
-
-
-def files(kinds: Collection[Kind[Any]]) -> list[str]:
-    """All files that hold records of these kinds."""
-    return [name for kind in kinds for name in (kind.file, *map(kind.column_file, kind.columns))]
+    raise Damaged(path, f"the run {block.run} wrote {counted}, and {told}{more}")
