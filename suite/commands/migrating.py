@@ -16,3 +16,4 @@ def migrate(results: Path) -> None:
     """
     for line in migrated(results):
         print(line, flush=True)
+    print(f"`attnsuite report --results {results}` makes the pages anew")

@@ -11,7 +11,9 @@ from suite.records.facts import Facts
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What machine this is. `name` is also its folder in results/."""
+    """What machine this is. `name` is also its folder in results/, where the second of two machines that differ and
+    would be called alike has a name that says how.
+    """
 
     name: str
     processor: str

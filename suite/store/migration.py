@@ -9,7 +9,7 @@ from pathlib import Path
 
 from suite.records import Run, UsageError
 from suite.store import files, former, reading, together
-from suite.store.place import alike, beside, said
+from suite.store.place import beside, said, unlike
 from suite.store.reading import Contents
 from suite.store.recorded import newest
 from suite.store.writer import written
@@ -26,27 +26,25 @@ def migrate(results: Path) -> Iterator[str]:
         raise UsageError(f"{results} holds no results; `attnsuite run` makes them")
     for folder in folders:
         with _alone(folder):
-            yield from _migrated(folder)
+            if former.is_former(folder):
+                yield from _migrated(folder)
+            else:
+                yield f"{folder}: has today's layout already"
 
 
 def _migrated(folder: Path) -> Iterator[str]:
-    if not former.is_former(folder):
-        yield f"{folder}: has today's layout already"
-        return
     for name in former.FILES:
         if note := files.mend(folder / name):
             yield note
     before = _size(folder)
     there = former.read(folder)
     own, *others = _by_machine(there)
+    its = [run.machine for run in own]
     for runs in others:  # first, because `folder` is what a migration that was killed begins with again
-        machine, its = runs[-1].machine, own[-1].machine
-        place = folder.with_name(beside(machine, its))
-        with files.one_line(place, "written"):
-            place.mkdir(exist_ok=True)
-        with _alone(place):
-            together.replace_together(place, written(_joined(_part(there, runs, place.name), reading.read(place))))
-        yield f"{place}: the runs in {folder} that are of {said(machine, its)}"
+        machine = runs[-1].machine
+        other = folder.with_name(beside(folder.name, machine, {folder.name: its}))
+        _bring(_part(there, runs, other.name), other)
+        yield f"{other}: the runs in {folder} that are of {said(machine, unlike(machine, its) or its[-1])}"
     kept = _part(there, own, folder.name)
     together.replace_together(folder, written(kept, own[-1].id))
     counts = f"{len(kept.outcomes)} outcomes and {len(kept.measurements)} measurements"
@@ -57,12 +55,20 @@ def _by_machine(there: Contents) -> list[list[Run]]:
     """The runs of each machine, each with its newest run last; the machine of the newest run of all first."""
     found: list[list[Run]] = []
     for run in reversed(there.runs.values()):
-        of = next((runs for runs in found if all(alike(run.machine, other.machine) for other in runs)), None)
+        of = next((runs for runs in found if unlike(run.machine, [each.machine for each in runs]) is None), None)
         if of is None:
             found.append([run])
         else:
             of.insert(0, run)
     return found
+
+
+def _bring(contents: Contents, folder: Path) -> None:
+    """Add to what another folder holds already."""
+    with files.one_line(folder, "written"):
+        folder.mkdir(exist_ok=True)
+    with _alone(folder):
+        together.replace_together(folder, written(_joined(contents, reading.read(folder))))
 
 
 def _part(there: Contents, runs: list[Run], name: str) -> Contents:

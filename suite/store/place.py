@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,13 +24,14 @@ def place(results: Path, machine: Machine) -> tuple[Machine, str]:
     Its folder is one whose runs are all of a machine like it; else a new one, which says in its name how the machine
     differs from the one that has the plain name already.
     """
-    there = {folder.name: known(folder) for folder in (results / machine.name, *results.glob(f"{machine.name}-*"))}
-    mine = [name for name, others in there.items() if others and all(alike(machine, other) for other in others)]
-    namesakes = there[machine.name]
-    if machine.name in mine or not (mine or namesakes):
+    folders = [results / machine.name, *sorted(results.glob(f"{machine.name}-*"))]
+    there = {folder.name: machines for folder in folders if (machines := known(folder))}
+    mine = [name for name, others in there.items() if unlike(machine, others) is None]
+    name = mine[0] if mine else beside(machine.name, machine, there)
+    if name == machine.name:
         return machine, ""
-    name = min(mine) if mine else beside(machine, namesakes[-1])
-    other = f"{results / machine.name} is of {said(namesakes[-1], machine)}: " if namesakes else ""
+    namesake = unlike(machine, there.get(machine.name, ()))
+    other = f"{results / machine.name} is of {said(namesake, machine)}: " if namesake else ""
     return replace(machine, name=name), f"{other}results of this machine are in {results / name}"
 
 
@@ -43,14 +44,16 @@ def known(folder: Path) -> list[Machine]:
         return []
 
 
-def alike(one: Machine, other: Machine) -> bool:
-    """Whether two may be the same machine: what one of them does not know of itself does not tell them apart."""
-    return not list(_differences(one, other))
+def unlike(machine: Machine, others: Sequence[Machine]) -> Machine | None:
+    """The last of the others that cannot be this machine, if any. What one of two does not know tells none apart."""
+    return next((other for other in reversed(others) if any(_differences(machine, other))), None)
 
 
-def beside(machine: Machine, namesake: Machine) -> str:
-    """The name of a machine's folder beside that of another machine of the same name: it says how they differ."""
-    return _slug(" ".join((machine.name, *(mine for mine, _ in _differences(machine, namesake)))))
+def beside(name: str, machine: Machine, there: Mapping[str, Sequence[Machine]]) -> str:
+    """A name for the machine's folder, which says how it differs from those whose folders are called like the rest."""
+    while (other := unlike(machine, there.get(name, ()))) is not None:
+        name = _slug(" ".join((name, *(mine for mine, _ in _differences(machine, other)))))
+    return name
 
 
 def said(one: Machine, other: Machine) -> str:

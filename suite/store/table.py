@@ -37,9 +37,9 @@ def written(
 
 
 def read(kind: Kind[Record], folder: Path, held: Held) -> list[tuple[str, Record]]:
-    """The records in a folder with their run's id, in file order. `held` is what runs hold, those of the newest last.
+    """The records in a folder with their run's id, in file order. Raises Damaged where they are not what runs hold.
 
-    Raises Damaged where it is not what is there.
+    In `held` the newest run is the last.
     """
     path, numbers, owners = folder / kind.file, _numbers_of_rows(kind, folder), _owners(kind, held)
     tally, places, taken = _Tally(), [], 0
@@ -49,9 +49,12 @@ def read(kind: Kind[Record], folder: Path, held: Held) -> list[tuple[str, Record
         places.append((place, row, block, slice(taken, taken + count)))
         tally.add(block, count, row_text(row), numbers[taken : taken + count])
         taken += count
-    _compare(path, {block: counted for block, counted in held.items() if block.kind == kind.name}, tally.held())
-    if taken != len(numbers):
-        raise Damaged(path, f"it has {taken} rows, and the files of numbers beside it {len(numbers)}")
+    due = {block: counted for block, counted in held.items() if block.kind == kind.name}
+    if taken == sum(counted.rows for counted in due.values()) != len(numbers):
+        raise Damaged(
+            path, f"it has {taken} rows as it should, but the files of numbers beside it {len(numbers)} lines"
+        )
+    _compare(path, due, tally.held())
     found: list[tuple[str, Record]] = []
     for place, row, block, part in places:
         with _in_place(path, place):

@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from stored import RUN, SECOND, folder, measurement, names, outcome, read, record, table
@@ -138,11 +139,12 @@ def git(results, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-OURS = "*.jsonl -merge\nfacts.json -merge\n*.gz binary\n"
+OURS = (Path(__file__).parents[2] / ".gitattributes").read_text().replace("results/", "")
+"""What git is told of results/ here, for a repository that holds nothing else."""
 BRANCHES = {"main": (), "one": (outcome("a", "wrong", seconds=0.25),), "two": (outcome("b", "died"),)}
 
 
-@pytest.mark.parametrize("attributes", ["", OURS, "*.jsonl merge=union\n"])
+@pytest.mark.parametrize("attributes", ["", OURS, "*.jsonl merge=union\n"], ids=["plain", "ours", "union"])
 def test_what_git_makes_of_two_branches_is_noticed_and_either_can_be_taken_whole(tmp_path, attributes):
     (tmp_path / ".gitattributes").write_text(attributes)
     record(tmp_path, RUN, outcome("a", seconds=0.5), outcome("b"), measurement("a"))

@@ -74,6 +74,23 @@ def test_three_machines_of_one_name_have_three_folders(tmp_path):
     assert Results(tmp_path).machines() == names
 
 
+def test_a_run_that_knew_less_hides_no_other_machine(tmp_path):
+    record(tmp_path, replace(RUN, machine=PLAIN), outcome("b"))
+    run_on(tmp_path, replace(PLAIN, caches={}), suite="suite-2")
+
+    assert run_on(tmp_path, L3)[0] == "amd-epyc-2-cores-l3-260-mib"
+
+
+def test_two_that_differ_from_the_first_alike_but_from_each_other_too_have_a_folder_each(tmp_path):
+    run_on(tmp_path, replace(PLAIN, caches={"L3": 300 * 2**20}))
+    run_on(tmp_path, L3)
+    fourth = replace(L3, caches={**L3.caches, "L2": 2**20})
+
+    assert run_on(tmp_path, fourth)[0] == "amd-epyc-2-cores-l3-260-mib-l2-1-mib"
+    assert run_on(tmp_path, fourth)[0] == "amd-epyc-2-cores-l3-260-mib-l2-1-mib"
+    assert run_on(tmp_path, L3)[0] == "amd-epyc-2-cores-l3-260-mib"
+
+
 def test_a_machine_keeps_its_folder_when_the_one_of_the_plain_name_is_gone(tmp_path):
     run_on(tmp_path, PLAIN)
     run_on(tmp_path, L3)
