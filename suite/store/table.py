@@ -51,9 +51,7 @@ def read(kind: Kind[Record], folder: Path, held: Held) -> list[tuple[str, Record
         taken += count
     due = {block: counted for block, counted in held.items() if block.kind == kind.name}
     if taken == sum(counted.rows for counted in due.values()) != len(numbers):
-        raise Damaged(
-            path, f"it has {taken} rows as it should, but the files of numbers beside it {len(numbers)} lines"
-        )
+        raise Damaged(path, f"{taken} rows are there, as is due, and numbers for {len(numbers)} in the files beside it")
     _compare(path, due, tally.held())
     found: list[tuple[str, Record]] = []
     for place, row, block, part in places:

@@ -113,3 +113,10 @@ def test_what_is_said_of_machines_that_were_not_finished_counts_too(tmp_path):
 
     assert run_on(tmp_path, L3)[0] == "amd-epyc-2-cores-l3-260-mib"
     assert read(tmp_path).rows == (("r1", outcome("a")),)
+
+
+def test_who_does_not_write_learns_the_folder_too(tmp_path):
+    run_on(tmp_path, PLAIN)
+
+    assert Results(tmp_path).of(L3).name == "amd-epyc-2-cores-l3-260-mib"
+    assert Results(tmp_path).of(PLAIN) == PLAIN
