@@ -31,7 +31,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the suite: where, when, of what. Rows carry its `id`.
+    """One run of the suite: where, when, of what. Each row in results/ is of one.
 
     `sources` maps each implementation to the hash of its file, `suite` is the hash of the suite's own sources, `asked`
     is the request in words: a run resumes only what was asked alike, with the same sources, versions and machine.

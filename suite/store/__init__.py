@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.records import Machine, Measurement, Outcome, Run, UsageError
 from suite.statistics import Interval, interval
-from suite.store import files, reading
+from suite.store import contents, files
 from suite.store.files import replace_file as replace_file
 from suite.store.place import place
 from suite.store.recorded import Recorded as Recorded
@@ -32,7 +32,7 @@ class Results:
 
     def machines(self) -> list[str]:
         """The names of the machines that have results here."""
-        return sorted({file.parent.name for sign in reading.SIGNS for file in self.path.glob(f"*/{sign}")})
+        return sorted({file.parent.name for sign in contents.SIGNS for file in self.path.glob(f"*/{sign}")})
 
     def of(self, machine: Machine) -> Machine:
         """The machine, called like its folder here. Another of the same model may have the folder of its own name."""
@@ -41,7 +41,7 @@ class Results:
     @uncollected()
     def read(self, machine: str) -> Recorded:
         """What is recorded of one machine. Raises UsageError for files that are not as this version wrote them."""
-        there = reading.read(self.path / machine)
+        there = contents.read(self.path / machine)
         outcomes, measurements = newest(there.runs, there.outcomes), newest(there.runs, there.measurements)
         return Recorded(machine, there.runs, outcomes, measurements)
 
@@ -54,7 +54,7 @@ class Results:
         name = run.machine.name
         if not name or name.startswith(".") or Path(name).name != name:
             raise UsageError(f"a machine's name is also its folder, which {name!r} cannot be")
-        reading.check_layout(self.path)  # before the minutes that a run takes
+        contents.check_layout(self.path)  # before the minutes that a run takes
         machine, elsewhere = place(self.path, run.machine)
         folder = self.path / machine.name
         with files.one_line(folder, "written"):

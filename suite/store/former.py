@@ -10,9 +10,9 @@ from typing import Any
 
 from suite.records import Measurement, Outcome, Reason, Run, Status, UsageError
 from suite.store import rows, runs, together
+from suite.store.contents import Contents
 from suite.store.files import Row, parsed_rows
 from suite.store.kinds import MEASUREMENTS, OUTCOMES, Record
-from suite.store.reading import Contents
 from suite.store.runs import FORMAT, FORMER, RUNS
 
 FILES = (RUNS, OUTCOMES.file, MEASUREMENTS.file)

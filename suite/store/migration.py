@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.records import Run, UsageError
-from suite.store import files, former, reading, together
+from suite.store import contents, files, former, together
+from suite.store.contents import Contents
 from suite.store.place import beside, said, unlike
-from suite.store.reading import Contents
 from suite.store.recorded import newest
-from suite.store.writer import written
 
 
 def migrate(results: Path) -> Iterator[str]:
@@ -21,7 +20,7 @@ def migrate(results: Path) -> Iterator[str]:
     Runs of different machines that share a folder get one each: the newest run's machine keeps it. Raises UsageError
     where there is nothing to migrate from, or for a file that cannot be read; what is migrated by then stays so.
     """
-    folders = sorted({file.parent for sign in reading.SIGNS for file in results.glob(f"*/{sign}")})
+    folders = sorted({file.parent for sign in contents.SIGNS for file in results.glob(f"*/{sign}")})
     if not folders:
         raise UsageError(f"{results} holds no results; `attnsuite run` makes them")
     for folder in folders:
@@ -46,7 +45,7 @@ def _migrated(folder: Path) -> Iterator[str]:
         _bring(_part(there, runs, other.name), other)
         yield f"{other}: the runs in {folder} that are of {said(machine, unlike(machine, its) or its[-1])}"
     kept = _part(there, own, folder.name)
-    together.replace_together(folder, written(kept, own[-1].id))
+    together.replace_together(folder, contents.written(kept, own[-1].id))
     counts = f"{len(kept.outcomes)} outcomes and {len(kept.measurements)} measurements"
     yield f"{folder}: {counts} migrated, {before / 1e6:.3g} MB of rows before and {_size(folder) / 1e6:.3g} MB now"
 
@@ -63,12 +62,12 @@ def _by_machine(there: Contents) -> list[list[Run]]:
     return found
 
 
-def _bring(contents: Contents, folder: Path) -> None:
+def _bring(brought: Contents, folder: Path) -> None:
     """Add to what another folder holds already."""
     with files.one_line(folder, "written"):
         folder.mkdir(exist_ok=True)
     with _alone(folder):
-        together.replace_together(folder, written(_joined(contents, reading.read(folder))))
+        together.replace_together(folder, contents.written(_joined(brought, contents.read(folder))))
 
 
 def _part(there: Contents, runs: list[Run], name: str) -> Contents:

@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any
 
 from suite.records import EVERY_CASE, Measurement, Outcome, Run, UsageError
-from suite.store import facts, files, reading, rows, runs, table, together
-from suite.store.kinds import MEASUREMENTS, OUTCOMES, Record
-from suite.store.reading import JOURNAL, Contents
+from suite.store import contents, files, rows, runs, together
+from suite.store.contents import JOURNAL, Contents
+from suite.store.kinds import Record
 from suite.store.recorded import newest
 from suite.store.runs import RUNS
 
@@ -36,7 +36,7 @@ class RunWriter:
         together.settle(folder)
         mended = [files.mend(folder / name) for name in (RUNS, JOURNAL)]
         self.notes = tuple(filter(None, (*notes, *mended)))
-        there = reading.read(folder)
+        there = contents.read(folder)
         alike = [old for old in there.runs.values() if not old.finished and _identity(old) == _identity(run)]
         self.resumed = bool(alike)
         self.run = alike[-1] if alike else replace(run, id=_unused(run.id, there.runs), finished="")
@@ -57,7 +57,7 @@ class RunWriter:
         if self._closed:
             raise ValueError("this run is closed")
         row = {"run": self.run.id, **rows.lean(record)}
-        reading.journal_row(row)
+        contents.journal_row(row)
         path = self.folder / JOURNAL
         if self._journal is None:
             self._journal = files.open_to_append(path)
@@ -81,7 +81,7 @@ class RunWriter:
         Implementations that were not asked keep their rows. `profile` was timed, and took these `seconds` by activity.
         """
         self._check_journal()
-        there = reading.read(self.folder)
+        there = contents.read(self.folder)
         devices = {outcome.device for identity, outcome in there.outcomes if identity == self.run.id}
 
         def may_exist(identity: str, outcome: Outcome) -> bool:
@@ -102,7 +102,7 @@ class RunWriter:
             [row for row in self._newest(there.runs, there.outcomes) if may_exist(*row)],
             [row for row in self._newest(there.runs, there.measurements) if exists(row[1])],
         )
-        together.replace_together(self.folder, written(kept, finished.id))
+        together.replace_together(self.folder, contents.written(kept, finished.id))
         self.run = finished
         self.close()
         return finished
@@ -139,33 +139,6 @@ class RunWriter:
     def _newest(self, of: Mapping[str, Run], recorded: Collection[tuple[str, Record]]) -> Iterable[tuple[str, Record]]:
         """The rows without those superseded, or all where this run has none."""
         return newest(of, recorded) if any(identity == self.run.id for identity, _ in recorded) else recorded
-
-
-def written(of: Contents, staying: str = "") -> dict[str, bytes]:
-    """The contents of all files of a folder that holds this: finished runs in order, the others in the journal.
-
-    Runs without rows are left out, but for the one that is `staying`.
-    """
-    with_rows = {identity for identity, _ in (*of.outcomes, *of.measurements)} | {staying}
-    kept = {identity: run for identity, run in of.runs.items() if identity in with_rows}
-    finished = [identity for identity, run in kept.items() if run.finished]
-    content: dict[str, bytes] = {}
-    held: dict[runs.Block, runs.Counted] = {}
-    for files_of, held_of in (
-        table.written(OUTCOMES, finished, [row for row in of.outcomes if row[0] in finished]),
-        table.written(MEASUREMENTS, finished, [row for row in of.measurements if row[0] in finished]),
-    ):
-        content |= files_of
-        held |= held_of
-    recorded: tuple[tuple[str, Outcome | Measurement], ...] = (*of.outcomes, *of.measurements)
-    journal = ({"run": identity, **rows.lean(record)} for identity, record in recorded if identity not in finished)
-    of_runs = (runs.finished_row(run, held) if run.finished else runs.open_row(run) for run in kept.values())
-    return {
-        **content,
-        JOURNAL: files.encoded("".join(map(files.row_text, journal))),
-        RUNS: files.encoded("".join(map(files.row_text, of_runs))),
-        facts.FACTS: files.encoded(facts.written(dict(facts.shared(kept[name].facts) for name in finished))),
-    }
 
 
 def _identity(run: Run) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""All that a machine's folder holds: finished runs, which say how many rows are due, and those in the journal."""
+"""All that a machine's folder holds ↔ its files: finished runs, which say how many rows are due, and the journal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from suite.records import Measurement, Outcome, Run, UsageError
 from suite.store import facts, rows, runs, table, together
-from suite.store.files import Damaged, Row, parsed_rows
+from suite.store.files import Damaged, Row, encoded, parsed_rows, row_text
 from suite.store.kinds import MEASUREMENTS, OUTCOMES
 from suite.store.runs import RUNS
 
@@ -42,6 +42,33 @@ def read(folder: Path) -> Contents:
         return _read(folder)
     except UsageError:  # or a run was finished while one file was read after the other
         return _read(folder)
+
+
+def written(of: Contents, staying: str = "") -> dict[str, bytes]:
+    """The contents of all files of a folder that holds this: finished runs in order, the others in the journal.
+
+    Runs without rows are left out, but for the one that is `staying`.
+    """
+    with_rows = {identity for identity, _ in (*of.outcomes, *of.measurements)} | {staying}
+    kept = {identity: run for identity, run in of.runs.items() if identity in with_rows}
+    finished = [identity for identity, run in kept.items() if run.finished]
+    by_file: dict[str, bytes] = {}
+    held: dict[runs.Block, runs.Counted] = {}
+    for of_kind, held_of in (
+        table.written(OUTCOMES, finished, [row for row in of.outcomes if row[0] in finished]),
+        table.written(MEASUREMENTS, finished, [row for row in of.measurements if row[0] in finished]),
+    ):
+        by_file |= of_kind
+        held |= held_of
+    recorded: tuple[tuple[str, Outcome | Measurement], ...] = (*of.outcomes, *of.measurements)
+    journal = ({"run": identity, **rows.lean(record)} for identity, record in recorded if identity not in finished)
+    of_runs = (runs.finished_row(run, held) if run.finished else runs.open_row(run) for run in kept.values())
+    return {
+        **by_file,
+        JOURNAL: encoded("".join(map(row_text, journal))),
+        RUNS: encoded("".join(map(row_text, of_runs))),
+        facts.FACTS: encoded(facts.written(dict(facts.shared(kept[name].facts) for name in finished))),
+    }
 
 
 def _read(folder: Path) -> Contents:
