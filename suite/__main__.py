@@ -203,6 +203,14 @@ def run(
     raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or [], contract))
 
 
+@app.command()
+def migrate(results: Folder = Path("results")) -> None:
+    """Bring results/ of an earlier attnsuite into today's layout; nothing is lost, also where it is interrupted."""
+    from suite.commands import migrating
+
+    migrating.migrate(results)
+
+
 def main() -> None:
     """Run the command line; a request that cannot be carried out is one line and exit status 2."""
     try:

@@ -137,9 +137,10 @@ def known_outcomes(results: Path, declarations: Sequence[Declaration], device: s
     """What results/ knows of the very sources, versions and machine at hand, of implementations that ship here."""
     here = machine.new_run({}, machine.suite_hash())
     store = Results(results)
-    if here.machine.name not in store.machines():
+    name = store.of(here.machine).name
+    if name not in store.machines():
         return {}
-    recorded = store.read(here.machine.name)
+    recorded = store.read(name)
     hashes = {d.full_name: registry.source_hash(d) for d in declarations if d.module.startswith("implementations.")}
     found: dict[str, list[Outcome]] = defaultdict(list)
     for identity, outcome in recorded.rows:

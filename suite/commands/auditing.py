@@ -12,6 +12,7 @@ from suite.commands.checking import single_threaded
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import UsageError
+from suite.store import Results
 from suite.store.files import one_line
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def audit_stopwatch(results: Path, jobs: int | None, plan: Plan | None = None) -
     if jobs is not None:
         raise UsageError("--jobs does not go with --benchmark: what is timed has the machine to itself")
     started = machine.new_run({}, machine.suite_hash(), "audit --benchmark")
+    started = replace(started, machine=Results(results).of(started.machine))
     folder = results / started.machine.name
     with one_line(folder, "written"):  # before the minutes that an audit takes
         folder.mkdir(parents=True, exist_ok=True)

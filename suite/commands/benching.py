@@ -78,7 +78,7 @@ def bench(
             profile=request.timed_as or "",
             seconds=campaign.seconds_spent(benchmarks),
         )
-    report(results, new.machine.name)
+    report(results, writer.run.machine.name)
     return status(found)
 
 

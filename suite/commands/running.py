@@ -57,6 +57,6 @@ def run(
             profile=quick.timed_as or "",
             seconds=campaign.seconds_spent(benchmarks),
         )
-    report(results, new.machine.name)
+    report(results, writer.run.machine.name)
     alone = bool(targets) and len(declarations) == 1
     return max(status(outcomes, alone), benching.status(measurements))

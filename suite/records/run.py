@@ -11,7 +11,9 @@ from suite.records.facts import Facts
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What machine this is. `name` is also its folder in results/."""
+    """What machine this is. `name` is also its folder in results/, where the second of two machines that differ and
+    would be called alike has a name that says how.
+    """
 
     name: str
     processor: str
@@ -29,7 +31,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the suite: where, when, of what. Rows carry its `id`.
+    """One run of the suite: where, when, of what. Each row in results/ is of one.
 
     `sources` maps each implementation to the hash of its file, `suite` is the hash of the suite's own sources, `asked`
     is the request in words: a run resumes only what was asked alike, with the same sources, versions and machine.
@@ -43,6 +45,5 @@ class Run:
     sources: Mapping[str, str]
     suite: str
     finished: str = ""
-    format: int = 1
     asked: str = ""
     facts: Facts = field(default_factory=Facts)

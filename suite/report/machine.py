@@ -11,6 +11,11 @@ from suite.report.files import remove, write
 from suite.report.pytest_benchmark import write_benchmark_json
 from suite.store import Recorded
 
+OF_CONFORMANCE = (
+    *("conformance.md", "conformance.csv", "conformance_features.csv", "conformance_failures.csv"),
+    "conformance_examples.csv",
+)
+"""The files that are removed where nothing is checked any more, but something measured."""
 OF_BENCHMARK = ("benchmark.md", "benchmark.csv", "benchmark_growth.csv", "benchmark_ceilings.csv")
 """The files that are removed where nothing is measured any more."""
 
@@ -20,7 +25,7 @@ def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
 
     Raises UsageError when the folder cannot be written.
     """
-    written = write_conformance(folder, recorded) if recorded.checked_run or not recorded.measured_run else []
+    written = write_conformance(folder, recorded)
     charts = write_charts(folder, recorded)
     written += [*write_benchmark(folder, recorded, charts), *(folder / chart.file for chart in charts.charts)]
     exported = write_benchmark_json(folder, recorded)
@@ -28,8 +33,11 @@ def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
 
 
 def write_conformance(folder: Path | str, recorded: Recorded) -> list[Path]:
-    """Write conformance.md and its CSVs into `folder` and return their paths."""
-    return write(folder, "conformance", [conformance(recorded)])
+    """Write conformance.md and its CSVs into `folder` and return their paths; remove them where all is measurements."""
+    if recorded.checked_run or not recorded.measured_run:
+        return write(folder, "conformance", [conformance(recorded)])
+    remove(folder, *OF_CONFORMANCE)
+    return []
 
 
 def write_benchmark(folder: Path | str, recorded: Recorded, charts: Charts | None = None) -> list[Path]:

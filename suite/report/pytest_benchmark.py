@@ -1,4 +1,4 @@
-"""Measurements → benchmark.json, in the format that pytest-benchmark compares and draws."""
+"""Measurements → benchmark.json, in the format that pytest-benchmark compares and draws; git ignores it."""
 
 from __future__ import annotations
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.records import Measurement, Outcome, Run, UsageError
+from suite.records import Machine, Measurement, Outcome, Run, UsageError
 from suite.statistics import Interval, interval
-from suite.store import files, rows
+from suite.store import contents, files
 from suite.store.files import replace_file as replace_file
+from suite.store.place import place
 from suite.store.recorded import Recorded as Recorded
 from suite.store.recorded import newest
-from suite.store.rows import RUNS
 from suite.store.writer import RunWriter as RunWriter
 from suite.uncollected import uncollected
 
@@ -32,33 +32,36 @@ class Results:
 
     def machines(self) -> list[str]:
         """The names of the machines that have results here."""
-        return sorted(file.parent.name for file in self.path.glob(f"*/{RUNS}"))
+        return sorted({file.parent.name for sign in contents.SIGNS for file in self.path.glob(f"*/{sign}")})
+
+    def of(self, machine: Machine) -> Machine:
+        """The machine, called like its folder here. Another of the same model may have the folder of its own name."""
+        return place(self.path, machine)[0]
 
     @uncollected()
     def read(self, machine: str) -> Recorded:
-        """What is recorded of one machine. Raises UsageError for files that this version cannot read."""
-        folder = self.path / machine
-        try:
-            runs, outcomes, measurements = rows.read(folder)
-        except rows.UnknownRun:  # or a run was finished while we read one file after the other
-            runs, outcomes, measurements = rows.read(folder)
-        return Recorded(machine, runs, newest(runs, outcomes), newest(runs, measurements))
+        """What is recorded of one machine. Raises UsageError for files that are not as this version wrote them."""
+        there = contents.read(self.path / machine)
+        outcomes, measurements = newest(there.runs, there.outcomes), newest(there.runs, there.measurements)
+        return Recorded(machine, there.runs, outcomes, measurements)
 
     @uncollected()
     def open_run(self, run: Run) -> RunWriter:
-        """Resume the newest unfinished run that is like `run`, or start `run`.
+        """Resume the newest unfinished run that is like `run`, or start `run`, in the folder of its machine.
 
-        Raises UsageError when another process is writing here, or when what is here cannot be read or written.
+        Raises UsageError when another process is writing there, or when what is there cannot be read or written.
         """
         name = run.machine.name
         if not name or name.startswith(".") or Path(name).name != name:
             raise UsageError(f"a machine's name is also its folder, which {name!r} cannot be")
-        folder = self.path / name
+        contents.check_layout(self.path)  # before the minutes that a run takes
+        machine, elsewhere = place(self.path, run.machine)
+        folder = self.path / machine.name
         with files.one_line(folder, "written"):
             folder.mkdir(parents=True, exist_ok=True)
-        held, note = files.lock(folder)
+        held, unlocked = files.lock(folder)
         try:
-            return RunWriter(folder, run, held, note)
+            return RunWriter(folder, replace(run, machine=machine), held, (elsewhere, unlocked))
         except BaseException:
             files.unlock(held)
             raise

@@ -1,37 +1,89 @@
-"""A run's facts ↔ JSON, those of runs included that noted them among other notes and without a baseline."""
+"""What runs noted ↔ JSON: runs that noted the same share it, in a file with a line for each small piece."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from suite.records import ContractFacts, Example, Facts, WorkloadFacts
-from suite.store.former import MODELS
+from suite.store.files import Damaged, digest
+
+FACTS = "facts.json"
 
 
 def facts_row(facts: Facts) -> dict[str, Any]:
     """The facts as a JSON object, without what is empty."""
-    return {name: value for name, value in asdict(facts).items() if value}
+    row = {name: value for name, value in asdict(facts).items() if value}
+    if facts.examples:
+        row["examples"] = [{name: value for name, value in asdict(of).items() if value} for of in facts.examples]
+    return row
 
 
-def facts(row: Mapping[str, Any]) -> Facts:
-    """The facts of a run's row. Raises ValueError where they are of another form."""
-    notes = row.get("notes", {})
+def facts(noted: Mapping[str, Any]) -> Facts:
+    """The facts that a JSON object holds. Raises ValueError where it is of another form."""
     try:
-        return _facts({**notes, **notes.get("facts", {}), **row.get("facts", {})})
+        return _facts(noted)
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"the facts are not of the form that this attnsuite writes: {error}") from None
 
 
+def shared(of: Facts) -> tuple[str, dict[str, Any]]:
+    """What another run may note as well, with its digest; what a run alone spent its time on is not among it."""
+    row = facts_row(replace(of, profile="", seconds={}))
+    return _digest(row), row
+
+
+def written(noted: Mapping[str, Mapping[str, Any]]) -> str:
+    """The text of the file that holds these facts by their digests."""
+    return "\n".join(_lines(dict(sorted(noted.items())), "")) + "\n" if noted else ""
+
+
+def read(path: Path, data: bytes) -> dict[str, dict[str, Any]]:
+    """The facts in the data of a file by their digests. Raises Damaged where they were altered."""
+    try:
+        noted = json.loads(data) if data else {}
+        altered = [name for name, row in noted.items() if _digest(row) != name]
+    except (ValueError, AttributeError, RecursionError):
+        raise Damaged(path, "this is not what attnsuite wrote") from None
+    if altered:
+        raise Damaged(path, f"the facts {altered[0]:.40} are not those that were written")
+    return dict(noted)
+
+
+def _digest(row: Mapping[str, Any]) -> str:
+    return digest(json.dumps(row, sort_keys=True))
+
+
+def _lines(value: Any, indent: str) -> Iterator[str]:
+    """JSON with a line for each object or list that holds no other."""
+    if isinstance(value, Mapping):
+        opening, closing = "{}"
+        inner = [(f"{json.dumps(key, ensure_ascii=False)}: ", each) for key, each in value.items()]
+    else:
+        opening, closing = "[]"
+        inner = [("", each) for each in value] if isinstance(value, (list, tuple)) else []
+    if not any(each and isinstance(each, (Mapping, list, tuple)) for _, each in inner):
+        yield json.dumps(value, ensure_ascii=False)
+        return
+    yield opening
+    for place, (name, each) in enumerate(inner, 1):
+        first, *others = _lines(each, indent + " ")
+        lines = [f"{indent} {name}{first}", *others]
+        yield from lines[:-1]
+        yield lines[-1] + ("," if place < len(inner) else "")
+    yield indent + closing
+
+
 def _facts(noted: Mapping[str, Any]) -> Facts:
-    contracts = {name: _contract(name, of) for name, of in noted.get("contracts", {}).items()}
     workloads = {
         contract: {name: WorkloadFacts(**facts) for name, facts in of.items()}
         for contract, of in noted.get("workloads", {}).items()
     }
     return Facts(
-        {**{name: _contract(name, {}) for name in workloads}, **contracts},
+        {name: _contract(of) for name, of in noted.get("contracts", {}).items()},
         noted.get("gaps", {}),
         noted.get("conventions", {}),
         noted.get("findings", {}),
@@ -43,8 +95,6 @@ def _facts(noted: Mapping[str, Any]) -> Facts:
     )
 
 
-def _contract(name: str, noted: Mapping[str, Any]) -> ContractFacts:
+def _contract(noted: Mapping[str, Any]) -> ContractFacts:
     cases = {case: tuple(needs) for case, needs in noted.get("cases", {}).items()}
-    is_model = noted.get("is_model", name in MODELS)
-    baseline = noted.get("baseline", "eager" if is_model else "matmul")
-    return ContractFacts(noted.get("features", {}), cases, baseline, is_model)
+    return ContractFacts(noted.get("features", {}), cases, noted["baseline"], noted["is_model"])

@@ -1,7 +1,8 @@
-"""Lines and files: rows appended whole or not at all, tables replaced at once, one writer at a time."""
+"""Lines and files: rows appended whole or not at all, files replaced at once, one writer at a time."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,17 @@ from typing import Any
 from suite.records import UsageError
 
 Row = Mapping[str, Any]
+DIGITS = 16
+"""Hexadecimal digits of a digest: 64 bits tell a file that was changed by mistake from one that was not."""
+
+
+class Damaged(UsageError):
+    """A file of results is not as it was written."""
+
+    def __init__(self, path: Path, what: str, line: int = 0, remedy: str = "") -> None:
+        place = f"{path}, line {line}" if line else path
+        restore = f"`git checkout HEAD -- {path.parent}` brings back what was committed of the folder"
+        super().__init__(f"{place}: {what}; {remedy or f'{restore}, or move it away and run anew'}")
 
 
 @contextmanager
@@ -23,17 +35,18 @@ def one_line(path: Path, what: str) -> Iterator[None]:
         raise UsageError(f"{path} cannot be {what}: {error.strerror or error}") from None
 
 
-def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """The rows of a file with their line numbers. A last line that never got its end is passed over."""
-    with one_line(path, "read"):
-        lines = path.read_bytes().split(b"\n") if path.exists() else []
+def parsed_rows(path: Path, data: bytes, *, appended: bool = False, remedy: str = "") -> Iterator[tuple[int, Row]]:
+    """The rows in the data of a file, with their line numbers. Raises Damaged for a line that is none.
+
+    Where rows are `appended` one by one, a last line that never got its end is passed over.
+    """
+    lines = data.split(b"\n")
     for number, line in enumerate(lines, 1):
         row = _parsed(line)
         if isinstance(row, dict):
             yield number, row
-        elif line.strip() and number < len(lines):
-            remedy = "restore the file, or delete that line"
-            raise UsageError(f"{path}, line {number}: this is no row of results ({_excerpt(line)}); {remedy}")
+        elif line.strip() and not (appended and number == len(lines)):
+            raise Damaged(path, f"this is no row of results ({_excerpt(line)})", number, remedy)
 
 
 def mend(path: Path) -> str:
@@ -61,7 +74,7 @@ def open_to_append(path: Path) -> int:
 
 def append(file: int, path: Path, row: Row) -> bytes:
     """Append one row and return its bytes. When there is no room for all of it, none of it stays."""
-    data = whole = _encoded(row_text(row))
+    data = whole = encoded(row_text(row))
     with one_line(path, "written"):
         size = os.fstat(file).st_size
         try:
@@ -79,13 +92,23 @@ def row_text(row: Row) -> str:
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def encoded(text: str) -> bytes:
+    """The bytes of a text. A lone surrogate becomes the escape that JSON has for it."""
+    return text.encode(errors="backslashreplace")
+
+
+def digest(text: str) -> str:
+    """What tells a text from one that was altered."""
+    return hashlib.sha256(encoded(text)).hexdigest()[:DIGITS]
+
+
 def replace_file(path: Path, text: str) -> None:
     """Write a whole file so that a reader, or a crash, sees the old one or the new one and nothing between."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with one_line(path, "written"):
         try:
             with temporary.open("wb") as file:
-                file.write(_encoded(text))
+                file.write(encoded(text))
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
@@ -121,10 +144,6 @@ def unlock(held: int | None) -> None:
     """Let the next writer in."""
     if held is not None:
         os.close(held)
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="backslashreplace")  # a lone surrogate becomes the escape that JSON has for it
 
 
 def _parsed(line: bytes) -> Any:

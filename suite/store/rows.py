@@ -1,13 +1,12 @@
-"""Records ↔ rows: lean JSON objects, checked when they are read."""
+"""Outcomes and measurements ↔ rows: lean JSON objects, checked when they are read."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from suite.records import (
@@ -16,28 +15,17 @@ from suite.records import (
     EVERY_CASE,
     MEASURED_STATUSES,
     STATUSES,
-    Machine,
     Measurement,
     Outcome,
     Reason,
-    Run,
     Status,
-    UsageError,
 )
-from suite.store import former
-from suite.store.facts import facts, facts_row
-from suite.store.files import Row, read_rows
+from suite.store.files import Row
 
-FORMAT = 1
-RUNS, CONFORMANCE, BENCHMARK = "runs.jsonl", "conformance.jsonl", "benchmark.jsonl"
 LONGEST_TEXT = 2000
 """A submission may say megabytes; a row keeps this many characters of it."""
 
 Record = TypeVar("Record")
-
-
-class UnknownRun(UsageError):
-    """A row names a run that runs.jsonl does not hold."""
 
 
 def lean(record: Outcome | Measurement) -> dict[str, Any]:
@@ -56,7 +44,7 @@ def outcome(row: Row) -> tuple[str, Outcome]:
     """The run's id and the outcome that a row holds. Raises ValueError for what is no such row."""
     run, found = _answer(Outcome, row)
     _one_of("status", found.status, STATUSES)
-    return run, former.outcome(found)
+    return run, found
 
 
 def measurement(row: Row) -> tuple[str, Measurement]:
@@ -67,85 +55,22 @@ def measurement(row: Row) -> tuple[str, Measurement]:
     _one_of("cache", found.cache, (*CACHES, EVERY_CASE))
     if found.status == "measured" and not found.seconds:
         raise ValueError("status is measured, yet there are no seconds")
-    return run, former.measurement(found)
+    return run, found
 
 
-def run_row(run: Run) -> dict[str, Any]:
-    """A run as a JSON object, without what is empty."""
-    row = {field.name: getattr(run, field.name) for field in fields(run) if field.name != "facts"}
-    row = {name: dict(value) if isinstance(value, Mapping) else value for name, value in row.items() if value}
-    row["machine"] = {field.name: getattr(run.machine, field.name) for field in fields(Machine)}
-    if noted := facts_row(run.facts):
-        row["facts"] = noted
-    return {"format": FORMAT, **row}
-
-
-def run(row: Row) -> Run:
-    """The run that a row holds. Raises ValueError for another format and for what is no such row."""
-    if row.get("format") != FORMAT:
-        found = row.get("format")
-        newer = isinstance(found, int) and found > FORMAT
-        remedy = "a newer attnsuite wrote it, update yours" if newer else "move the folder away and run anew"
-        raise ValueError(f"the format is {found!r:.80} and this attnsuite reads {FORMAT}: {remedy}")
-    row = {"commit": "", "versions": {}, "sources": {}, "suite": "", **row}
-    for field in fields(Run):
-        if field.type == "str" and field.name in row:
-            _text(field.name, row[field.name])
-        elif field.name in ("machine", "versions", "sources"):
-            _object(field.name, row.get(field.name, {}))
-    noted = facts(row)
-    row.pop("notes", None)
-    machine = dict(row["machine"]) if "machine" in row else {}
-    machine["accelerators"] = tuple(machine.get("accelerators", ()))
-    return _made(Run, {**row, "machine": _made(Machine, machine), "facts": noted})
-
-
-def read(folder: Path) -> tuple[dict[str, Run], list[tuple[str, Outcome]], list[tuple[str, Measurement]]]:
-    """All runs, the one whose row was written last at the end, and all records with their run's id, in file order."""
-    outcomes = _parsed(folder / CONFORMANCE, outcome)  # before the runs: a writer writes its run's row first
-    measurements = _parsed(folder / BENCHMARK, measurement)
-    runs: dict[str, Run] = {}
-    for _, each in _parsed(folder / RUNS, run):
-        runs.pop(each.id, None)
-        runs[each.id] = each
-    return (
-        runs,
-        _without_numbers(folder / CONFORMANCE, outcomes, runs),
-        _without_numbers(folder / BENCHMARK, measurements, runs),
-    )
-
-
-def _without_numbers(
-    path: Path, numbered: Sequence[tuple[int, tuple[str, Record]]], runs: Collection[str]
-) -> list[tuple[str, Record]]:
-    for number, (identity, _) in numbered:
-        if identity not in runs:
-            raise UnknownRun(f"{path}, line {number}: {RUNS} has no run {identity!r:.80}; restore both files")
-    return [row for _, row in numbered]
-
-
-def _parsed(path: Path, parse: Callable[[Row], Record]) -> list[tuple[int, Record]]:
-    parsed = []
-    for number, row in read_rows(path):
-        try:
-            parsed.append((number, parse(row)))
-        except (ValueError, TypeError) as error:
-            raise UsageError(f"{path}, line {number}: {error}") from None
-    return parsed
-
-
-def _made(kind: Callable[..., Record], row: Mapping[str, Any]) -> Record:
+def made(kind: Callable[..., Record], row: Mapping[str, Any]) -> Record:
+    """A record of these fields. Raises ValueError for a field too many or too few."""
     try:
         return kind(**row)
-    except TypeError as error:  # a field too many or too few
+    except TypeError as error:
         raise ValueError(str(error).replace(".__init__()", "")) from None
 
 
 def _answer(kind: Callable[..., Record], row: Row) -> tuple[str, Record]:
     """The run's id, and the rest of the row as a record whose fields are of the right types."""
     row, readers = dict(row), _readers(kind)
-    run = _text("run", row.pop("run", None))
-    return run, _made(kind, {name: readers.get(name, _as_it_is)(name, value) for name, value in row.items()})
+    run = text_of("run", row.pop("run", None))
+    return run, made(kind, {name: readers.get(name, _as_it_is)(name, value) for name, value in row.items()})
 
 
 @lru_cache
@@ -176,7 +101,8 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> None:
         raise ValueError(f"{name} is {str(value)!r:.80}, not one of {', '.join(known)}")
 
 
-def _text(name: str, value: Any) -> str:
+def text_of(name: str, value: Any) -> str:
+    """The text that a field holds. Raises ValueError for anything else, as the functions beside it do."""
     if not isinstance(value, str):
         raise ValueError(f"{name} should be a text, not {value!r:.80}")
     return value
@@ -205,11 +131,12 @@ def _samples(name: str, value: Any) -> tuple[float, ...]:
 
 
 def _numbers(name: str, value: Any) -> dict[str, float | None]:
-    items = _object(name, value).items()
+    items = object_of(name, value).items()
     return {key: None if each is None else _number(f"{name}.{key:.40}", each) for key, each in items}
 
 
-def _object(name: str, value: Any) -> dict[str, Any]:
+def object_of(name: str, value: Any) -> dict[str, Any]:
+    """The JSON object that a field holds."""
     if not isinstance(value, dict):
         raise ValueError(f"{name} should be an object, not {value!r:.80}")
     return value
@@ -227,22 +154,23 @@ def _reason(name: str, value: Any) -> Reason:
     return Reason(value)
 
 
-def _texts(name: str, value: Any) -> tuple[str, ...]:
+def texts_of(name: str, value: Any) -> tuple[str, ...]:
+    """The list of texts that a field holds."""
     if not isinstance(value, list):
         raise ValueError(f"{name} should be a list, not {value!r:.80}")
-    return tuple(_text(name, each) for each in value)
+    return tuple(text_of(name, each) for each in value)
 
 
 _OF_TYPE: Mapping[Any, Callable[[str, Any], Any]] = {
-    "str": _text,
+    "str": text_of,
     "Status": _status,
     "Reason": _reason,
-    "tuple[str, ...]": _texts,
+    "tuple[str, ...]": texts_of,
     "int": _whole,
     "float | None": _number,
     "tuple[float, ...]": _samples,
     "Mapping[str, float]": _numbers,
     "Mapping[str, float | None]": _numbers,
-    "Mapping[str, Any]": _object,
+    "Mapping[str, Any]": object_of,
 }
 """How a field is read, by its annotation."""

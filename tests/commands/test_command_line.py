@@ -99,7 +99,7 @@ def test_help_list_and_report_do_without_torch(attnsuite: Run, write: Write) -> 
     reported = attnsuite("report", path=blocked)
 
     assert shown.returncode == listed.returncode == 0
-    places = [shown.stdout.index(f"  {command} ") for command in ("list", "check", "audit", "report", "run")]
+    places = [shown.stdout.index(f"  {command} ") for command in ("list", "check", "audit", "report", "run", "migrate")]
     assert places == sorted(places), "subcommands stand in workflow order"
     assert "attention/chunked  " in listed.stdout
     assert "takes no dropout_p: no dropout" in listed.stdout
@@ -329,9 +329,16 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("report --results empty.py", "attnsuite: empty.py holds no results; `attnsuite run` makes them"),
         (
             "report --results newer",
-            "runs.jsonl, line 1: the format is 9 and this attnsuite reads 1: a newer attnsuite w",
+            "runs.jsonl, line 1: the format is 9 and this attnsuite reads 2: a newer attnsuite w",
         ),
-        ("report --results older", "the format is None and this attnsuite reads 1: move the folder away and run anew"),
+        ("report --results older", "the format is None and this attnsuite reads 2: move the folder away and run anew"),
+        ("report --results former", "earlier attnsuite: `attnsuite migrate --results former` brings it into today's"),
+        ("bench attention/loops --results former", "earlier attnsuite: `attnsuite migrate --results former` brings"),
+        ("migrate --results empty.py", "attnsuite: empty.py holds no results; `attnsuite run` makes them"),
+        (
+            "report --results damaged",
+            "`git checkout HEAD -- damaged/machine` brings back what was committed",
+        ),
     ],
 )
 def test_what_cannot_be_carried_out_is_one_line_and_status_2(
@@ -351,6 +358,8 @@ def test_what_cannot_be_carried_out_is_one_line_and_status_2(
     )
     write("newer/machine/runs.jsonl", '{"format": 9, "id": "r1"}\n')
     write("older/machine/runs.jsonl", '{"id": "r1"}\n')
+    write("former/machine/runs.jsonl", '{"format": 1, "id": "r1"}\n')
+    write("damaged/machine/conformance.jsonl", '{"cases": ["plain/small"], "dtypes": ["float32"]}\n')
 
     status = status_of(*arguments.split())
 
@@ -414,14 +423,14 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(attnsuite: Run
     command = [sys.executable, "-m", "suite", "run", "kernel.py", "--results", "out"]
     child = subprocess.Popen(command, cwd=tmp_path, env=environment(), text=True)
     machine = first_folder(tmp_path / "out", child)
-    wait_for_lines(machine / "conformance.jsonl", 900, child)
+    wait_for_lines(machine / "journal.jsonl", 900, child)
     child.send_signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
-    before = [line for line in (machine / "conformance.jsonl").read_text().splitlines() if line.endswith("}")]
+    before = [line for line in (machine / "journal.jsonl").read_text().splitlines() if line.endswith("}")]
 
     done = attnsuite("run", "kernel.py", "--results", "out")
 
-    found = rows((machine / "conformance.jsonl").read_text())
+    found = suite.load_results(tmp_path / "out").to_dict("records")
     questions = Counter((row["case"], row["dtype"]) for row in found)
     assert done.returncode == 0
     assert "resuming the run of " in done.stderr
@@ -451,7 +460,7 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(attnsuite: Run
 
 def first_folder(results: Path, child: subprocess.Popen[str]) -> Path:
     for _ in range(6000):
-        if found := list(results.glob("*/conformance.jsonl")):
+        if found := list(results.glob("*/journal.jsonl")):
             return found[0].parent
         assert child.poll() is None, "it ended before"
         time.sleep(0.01)

@@ -13,7 +13,7 @@ import pytest
 
 from suite import machine
 from suite.records import Machine
-from suite.store import rows
+from suite.store import runs
 
 
 def test_here_describes_this_machine():
@@ -101,7 +101,7 @@ def test_a_machine_comes_back_from_its_row_as_it_was(monkeypatch):
     monkeypatch.setattr(machine.nvidia, "facts", lambda: {"driver": "570.86.15", "memory_bytes": [150754820096]})
     run = machine.new_run({}, "suite-hash")
 
-    read = rows.run(json.loads(json.dumps(rows.run_row(run))))
+    read = runs.run(json.loads(json.dumps(runs.open_row(run))))
 
     assert read.machine == run.machine
     assert read.machine.caches == {"L1d": 49152, "L2": 2097152}
@@ -109,10 +109,10 @@ def test_a_machine_comes_back_from_its_row_as_it_was(monkeypatch):
 
 
 def test_a_machine_that_was_written_before_caches_were_is_read():
-    row = rows.run_row(machine.new_run({}, "suite-hash"))
+    row = runs.open_row(machine.new_run({}, "suite-hash"))
     machine_row = {"name": "a", "processor": "A", "cores": 1, "threads": 1, "memory_bytes": 1, "system": "Linux"}
 
-    read = rows.run({**row, "machine": {**machine_row, "accelerators": []}})
+    read = runs.run({**row, "machine": {**machine_row, "accelerators": []}})
 
     assert read.machine == Machine("a", "A", 1, 1, 1, "Linux")
 

@@ -16,7 +16,7 @@ def method(of: Material) -> Points:
         note(
             "Every round times each implementation once, in an order drawn anew, so that what disturbs the machine "
             f"disturbs all of them. A time is the median over the rounds; its {level} interval is in the long tables, "
-            "and all samples are in benchmark.jsonl."
+            "and all samples are in benchmark.seconds.gz."
         ),
         note(
             "A speed-up is the median ratio to ", _baselines(of), " in the same round. ", emphasis("faster"), " and ",

@@ -1,0 +1,95 @@
+"""What the tests of the store have in common: records, a folder in tmp_path, and processes that are killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from builders import outcome as outcome
+
+from suite.records import EVERY_CASE, Machine, Measurement, Outcome, Run
+from suite.store import Recorded, Results, RunWriter
+
+MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux", ("NVIDIA H200",))
+RUN = Run("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"torch": "2.13.0"}, "abc", {"attention/loops": "1a"}, "suite-1")
+SECOND = replace(RUN, id="r2", suite="suite-2")
+THIRD = replace(RUN, id="r3", suite="suite-3")
+
+
+def measurement(
+    workload: str = "ladder/1k", status: str = "measured", name: str = "attention/loops", **others: object
+) -> Measurement:
+    """What a workload took, in float32 on one thread of the CPU."""
+    if status == "measured":
+        others.setdefault("seconds", (0.25, 0.5))
+    asked = {"dtype": "float32", "device": "cpu", "threads": 1, "direction": "forward", "cache": "hot", **others}
+    return Measurement(name, "attention", workload, status=status, **asked)
+
+
+MISSING = measurement(
+    EVERY_CASE, "missing", detail="No module named 'jax'", dtype=EVERY_CASE, direction=EVERY_CASE, cache=EVERY_CASE
+)
+
+
+def folder(results: Path) -> Path:
+    """The machine's folder."""
+    return results / MACHINE.name
+
+
+def journal(results: Path) -> Path:
+    """The rows of runs that are not finished."""
+    return folder(results) / "journal.jsonl"
+
+
+def table(results: Path, kind: str = "conformance") -> Path:
+    """The rows of finished runs."""
+    return folder(results) / f"{kind}.jsonl"
+
+
+def names(results: Path) -> list[str]:
+    """The files in the machine's folder."""
+    return sorted(file.name for file in folder(results).iterdir())
+
+
+def record(
+    results: Path, run: Run, *records: Outcome | Measurement, finish: bool = True, **options: object
+) -> RunWriter:
+    """A run that writes these records, and that is finished unless it is said otherwise."""
+    with Results(results).open_run(run) as writer:
+        for each in records:
+            writer.write(each)
+        if finish:
+            writer.finish(**options)
+    return writer
+
+
+def read(results: Path) -> Recorded:
+    """What is recorded of the machine."""
+    return Results(results).read(MACHINE.name)
+
+
+def in_child(results: Path, program: str) -> subprocess.Popen[str]:
+    """A process that runs a program which may have a writer open on the folder, and says when it is ready."""
+    head = f"""
+import os, sys, time
+sys.path[:0] = {[str(Path(__file__).parent)]!r}
+from stored import *
+results = Path({str(results)!r})
+def ready(*_):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+    return subprocess.Popen([sys.executable, "-c", head + program], stdout=subprocess.PIPE, text=True)
+
+
+def killed_when_ready(results: Path, program: str) -> None:
+    """Run such a program and kill it with SIGKILL when it says that it is ready."""
+    child = in_child(results, program)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    child.stdout.close()
