@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from suite.records import EVERY_CASE, Measurement
+from suite.records import EVERY_CASE, Measurement, WorkloadFacts
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import Row, Table
+from suite.report.benchmark.speed import Row, TimedTable, facts_of
 from suite.report.benchmark.views import Material
 from suite.report.cells import Cell, Kind, code, number, text
-from suite.report.page import Column, table
-from suite.report.page import Table as PageTable
+from suite.report.page import Column, Table, table
 from suite.report.units import Unit, energy, percent, rate_unit, significant, size, time_unit, times
 from suite.statistics import LEVEL
 
 LONGEST_KERNEL = 60
-"""Characters of the operators that ran that readers see; the CSV has all."""
+"""Characters of the names of operators on the page: about the first two. The CSV has all of them."""
 TOO_FEW = "too few rounds"
-"""What stands for an interval that is not bounded at its level."""
+"""What is said in place of an interval whose level so few rounds cannot reach."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,13 @@ class Figure:
     of: Callable[[Row], object]
 
 
-def long_table(of: Table) -> PageTable:
-    """A row for each implementation that has a time, with all that is known of it; empty columns are left out."""
+def long_table(of: TimedTable) -> Table:
+    """A row for each implementation that has a time, with every number of it; columns without any are left out."""
     shown = [figure for figure in _figures(of.measured) if figure.column.title is not None]
     return _table([_figure("implementation", "", lambda row: code(row.name)), *shown], of.measured).filled
 
 
-def numbers(of: Material) -> PageTable:
+def numbers(of: Material) -> Table:
     """A row for each measurement, for programs: seconds, bytes, FLOPs per second, joules."""
     compared = {row.of.key: row for table in of.tables for row in table.rows if row.of.workload != EVERY_CASE}
     rows = [compared.get(each.key, Row(run, each)) for run, each in of.recorded.measured]
@@ -47,7 +46,7 @@ def numbers(of: Material) -> PageTable:
     return _table([*keyed, *(_figure(None, name, partial(_kept, kept, name)) for name in named)], rows)
 
 
-def _table(figures: Sequence[Figure], rows: Sequence[Row]) -> PageTable:
+def _table(figures: Sequence[Figure], rows: Sequence[Row]) -> Table:
     return table([figure.column for figure in figures], [[figure.of(row) for figure in figures] for row in rows])
 
 
@@ -57,7 +56,11 @@ def _figure(title: str | None, key: str, of: Callable[[Row], object]) -> Figure:
 
 def _asked(material: Material) -> Iterator[Figure]:
     """What was asked, and in which run."""
-    runs, named = material.recorded.runs, material.named
+    runs = material.recorded.runs
+
+    def facts(row: Row) -> WorkloadFacts:
+        return facts_of(material.workloads, (row.of.contract, row.of.workload))
+
     yield _figure(None, "run", lambda row: row.run)
     yield _figure(None, "started", lambda row: runs[row.run].started)
     for name in (
@@ -65,9 +68,9 @@ def _asked(material: Material) -> Iterator[Figure]:
         "detail",
     ):  # fmt: skip
         yield _figure(None, name, partial(_field, name))
-    yield _figure(None, "group", lambda row: named[row.of.contract, row.of.workload].group)
-    yield _figure(None, "shape", lambda row: named[row.of.contract, row.of.workload].shape)
-    yield _figure(None, "length", lambda row: named[row.of.contract, row.of.workload].length or None)
+    yield _figure(None, "group", lambda row: facts(row).group)
+    yield _figure(None, "shape", lambda row: facts(row).shape)
+    yield _figure(None, "length", lambda row: facts(row).length or None)
 
 
 def _field(name: str, row: Row) -> object:
@@ -145,13 +148,13 @@ def _size(value: float | None) -> Cell:
     return _said(value, size, "B")
 
 
-# What is kept by name, which not every measurement has
+# Numbers that some measurements have and others have not, each kept under a name
 
 _GROUPS = ("making", "memory", "work", "ceiling", "telemetry")
 
 
 def _leaves(of: Measurement) -> dict[str, object]:
-    """A column for each number that is kept by name. What telemetry says about its gaps is in benchmark.jsonl."""
+    """Every named number of a measurement, by its column. Why telemetry lacks one is in benchmark.jsonl."""
     groups = zip(_GROUPS, (of.making, of.memory, of.work, of.ceilings, of.telemetry), strict=True)
     return {
         f"{group}_{name}": value
