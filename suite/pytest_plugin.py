@@ -300,6 +300,4 @@ def _judge(outcomes: Iterable[Outcome], again: Sequence[str]) -> None:
 
 def _said(outcome: Outcome) -> str:
     """An outcome in one line: who, which case, what became of it and why."""
-    status, detail = outcome.status, outcome.detail
-    said = detail if detail.startswith(f"{status}:") else f"{status}: {detail}"
-    return f"{outcome.implementation} {outcome.case} ({outcome.dtype}): {said}"
+    return f"{outcome.implementation} {outcome.case} ({outcome.dtype}): {outcome.says}"

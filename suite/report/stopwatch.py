@@ -7,7 +7,6 @@ from dataclasses import astuple, fields
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from suite.records import Machine, Run
 from suite.records.stopwatch import (
@@ -51,7 +50,7 @@ def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
     )
     trials = table(
         [Column(key=field.name) for field in fields(Trial)],
-        [[_six(value) for value in astuple(trial)] for trial in audit.trials],
+        [[float(f"{each:.6g}") if isinstance(each, float) else each for each in astuple(of)] for of in audit.trials],
     )
     return Page(f"The stopwatch against itself on {machine.name}", shown, {"stopwatch": trials})
 
@@ -149,7 +148,3 @@ def _share(audit: StopwatchAudit, injected: float, threads: int, workload: str =
     of = audit.claimed(injected, threads, workload)
     low, high = of.interval
     return f"{percent(of.value, 1)}, {percent(SHARE_LEVEL)} interval {100 * low:.1f} to {percent(high, 1)}"
-
-
-def _six(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value

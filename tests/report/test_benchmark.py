@@ -75,8 +75,8 @@ def test_a_submission_whose_reasons_all_differ_cannot_fill_the_page():
 
     found = absences.absences(rows)
 
-    assert len(found) == absences.MOST + 1
-    assert found[-1].others == 200 - absences.MOST
+    assert len(found) == absences.MOST_LINES + 1
+    assert found[-1].others == 200 - absences.MOST_LINES
     assert sum(len(each.rows) for each in found) == 200
     assert found[-1].reason.startswith("170 other reasons, such as Error: ")
 

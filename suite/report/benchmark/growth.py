@@ -69,10 +69,10 @@ def by_length(tables: Sequence[TimedTable]) -> dict[str, dict[int, Row]]:
 
 def growth_section(found: Sequence[Growth], machine: Machine) -> Section:
     """A table of exponents for each setting."""
-    tables = [
-        section(_title(setting, machine), growth_table([of for of in found if of.setting == setting]))
-        for setting in dict.fromkeys(of.setting for of in found)
-    ]
+    tables = []
+    for setting in dict.fromkeys(of.setting for of in found):
+        title = ", ".join(filter(None, (wording.contract(setting.contract), wording.setting(setting, machine))))
+        tables.append(section(title, growth_table([of for of in found if of.setting == setting])))
     says = (
         "The power of the length s by which a call's time and memory grow: 2 is quadratic, 1 is linear, 0 is the same "
         "for every length. Fitted by least squares on logarithms to the rows of one run, the one that has most; memory "
@@ -91,15 +91,9 @@ def power(of: float | None) -> str:
     return NOTHING if of is None else f"s^{of:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
-def _title(of: Setting, machine: Machine) -> str:
-    return ", ".join(filter(None, (wording.contract(of.contract), wording.setting(of, machine))))
-
-
 def _growth(setting: Setting, name: str, rows: dict[int, Row]) -> Growth:
     long = {length: row for length, row in rows.items() if length >= LONG_LENGTH}
-    powers = (
-        _fitted(of, value) for value in (lambda row: row.median, lambda row: row.net_peak) for of in (rows, long)
-    )
+    powers = (_fitted(of, value) for value in (lambda row: row.median, lambda row: row.net_peak) for of in (rows, long))
     return Growth(setting, name, tuple(rows), *powers)
 
 

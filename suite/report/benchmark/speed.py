@@ -54,7 +54,7 @@ class Row:
         return net if 0 < net < math.inf else None
 
     def rate(self, work: str = "attended") -> float | None:
-        """Work per second: FLOPs of the pairs `attended`, FLOPs by FlashAttention's `convention`, `tokens`, `images`."""
+        """Work per second: FLOPs of the pairs `attended` or by FlashAttention's `convention`, `tokens`, `images`."""
         amount = self.of.work.get(work)
         return amount / self.time.median if amount and self.time and math.isfinite(amount) else None
 
@@ -193,17 +193,16 @@ def _absent(about_all: Sequence[Measured], setting: Setting, rows: Sequence[Meas
 
 
 def _rows(members: Sequence[Measured], baseline: str) -> tuple[Row, ...]:
-    found = [_row(run, of) for run, of in members]
+    found = [
+        Row(run, of, interval(of.seconds) if of.status == Status.MEASURED and of.seconds else None)
+        for run, of in members
+    ]
     base = next((row for row in found if row.time and row.name == baseline), None)
     if base:
         others = {row.name: row.of.seconds for row in found if row.time and row.run == base.run and row is not base}
         against = compare(base.of.seconds, others)
         found = [_compared(row, base, against) for row in found]
     return tuple(sorted(found, key=lambda row: (row.name != baseline, row.name)))
-
-
-def _row(run: str, of: Measurement) -> Row:
-    return Row(run, of, interval(of.seconds) if of.status == Status.MEASURED and of.seconds else None)
 
 
 def _compared(row: Row, base: Row, against: Mapping[str, Comparison]) -> Row:

@@ -77,7 +77,7 @@ def _rank(view: View) -> tuple[object, ...]:
 
 def _view(tables: Sequence[TimedTable], is_model: bool) -> View:
     settings = by_setting(table for table in tables if table.measured)
-    first = min(settings, key=lambda setting: (*_plainness(setting), -_count(settings[setting]), setting.order))
+    first = min(settings, key=lambda at: (at.direction != "forward", at.threads > 1, -_count(settings[at]), at.order))
     related = [
         table
         for table in tables
@@ -92,10 +92,6 @@ def _representative(group: Sequence[TimedTable]) -> TimedTable:
     most = max(len(table.measured) for table in group)
     of_many = [table for table in group if 2 * len(table.measured) > most]
     return max(of_many, key=lambda table: (any(row.verdict == BASELINE for row in table.measured), _work(table)))
-
-
-def _plainness(setting: Setting) -> tuple[bool, bool]:
-    return setting.direction != "forward", setting.threads > 1
 
 
 def _count(tables: Iterable[TimedTable]) -> int:

@@ -141,9 +141,7 @@ def _error(view: View, of: Material) -> Picture:
 
 def _tradeoff(view: View, of: Material) -> Picture:
     """Memory against time at the longest rung of the ladder at which more than half of all were measured."""
-    ladder = {
-        table.facts.length: table for table in view.tables if table.facts.group == LADDER and table.facts.length
-    }
+    ladder = {table.facts.length: table for table in view.tables if table.facts.group == LADDER and table.facts.length}
     rungs = {
         length: {row.name: (row.median, row.net_peak) for row in table.measured if row.median and row.net_peak}
         for length, table in ladder.items()
@@ -157,7 +155,7 @@ def _tradeoff(view: View, of: Material) -> Picture:
 
 
 def _placed(view: View, places: Mapping[str, tuple[float, float]], better: tuple[int, int]) -> tuple[Mark, ...]:
-    """The points by name, those in `front` that no other beats. `better` is the sign of the better direction per axis."""
+    """The points by name, in front those that none beats. `better` is 1 for an axis where more is better, else -1."""
     styles = _styles(view)
     good = {name: (better[0] * at[0], better[1] * at[1]) for name, at in places.items()}
     return tuple(
