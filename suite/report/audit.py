@@ -9,7 +9,7 @@ from suite.records import EXEMPT, Audit, Run
 from suite.report import origin
 from suite.report.cells import LONGEST_CODE, code, listed, plain, said
 from suite.report.files import write
-from suite.report.page import Page, Points, Section, Table, blocks, note, section, table
+from suite.report.page import Page, Section, Table, blocks, points, section, table
 
 MOST_NAMED = 4
 """The most deviations that are named beside the one family that catches them; of more, the others are counted."""
@@ -31,7 +31,7 @@ def audit_lines(audits: Sequence[Audit]) -> list[str]:
 
 def audit_page(audits: Sequence[Audit], run: Run) -> Page:
     """A row per contract, then every complaint, then the details of each contract."""
-    amiss = Points(tuple(note(f"{audit.contract}: {line}") for audit in audits for line in _amiss(audit)))
+    amiss = points(f"{audit.contract}: {line}" for audit in audits for line in _amiss(audit))
     details = (_details(audit) for audit in audits)
     shown = blocks(origin.provenance(run), _contracts(audits), section("Amiss or absent", amiss), details)
     return Page("The suite against itself", shown)

@@ -89,6 +89,11 @@ class Points:
         return bool(self.points)
 
 
+def points(lines: Iterable[Said]) -> Points:
+    """A list with a note for each line."""
+    return Points(tuple(map(note, lines)))
+
+
 @dataclass(frozen=True)
 class Mark:
     """The points of one implementation. `style` numbers the colour and shape that it has in all charts of a view."""

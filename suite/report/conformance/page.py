@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from suite.records import EVERY_CASE, FAILURES, Outcome, Run, Status
 from suite.report import facts, origin
-from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, status, text
+from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, spans, status, text
 from suite.report.conformance import features
 from suite.report.conformance.examples import example_table
 from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
-from suite.report.page import Block, Column, Note, Page, Points, Section, Table, blocks, note, section, table
+from suite.report.page import Block, Column, Note, Page, Section, Table, blocks, note, points, section, table
 from suite.store import Recorded
 
 MOST_NAMED = 12
@@ -40,7 +40,7 @@ def conformance(recorded: Recorded) -> Page:
     new = groups((outcome for outcome in failures if not outcome.known), again)
     known = groups((outcome for outcome in failures if outcome.known), again)
     matrix, examples = features.feature_matrix(outcomes, contracts), example_table(facts.examples(recorded))
-    words = tuple(note(emphasis(word), f": {means}.") for word, means in WORDS.items())
+    words = [spans(emphasis(word), f": {means}.") for word, means in WORDS.items()]
     shown = blocks(
         origin.provenance(run),
         _several(recorded.checked_runs),
@@ -54,7 +54,7 @@ def conformance(recorded: Recorded) -> Page:
         section("Declared conventions", features.conventions(declared)),
         _reasons("Declined", outcomes, Status.DECLINED),
         section("The documents' examples", examples),
-        section("What the words mean", Points(words)) if outcomes else (),
+        section("What the words mean", points(words)) if outcomes else (),
     )
     data = {
         "conformance": _counts(outcomes),
