@@ -267,7 +267,7 @@ def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
 
     with alone(check.subject.device):
         outcome = check.outcome(case, dtype)
-    return [outcome, *check.mended([outcome])]
+    return [outcome, *check.outdated_findings([outcome])]
 
 
 def _words(declaration: Declaration) -> Sequence[str]:

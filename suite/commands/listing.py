@@ -1,4 +1,4 @@
-"""`attnsuite list`: what is registered, read from sources without importing any of it; and what is timed."""
+"""`attnsuite list`: the implementations, read from their sources without importing them; and the workloads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suite.registry.sources import listed
 def show(targets: Sequence[str], contract: str | None) -> None:
     """Print the contracts, then each implementation with what it lacks and the conventions it declares.
 
-    Those with an attention plugged in are named in a line, unless they are asked for.
+    Those with an attention plugged in share one line, unless a target asks for them.
     """
     declarations = chosen(targets, (), contract)
     for name in dict.fromkeys(declaration.contract for declaration in declarations):
@@ -35,7 +35,7 @@ def show(targets: Sequence[str], contract: str | None) -> None:
 
 
 def show_workloads(targets: Sequence[str], contract: str | None) -> None:
-    """Print what is timed of each contract that these keep: shape, the profiles that time it, and why."""
+    """Print the workloads of the contracts of the targets: shape, the profiles that time it, and its purpose."""
     kept = {declaration.contract for declaration in chosen(targets, (), contract)}
     timed = [known for known in map(contract_named, contract_names()) if known.workloads()]
     if not (found := [known for known in timed if known.name in kept]):

@@ -15,7 +15,7 @@ from suite.uncollected import uncollected
 def report(results: Path, only: str = "") -> None:
     """Write the tables and charts of every machine in `results`, or of one, and the index.
 
-    Raises UsageError where there are no results.
+    Raises UsageError if there are none.
     """
     machines = read_outcomes(results)
     if not machines:

@@ -1,12 +1,15 @@
-"""What a campaign does, shown on a terminal as it goes: a bar, and lines that stay."""
+"""How far a check or a benchmark is: a bar on a terminal, and a line for each result."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from suite.commands.progress import Steps
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
 from suite.records import Measurement, Outcome
 from suite.report import benchmark_lines, summary_lines
 from suite.store import RunWriter
@@ -15,14 +18,16 @@ if TYPE_CHECKING:
     from suite.benchmark import Table
 
 
-def _nothing(_: Any) -> None:
-    """No file of rows was asked for."""
+def _ignore(_: Any) -> None:
+    """Used if no file of JSON rows was asked for."""
 
 
-class Shown(Steps):
-    """The `campaign.Watcher` of the command line. `outcome` and `measurement` also get each row as it comes.
+class Shown:
+    """The `campaign.Watcher` of the command line: a bar of `total` steps, and lines for people.
 
-    `again` has the words that ask an implementation again; `reasons` says why it declines.
+    The bar is on standard error if that is a terminal, and disappears at the end. Lines go to standard output, unless
+    JSON rows go there. `outcome` and `measurement` get each row as it comes. `again` has the words of a command
+    line that name an implementation; `reasons` adds lines that say why cases were declined.
     """
 
     def __init__(
@@ -32,38 +37,64 @@ class Shown(Steps):
         *,
         again: Mapping[str, Sequence[str]] | None = None,
         reasons: bool = False,
-        outcome: Callable[[Outcome], None] = _nothing,
-        measurement: Callable[[Measurement], None] = _nothing,
+        outcome: Callable[[Outcome], None] = _ignore,
+        measurement: Callable[[Measurement], None] = _ignore,
     ) -> None:
-        super().__init__(total, lines)
-        self._again, self._reasons = again or {}, reasons
+        self._lines, self._again, self._reasons = lines, again or {}, reasons
         self._outcome, self._measurement = outcome, measurement
+        self._bar: Progress | None = None
+        if sys.stderr.isatty():
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> Self:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
 
     def begins(self, what: str) -> None:
-        self.heading(what)
+        if self._bar:
+            self._bar.update(self._task, description=what)
 
     def asked(self, outcome: Outcome) -> None:
         self._outcome(outcome)
-        self.step()
+        self._step()
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
-        for line in summary_lines(outcomes, self._again, reasons=self._reasons):
-            self.line(line)
+        self._print(summary_lines(outcomes, self._again, reasons=self._reasons))
 
     def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
         self.resumed(measurements)
-        for line in benchmark_lines(measurements, "" if table is None else table.workload.shape, baseline):
-            self.line(line)
+        self._print(benchmark_lines(measurements, "" if table is None else table.workload.shape, baseline))
         if table is not None:
-            self.step()
+            self._step()
 
     def resumed(self, measurements: Sequence[Measurement]) -> None:
         for measurement in measurements:
             self._measurement(measurement)
 
+    def _step(self) -> None:
+        if self._bar:
+            self._bar.advance(self._task)
+
+    def _print(self, lines: Sequence[str]) -> None:
+        if self._bar:
+            self._bar.stop()
+        for line in lines:
+            print(line, file=self._lines, flush=True)
+        if self._bar:
+            self._bar.start()
+
 
 def say_how_it_starts(writer: RunWriter) -> None:
-    """What was mended in results/, and whether an interrupted run goes on."""
+    """Print what was repaired in results/, and whether an interrupted run is resumed."""
     for note in writer.notes:
         print(note, file=sys.stderr)
     if writer.resumed:

@@ -96,7 +96,7 @@ class Share:
 
 @dataclass(frozen=True)
 class StopwatchAudit:
-    """What the audit found. `failed` are the implementations that could not be timed, with reasons: each a complaint."""
+    """What the audit found. `failed` are the implementations that could not be timed, and why: each is a complaint."""
 
     trials: Sequence[Trial]
     agreements: Sequence[Agreement]

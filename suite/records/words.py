@@ -1,4 +1,4 @@
-"""The words that a request and a row are made of: dtypes, directions, caches, profiles."""
+"""The words that requests and rows use: dtypes, directions, caches, profiles."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ CACHES = ("hot", "cold")
 PROFILES = ("quick", "standard", "full")
 
 EVERY_CASE = "*"
-"""The case of a row that speaks of all cases at once: a missing library, an import that raised."""
+"""The case, dtype or workload of a row that is about all of them: a missing library, an import that raised."""
 
 
 class UsageError(Exception):
-    """A request that cannot be carried out: one line that says what came and what exists. Exit status 2."""
+    """A request that cannot be carried out. Its message is one line: what came, and what exists. Exit status 2."""

@@ -472,7 +472,7 @@ def test_json_does_not_overwrite_what_is_no_result(attnsuite: Run, write: Write)
     done = attnsuite("check", f"{submission}:attention", "--json", str(submission))
 
     assert (done.returncode, submission.read_text()) == (2, source)
-    assert "holds no JSON rows" in done.stderr
+    assert "does not hold JSON rows" in done.stderr
 
 
 def test_a_full_standard_output_is_one_line() -> None:

@@ -16,8 +16,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from suite import registry, worker
 from suite.asking import Call, Reply, Unanswered
 from suite.conformance import findings
-from suite.conformance.runner import CORE, HUNG_IN_A_ROW, Check, Questions, Subject
-from suite.conformance.session import Request
+from suite.conformance.runner import CORE_DECLINED, HUNG_IN_A_ROW, Check, Questions, Subject
+from suite.conformance.session import CheckRequest
 from suite.contracts.attention.contract import CONTRACT
 from suite.records import EVERY_CASE, Outcome, Reason, Status
 from suite.registry import Broken, Declaration, Missing
@@ -46,7 +46,7 @@ def check(
     earlier: Sequence[Outcome] = (),
     **declared: Any,
 ) -> list[Outcome]:
-    asked = Request(cases, tuple(dtypes)).asked(CONTRACT)
+    asked = CheckRequest(cases, tuple(dtypes)).asked(CONTRACT)
     return list(Check(subject(function, **declared), Questions(CONTRACT, keep=True), asked, found, earlier).run())
 
 
@@ -221,7 +221,7 @@ def test_an_unknown_feature_is_wrong_and_the_known_ones_are_listed() -> None:
 
     detail = about(outcomes)["declared/masks"]
 
-    assert detail.startswith("'masks' is no feature; there are: gqa, scale, bool_mask, float_mask")
+    assert detail.startswith("'masks' is not a feature; there are: gqa, scale, bool_mask, float_mask")
 
 
 # The core
@@ -233,7 +233,7 @@ def test_declining_float32_by_declaration_is_wrong() -> None:
     outcome = check(function, "plain/small", lacks={"float32": "half only"}, parameters=None)[0]
 
     assert outcome.status == "wrong"
-    assert outcome.detail == f"{CORE}: lacks float32: half only; in its own words: no float32"
+    assert outcome.detail == f"{CORE_DECLINED}: lacks float32: half only; in its own words: no float32"
 
 
 def refuse(reason: str, *_: object, **__: object) -> None:
@@ -245,7 +245,7 @@ def test_declining_the_core_at_run_time_is_wrong() -> None:
 
     said = {outcome.dtype: (outcome.status, outcome.detail) for outcome in outcomes}
 
-    assert said == {"float32": ("wrong", f"{CORE}: not today"), "float16": ("declined", "not today")}
+    assert said == {"float32": ("wrong", f"{CORE_DECLINED}: not today"), "float16": ("declined", "not today")}
 
 
 def test_declining_at_run_time_outside_the_core_carries_the_reason() -> None:
@@ -487,14 +487,14 @@ def test_an_inverted_boolean_mask_is_judged_by_the_declared_convention() -> None
 @pytest.mark.parametrize(
     ("conventions", "complaint"),
     [
-        ({"masks": "inverted"}, "'masks' is no convention; there are: bool_mask, causal, empty_row"),
-        ({"masks": 3}, "'masks' is no convention; there are: bool_mask, causal, empty_row"),
+        ({"masks": "inverted"}, "'masks' is not a convention; there are: bool_mask, causal, empty_row"),
+        ({"masks": 3}, "'masks' is not a convention; there are: bool_mask, causal, empty_row"),
         ({"causal": "lower_left"}, "causal cannot be 'lower_left'; it can be: upper_left, lower_right"),
         ({"causal": True}, "causal cannot be True; it can be: upper_left, lower_right"),
         ({"causal": ["lower_right"]}, "causal cannot be ['lower_right']; it can be: upper_left, lower_right"),
         ({"empty_row": None}, "empty_row cannot be None; it can be: zeros, nan, mean"),
         ({"empty_row": {"bool_mask": "ones"}}, "empty_row cannot be 'ones'; it can be: zeros, nan, mean"),
-        ({"empty_row": {"bool": "nan"}}, "empty_row cannot be declared for 'bool', which is no feature"),
+        ({"empty_row": {"bool": "nan"}}, "empty_row cannot be declared for 'bool', which is not a feature"),
     ],
 )
 def test_an_unknown_convention_is_wrong_and_the_contract_s_own_is_asked(
