@@ -125,11 +125,11 @@ def test_listing_the_shipped_room_imports_neither_torch_nor_an_implementation() 
         ),
         (
             "from suite import implementation\nLACKS = {}\n@implementation(lacks=LACKS)\ndef f(): ...",
-            "line 3: lacks of @implementation is no literal, so only an import could read it",
+            "line 3: lacks of @implementation is not a literal, so it cannot be read without an import",
         ),
         (
             "from suite import implementation as declare\n@declare(**{})\ndef f(): ...",
-            "line 2: the arguments of @implementation are given by keyword, one by one",
+            "line 2: the arguments of @implementation have to be given by keyword, one by one",
         ),
         (
             "from suite import implementation\n@implementation(requires='jax')\ndef f(): ...",
@@ -342,9 +342,9 @@ def test_mistakes_about_files_are_named(write: Write) -> None:
     empty = write("empty.py", "")
     assert complaint(f"{folder}/kernal.py") == f"no file '{folder}/kernal.py': did you mean {two}?"
     assert complaint(f"{folder}/zzz.py:one") == f"no file '{folder}/zzz.py'"
-    assert complaint(str(note)) == f"'{note}' is no Python file (.py)"
-    assert complaint(f"{note}:one") == f"'{note}' is no Python file (.py)"
-    assert complaint(str(folder)) == f"'{folder}' is no Python file (.py)"
+    assert complaint(str(note)) == f"'{note}' is not a Python file (.py)"
+    assert complaint(f"{note}:one") == f"'{note}' is not a Python file (.py)"
+    assert complaint(str(folder)) == f"'{folder}' is not a Python file (.py)"
     assert complaint(f"{two}:tow") == "kernel.py has no function 'tow': did you mean two? it has one, two"
     assert complaint(f"{two}:three") == "'three' in kernel.py cannot be called: it is of type int"
     assert complaint(f"{two}:") == f"target '{two}:': a colon stands between a file or module and a function in it"
