@@ -61,7 +61,7 @@ def graph(module: nn.Module, inputs: Sequence[Any], names: Sequence[str], dynami
 def kept(export: Callable[..., Graph]) -> Callable[..., Graph]:
     """The function with its graphs kept, in memory and in a file for each.
 
-    A graph depends on the repr of the arguments, the sources of all implementations and the versions of EXPORTERS: their
+    A graph depends on the repr of the arguments, the sources of implementations and the versions of EXPORTERS: their
     hash names the file. A file that is damaged, or cannot be written, does no harm: the graph is exported again.
     """
 

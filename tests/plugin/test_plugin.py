@@ -157,7 +157,10 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
         ("--attention nosuch", "unknown target 'nosuch': of attention there are attention/chunked, "),
         ("--attention missing.py", "attention/missing is missing: No module named 'nosuchlibrary'"),
         ("--attention missing.py --attention-contract nosuch", "unknown contract 'nosuch': there are add_norm, "),
-        ("--attention-contract transformer", "--attention-contract transformer is about a target: add --attention TARGET"),
+        (
+            "--attention-contract transformer",
+            "--attention-contract transformer is about a target: add --attention TARGET",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_one_line_and_nothing_runs(
