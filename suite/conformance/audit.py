@@ -80,18 +80,17 @@ def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
     cases, deviations, controls = contract.cases(), contract.deviations(), contract.controls()
     caught: list[Catch] = []
     complaints: list[str] = []
-    for case in (cases[index] for index in chosen):
-        for dtype in case.dtypes:
-            calls = case.calls(dtype)
-            truth = case.truth(calls, {})
-            for control, function in controls.items():
-                if failure := _failure(case, calls, truth, function):
-                    complaints.append(f"{control} fails {case.name} ({dtype}): {failure.detail}")
-            caught += [
-                (deviation.name, case.name, dtype)
-                for deviation in deviations
-                if dtype in deviation.dtypes and catches(case, calls, truth, deviation)
-            ]
+    for case, dtype in questions((cases[index] for index in chosen), "cpu"):
+        calls = case.calls(dtype)
+        truth = case.truth(calls, {})
+        for control, function in controls.items():
+            if failure := _failure(case, calls, truth, function):
+                complaints.append(f"{control} fails {case.name} ({dtype}): {failure.detail}")
+        caught += [
+            (deviation.name, case.name, dtype)
+            for deviation in deviations
+            if dtype in deviation.dtypes and catches(case, calls, truth, deviation)
+        ]
     return caught, complaints
 
 
