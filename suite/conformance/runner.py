@@ -17,6 +17,7 @@ from suite.records import EVERY_CASE, Outcome, Reason, Status
 Answer = tuple[Reply, ...] | Unanswered
 """The replies to the calls of a question, or the reason why there are none."""
 Ask = Callable[[Sequence[Call]], Answer]
+"""Makes the calls of a question."""
 
 UNCHECKED = ("large",)
 """Declared gaps that are not rechecked. `large` says that something takes too long, and so would rechecking it."""

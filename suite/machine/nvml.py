@@ -32,7 +32,7 @@ class Device:
         return {
             "sm_clock": lambda: self._clock(_SM),
             "memory_clock": lambda: self._clock(_MEMORY),
-            "temperature": self._temperature,
+            "temperature": lambda: int(self._either("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", _DIE)),
             "power": self._instant_power if self.power_from == "instant" else self._power_usage,
             "used_memory": self.used_memory,
             "throttle": self._throttle,
@@ -56,9 +56,6 @@ class Device:
 
     def _clock(self, domain: int) -> int:
         return int(self.library.nvmlDeviceGetClockInfo(self.handle, domain))
-
-    def _temperature(self) -> int:
-        return int(self._either("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", _DIE))
 
     def _throttle(self) -> int:
         return int(self._either("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"))

@@ -10,6 +10,7 @@ from suite.machine.telemetry import Absent
 _NUMBERED = re.compile(r"cuda(?::(\d+))?")
 _UUID = re.compile(r"(GPU-|MIG-)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _OLD_INSTANCE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+", re.IGNORECASE)
+"""The name of a MIG instance in older drivers."""
 
 
 def addressed(device: str) -> bool:

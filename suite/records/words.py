@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
+"""The dtypes in which cases are asked, the widest first, which is their order in tables."""
 DIRECTIONS = ("forward", "backward", "forward_backward")
+"""What is timed of a call: the answer, its gradients, or both together."""
 CACHES = ("hot", "cold")
+"""The last-level cache before a timed call: as the call before left it, or flushed."""
 PROFILES = ("quick", "standard", "full")
+"""The sets of workloads: for CI, for a machine that does nothing else, for GPUs."""
 
 EVERY_CASE = "*"
 """The case, dtype or workload of a row that is about all of them: a missing library, an import that raised."""

@@ -76,3 +76,4 @@ def _statuses(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Status]]:
 
 
 _BADNESS = {Status.DECLINED: 1, Status.PASSED: 2} | dict.fromkeys(FAILURES, 3)
+"""Which of two statuses counts for a case: a failure before a pass, a pass before what was not asked."""

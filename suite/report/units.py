@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from suite.report.cells import NOTHING
 
-# Units of each quantity with their size in the base unit, the largest first.
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 RATES = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
 ENERGIES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))
 SIZES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+"""The units of each quantity with their sizes in the base unit, the largest first."""
 
 
 @dataclass(frozen=True)

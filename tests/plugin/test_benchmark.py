@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from runs import report_of, run_pytest_in
 
 from suite.records import Machine, Measurement, Run
 from suite.registry import discover
@@ -100,13 +102,36 @@ python_functions = test_*
 """
 
 
+def make_package(folder: Path) -> None:
+    """Put a package with kernels there; its warnings are errors."""
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "__init__.py").touch()
+    (folder / "theirs" / "kernels.py").write_text(KERNELS)
+    (folder / "pytest.ini").write_text(SETTINGS)
+
+
 @pytest.fixture
-def run(write: Write, run_pytest: Pytest) -> Pytest:
-    """Runs pytest in a package with kernels; its warnings are errors."""
-    write("theirs/__init__.py", "")
-    write("theirs/kernels.py", KERNELS)
-    write("pytest.ini", SETTINGS)
+def run(tmp_path: Path, run_pytest: Pytest) -> Pytest:
+    """Runs pytest in a package with kernels."""
+    make_package(tmp_path)
     return run_pytest
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A package whose speed was tested, and the run that did."""
+
+    folder: Path
+    done: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def speed(tmp_path_factory: pytest.TempPathFactory) -> Timed:
+    """All benchmarks of SPEED, timed once for several tests."""
+    folder = tmp_path_factory.mktemp("speed")
+    make_package(folder)
+    (folder / "test_speed.py").write_text(SPEED)
+    return Timed(folder, run_pytest_in(folder, *ONLY))
 
 
 def timed(folder: Path) -> dict[str, dict[str, Any]]:
@@ -119,14 +144,9 @@ def by_test(found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     return {name.split(" ", 1)[1]: of for name, of in found.items()}
 
 
-def test_what_may_be_timed_is_and_what_may_not_leaves_no_time(
-    run: Pytest, reported: Reported, write: Write, tmp_path: Path
-) -> None:
-    write("test_speed.py", SPEED)
+def test_what_may_be_timed_is_and_what_may_not_leaves_no_time(speed: Timed) -> None:
+    done, found, times = speed.done, by_test(report_of(speed.folder)), timed(speed.folder)
 
-    done = run(*ONLY)
-
-    found, times = by_test(reported()), timed(tmp_path)
     assert done.returncode == 1, done.stdout
     one, long = "documents/one-sentence-float32-forward", "ladder/1k-float32-forward"
     assert {name: status for name, (status, _) in found.items()} == {
@@ -167,16 +187,11 @@ def tables(printed: str) -> str:
     return printed[printed.index(" benchmark '") : printed.index("Legend:")]
 
 
-def test_times_carry_what_was_timed_and_stand_beside_those_of_attnsuite_bench(
-    run: Pytest, write: Write, tmp_path: Path
-) -> None:
-    write("test_speed.py", SPEED)
-    write_bench_results(tmp_path)
+def test_times_carry_what_was_timed_and_stand_beside_those_of_attnsuite_bench(speed: Timed) -> None:
+    start = "test_right[documents/one-sentence-float32-"
+    times = {name.removeprefix(start)[:-1]: of for name, of in timed(speed.folder).items() if name.startswith(start)}
+    write_bench_results(speed.folder)
 
-    run(*ONLY, "-k", "test_right")
-
-    found = timed(tmp_path)
-    times = {name.removeprefix("test_right[documents/one-sentence-float32-")[:-1]: of for name, of in found.items()}
     info = times["forward"]["extra_info"]
     assert 0 <= info.pop("error_ratio") <= 1
     assert info.pop("first_call") > 0
@@ -203,7 +218,7 @@ def test_times_carry_what_was_timed_and_stand_beside_those_of_attnsuite_bench(
     assert times["backward"]["stats"]["iterations"] == 1, "each backward has a forward of its own, which is not timed"
     compared = subprocess.run(
         [sys.executable, "-m", "pytest_benchmark", "compare", "times.json", "bench.json", "--columns=median"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
+        cwd=speed.folder, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     (group,) = [
         part
@@ -232,15 +247,18 @@ def test_the_option_times_only_where_benchmarks_alone_are_asked_for(
 ) -> None:
     target = ("--attention", "theirs.kernels:attention", "--attention", "theirs.kernels:unscaled")
     broken = ("--attention", "theirs/kernels.py:nosuch")
-    words = ("--attention-workload", "documents/one-sentence", "--attention-direction", "forward_backward")
+    words = ("--attention-workload", "documents/one-sentence", "--attention-dtype", "bfloat16")
+    listing = ("--collect-only", "-q", "-p", "no:cacheprovider")
 
-    asked = run(*target, "--collect-only", "-q", "-p", "no:cacheprovider")
-    done = run(*target, *words, "--attention-dtype", "bfloat16", *ONLY)
+    asked = run(*target, *listing)
+    both = run(*target, *words, "--attention-direction", "forward_backward", "--benchmark-only", *listing)
+    done = run(*target, *words, *ONLY)
 
     assert "attention/kernels::plain/small[float32]" in asked.stdout
     assert "one-sentence-" not in asked.stdout
+    assert "attention/kernels::kernels[documents/one-sentence-bfloat16-forward_backward]" in both.stdout
     assert done.returncode == 1, done.stdout
-    found, which = reported(), "[documents/one-sentence-bfloat16-forward_backward]"
+    found, which = reported(), "[documents/one-sentence-bfloat16-forward]"
     assert {name: status for name, (status, _) in found.items()} == {
         f"attention.kernels kernels{which}": "passed",
         f"attention.unscaled unscaled{which}": "failure",
@@ -315,6 +333,7 @@ def test_every_shipped_attention_is_timed_from_a_checkout(run_pytest: Pytest, re
 SYNCHRONISED = """
 import pytest
 import torch
+from runs import run_pytest_in, report_of
 from suite.benchmark.fixture import timer
 
 waits = []

@@ -26,6 +26,7 @@ COLUMNS = (
     Column(f"time from {LONG_LENGTH:,} on", "time_of_long"), Column("memory", "memory"),
     Column(f"memory from {LONG_LENGTH:,} on", "memory_of_long"),
 )  # fmt: skip
+"""The columns of a table of growth, for the page and for benchmark_growth.csv."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from suite.store.recorded import ages
 LONGEST_NOTE = 600
 """Characters of the note that says which charts are missing: it has a command that must stay whole."""
 LEFT_OUT = "Long tables are left out below, for there are too many to show: benchmark.csv has every number."
+"""The note on a page that is too long for all its tables."""
 
 
 def benchmark(recorded: Recorded, run: Run, charts: Charts) -> Iterator[Page]:

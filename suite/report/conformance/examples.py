@@ -16,6 +16,7 @@ COLUMNS = (
     Column("printed", "printed"), Column("computed", "computed"), Column("reproduced by"), Column(key="passed"),
     Column(key="asked"), Column(key="failed"), Column("note", "note"),
 )  # fmt: skip
+"""The columns of the table, for the page and for conformance_examples.csv."""
 
 
 def example_table(examples: Sequence[Example]) -> Table:

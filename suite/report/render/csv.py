@@ -9,6 +9,7 @@ from suite.report.cells import LONGEST_CODE, Value, plain
 from suite.report.page import Table
 
 SUFFIX = ".csv"
+"""The ending of the names of such files."""
 
 
 def render(table: Table) -> str:

@@ -12,6 +12,7 @@ from suite.report.cells import Span, Style, plain
 from suite.report.page import Block, Chart, Note, Page, Points, Section, Table
 
 SUFFIX = ".md"
+"""The ending of the names of such files."""
 
 
 def render(page: Page) -> str:

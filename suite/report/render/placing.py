@@ -22,6 +22,7 @@ SWEEPS = 6
 """The most rounds in which each label is placed again around the others; after a few, none moves any more."""
 
 Point = tuple[float, float]
+"""Across and down."""
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
@@ -99,6 +100,7 @@ def _around(point: Point, width: float) -> Iterator[tuple[Box, float]]:
 
 
 _SIDES = ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1))
+"""Directions from a point, across and down, the best place for a label first."""
 
 
 def _shared(one: Box, other: Box) -> float:

@@ -22,6 +22,7 @@ GRID = "#e4e7eb"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")
 """The palette of Okabe and Ito, which the colour-blind can tell apart; their yellow is too faint on white: grey."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
+"""The shapes of marks: as many as there are colours, shifted by one after each round of colours."""
 FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
 
 CONFIG = {
