@@ -47,13 +47,13 @@ def bench(
         benchmark.earlier = campaign.known_outcomes(results, declarations, request.device)
     new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
     total = sum(len(benchmark.tables()) for benchmark in benchmarks)
+    lines = sys.stderr if json_file == "-" else sys.stdout
     with JsonRows(json_file) as rows, Results(results).open_run(new) as writer:
         say_how_it_starts(writer)
-        lines = sys.stderr if json_file == "-" else sys.stdout
         with Shown(total, lines, measurement=lambda each: rows.write(row(each))) as shown:
             found = campaign.bench(benchmarks, writer, shown)
         campaign.finish(writer, benchmarks, request)
-    report(results, new.machine.name)
+    report(results, new.machine.name, lines)
     return status(found)
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from builders import BASELINES, MACHINE, NASTY, measured, without_time
 from markdown_it import MarkdownIt
-from pages import TIMED, cells, page, recorded
+from pages import TIMED, about_all, cells, page, recorded
 
-from suite.records import EVERY_CASE, ContractFacts, Facts, UsageError, WorkloadFacts
+from suite.records import ContractFacts, Facts, UsageError, WorkloadFacts
 from suite.report import files, write_index
 from suite.report.benchmark import absences, wording
 from suite.report.benchmark import page as page_of
@@ -22,11 +22,6 @@ from suite.report.charts.files import Charts
 from suite.report.machine import write_benchmark
 
 WORK = {"attended": 4e9, "convention": 8e9, "bytes": 1e6}
-
-
-def about_all(name="jax_nn", status="missing", detail="No module named 'jax'", device="cpu"):
-    every = {"dtype": "*", "threads": 0, "direction": "*", "cache": "*"}
-    return without_time(name, status, detail, EVERY_CASE, device=device, **every)
 
 
 # Statuses
