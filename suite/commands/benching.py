@@ -38,7 +38,8 @@ def bench(
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
     timed = campaign.with_workloads(named)
     if not timed:
-        raise UsageError(f"nothing is timed of {', '.join(dict.fromkeys(each.contract for each in named))}")
+        contracts = ", ".join(dict.fromkeys(each.contract for each in named))
+        raise UsageError(f"no workload of {contracts}: `attnsuite list --workloads` shows what can be timed")
     declarations = campaign.with_baseline(timed, leave_out)
     request = asked()
     benchmarks = campaign.benchmarks_of(declarations, request)

@@ -76,7 +76,7 @@ def chosen(targets: Sequence[str], leave_out: Sequence[str], contract: str | Non
     unwanted = {declaration.full_name for declaration in registry.find(leave_out, contract)} if leave_out else set()
     found = [d for d in registry.find(targets, contract) if d.full_name not in unwanted]
     if not found:
-        raise UsageError(f"nothing is left to ask: {', '.join(sorted(unwanted))} left out")
+        raise UsageError(f"nothing is left to ask without {', '.join(sorted(unwanted))}")
     if contract is not None:
         contract_named(contract)  # raises for a folder of implementations that is not a contract of the suite
     for declaration in (each for each in found if each.named or not each.module):  # a user's own function

@@ -24,31 +24,12 @@ Write = Callable[[str, str], Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 HOME = str(Path(suite.__file__).parent.parent)
+SUBMISSIONS = Path(__file__).parent.parent / "submissions"
 
 KEYS = ["implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds"]
 
-KERNELS = """
-import torch
-
-sdpa = torch.nn.functional.scaled_dot_product_attention
-
-def attention(query, key, value):
-    return sdpa(query, key, value)
-
-def unscaled(query, key, value):
-    return (query @ key.mT).softmax(-1) @ value
-"""
-
-WITHOUT_TORCH = """
-import sys
-
-class NoTorch:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ImportError("torch is not to be imported here")
-
-sys.meta_path.insert(0, NoTorch())
-"""
+KERNELS = (SUBMISSIONS / "right_and_unscaled.py").read_text(encoding="utf-8")
+WITHOUT_TORCH = (SUBMISSIONS / "without_torch.py").read_text(encoding="utf-8")
 
 
 def environment(*path: Path | str) -> dict[str, str]:
@@ -116,7 +97,7 @@ def test_list_shows_what_is_timed(status_of: Callable[..., object], capsys: pyte
     assert lines[0].startswith("  translator/10   batch 128, 10 tokens to 10, ")
     assert lines[0].endswith("in standard, full: ten words a sentence, as the documents train it")
     assert len(lines) == 2
-    refused = "nothing of add_norm is timed; of attention, transformer, vision_transformer there is"
+    refused = "no workload of add_norm; these have some: attention, transformer, vision_transformer"
     assert capsys.readouterr().err == f"attnsuite: {refused}\n"
 
 
@@ -325,7 +306,7 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
             "bench transformer/eager",
             "workloads of transformer: not in the profile quick, but in standard, ",
         ),
-        ("bench kernel_pooling/loops", "attnsuite: nothing is timed of kernel_pooling"),
+        ("bench kernel_pooling/loops", "attnsuite: no workload of kernel_pooling: `attnsuite list --workloads` shows"),
         ("report --results empty.py", "attnsuite: empty.py holds no results; `attnsuite run` makes them"),
         (
             "report --results newer",
@@ -395,18 +376,7 @@ def test_a_lone_implementation_that_declines_everything_ends_with_1(
 
 # The main job
 
-RECORDING = '''
-"""Notes every call."""
-import os
-import torch
-
-NOTES = os.open(os.path.join(os.path.dirname(__file__), "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-
-def attention(query, key, value):
-    if "MALLOC_MMAP_THRESHOLD_" not in os.environ:  # in processes that are asked, not in those that are timed
-        os.write(NOTES, b".")
-    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
-'''
+RECORDING = (SUBMISSIONS / "records_calls.py").read_text(encoding="utf-8")
 
 
 def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(attnsuite: Run, write: Write, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -23,75 +24,11 @@ Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
 Reported = Callable[[], dict[str, tuple[str, str]]]
 
+SUBMISSIONS = Path(__file__).parent.parent / "submissions"
+
 TINY = ("--benchmark-max-time=0.001", "--benchmark-min-rounds=3", "-p", "no:cacheprovider")
 ONLY = ("--benchmark-only", "--benchmark-json=times.json", *TINY)
 
-KERNELS = """
-import warnings
-import torch
-from suite import implementation
-
-sdpa = torch.nn.functional.scaled_dot_product_attention
-remembered = {}
-
-def attention(query, key, value, *, is_causal=False):
-    warnings.warn("slow path")
-    return sdpa(query, key, value, is_causal=is_causal)
-
-def unscaled(query, key, value, *, is_causal=False):
-    return sdpa(query, key, value, is_causal=is_causal, scale=1.0)
-
-def stale(query, key, value):
-    if key.shape[-2] < 1024:
-        return sdpa(query, key, value)
-    where = query.data_ptr(), key.data_ptr(), value.data_ptr()
-    if where not in remembered:
-        remembered[where] = sdpa(query, key, value)
-    return remembered[where]
-
-def threaded(query, key, value):
-    if key.shape[-2] == 1024:
-        torch.set_num_threads(2)
-    return sdpa(query, key, value)
-
-def picky(query, key, value):
-    if key.shape[-2] == 1024:
-        raise NotImplementedError("no keys by the thousand")
-    return sdpa(query, key, value)
-
-def failing(query, key, value):
-    failing.calls += key.shape[-2] == 1024
-    if failing.calls > 12:
-        raise SystemExit("tired")
-    return sdpa(query, key, value)
-
-failing.calls = 0
-
-@implementation(lacks={"float32": "halves only"})
-def half(query, key, value):
-    return sdpa(query, key, value)
-"""
-
-SPEED = """
-import torch
-from suite.pytest_plugin import benchmarks, conformance
-from theirs import kernels
-
-torch.set_num_threads(2)
-short = dict(workloads="documents/one-sentence")
-test_right = benchmarks(kernels.attention, **short, directions=["forward", "backward", "forward_backward"])
-test_two = benchmarks([kernels.attention, kernels.half], **short, dtypes="bfloat16")
-test_unscaled = benchmarks(kernels.unscaled, **short)
-test_stale = benchmarks(kernels.stale, workloads="ladder/1k")
-test_threaded = benchmarks(kernels.threaded, workloads="ladder/1k")
-test_failing = benchmarks(kernels.failing, workloads="ladder/1k")
-test_picky = benchmarks(kernels.picky, workloads=["ladder/1k", "flash-small/512-e64-causal"])
-test_half = benchmarks(kernels.half, **short)
-test_cases = conformance(kernels.attention, cases="plain/small", dtypes="float32")
-
-def test_threads_are_as_before(benchmark):
-    assert benchmark(torch.get_num_threads) == 2
-"""
 
 SETTINGS = """
 [pytest]
@@ -106,7 +43,7 @@ def make_package(folder: Path) -> None:
     """Put a package with kernels there; its warnings are errors."""
     (folder / "theirs").mkdir()
     (folder / "theirs" / "__init__.py").touch()
-    (folder / "theirs" / "kernels.py").write_text(KERNELS)
+    copyfile(SUBMISSIONS / "timed_kernels.py", folder / "theirs" / "kernels.py")
     (folder / "pytest.ini").write_text(SETTINGS)
 
 
@@ -130,7 +67,7 @@ def speed(tmp_path_factory: pytest.TempPathFactory) -> Timed:
     """All benchmarks of SPEED, timed once for several tests."""
     folder = tmp_path_factory.mktemp("speed")
     make_package(folder)
-    (folder / "test_speed.py").write_text(SPEED)
+    copyfile(SUBMISSIONS / "speed_of_kernels.py", folder / "test_speed.py")
     return Timed(folder, run_pytest_in(folder, *ONLY))
 
 
@@ -270,9 +207,9 @@ def test_the_option_times_only_where_benchmarks_alone_are_asked_for(
 
 
 def test_disabled_benchmarks_are_called_once_and_judged_all_the_same(
-    run: Pytest, reported: Reported, write: Write
+    run: Pytest, reported: Reported, tmp_path: Path
 ) -> None:
-    write("test_speed.py", SPEED)
+    copyfile(SUBMISSIONS / "speed_of_kernels.py", tmp_path / "test_speed.py")
 
     done = run("--benchmark-disable", *TINY, "-k", "test_right or test_unscaled")
 
@@ -281,8 +218,10 @@ def test_disabled_benchmarks_are_called_once_and_judged_all_the_same(
     assert "Legend" not in done.stdout
 
 
-def test_without_pytest_benchmark_one_line_says_what_to_install(run: Pytest, reported: Reported, write: Write) -> None:
-    write("test_speed.py", SPEED)
+def test_without_pytest_benchmark_one_line_says_what_to_install(
+    run: Pytest, reported: Reported, tmp_path: Path
+) -> None:
+    copyfile(SUBMISSIONS / "speed_of_kernels.py", tmp_path / "test_speed.py")
 
     done = run("-p", "no:benchmark", "-p", "no:cacheprovider", "-k", "test_two or test_picky or test_cases")
 
@@ -330,28 +269,9 @@ def test_every_shipped_attention_is_timed_from_a_checkout(run_pytest: Pytest, re
 
 # The timer
 
-SYNCHRONISED = """
-import pytest
-import torch
-from runs import run_pytest_in, report_of
-from suite.benchmark.fixture import timer
 
-waits = []
-torch.cuda.synchronize = waits.append
-
-@pytest.mark.benchmark(timer=timer("cuda:1"))
-def test_it(benchmark):
-    seen = len(waits)
-    benchmark(lambda: None)
-    assert len(waits) - seen >= 2 * (benchmark.stats.stats.rounds + 1), "calibration waits for the device as well"
-    assert set(waits) == {"cuda:1"}
-"""
-
-
-def test_pytest_benchmark_calibrates_and_times_with_the_timer_that_waits(
-    run: Pytest, write: Write, tmp_path: Path
-) -> None:
-    write("test_timer.py", SYNCHRONISED)
+def test_pytest_benchmark_calibrates_and_times_with_the_timer_that_waits(run: Pytest, tmp_path: Path) -> None:
+    copyfile(SUBMISSIONS / "timer_that_waits.py", tmp_path / "test_timer.py")
 
     done = run(*ONLY)
 

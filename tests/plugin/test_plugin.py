@@ -17,23 +17,8 @@ Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
 Reported = Callable[[], dict[str, tuple[str, str]]]
 
-KERNELS = """
-import warnings
-import torch
-from suite import implementation
+SUBMISSIONS = Path(__file__).parent.parent / "submissions"
 
-sdpa = torch.nn.functional.scaled_dot_product_attention
-
-@implementation(lacks={"no_keys": "never empty"})
-def attention(query, key, value, *, scale=None, is_causal=False):
-    warnings.warn("slow path")
-    if is_causal and key.shape[-2] == 16:
-        raise NotImplementedError("no triangles of sixteen")
-    return sdpa(query, key, value, is_causal=is_causal)
-
-def unscaled(query, key, value):
-    return (query @ key.mT).softmax(-1) @ value
-"""
 
 THREE_LINES = """
 from suite.pytest_plugin import conformance
@@ -83,7 +68,7 @@ contract.CONTRACT = replace(contract.CONTRACT, findings=Path(__file__).with_name
 def package(write: Write, tmp_path: Path) -> Path:
     """A package with kernels and a test module of three lines."""
     write("theirs/__init__.py", "")
-    write("theirs/kernels.py", KERNELS)
+    write("theirs/kernels.py", (SUBMISSIONS / "checked_kernels.py").read_text())
     write("tests/test_theirs.py", THREE_LINES)
     write("pytest.ini", SETTINGS)
     return tmp_path
