@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from suite import campaign, registry
 from suite.commands.checking import JsonRows, chosen
+from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
-from suite.commands.showing import Shown, say_how_it_starts
 from suite.records import Measurement, UsageError
 from suite.statistics import interval
 from suite.store import Results

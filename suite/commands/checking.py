@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from suite import campaign, registry
-from suite.commands.showing import Shown
+from suite.commands.progress import Shown
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Outcome, UsageError

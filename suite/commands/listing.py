@@ -10,7 +10,7 @@ from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.registry import Declaration
-from suite.registry.sources import listed
+from suite.registry.from_source import listed
 
 
 def show(targets: Sequence[str], contract: str | None) -> None:

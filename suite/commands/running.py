@@ -9,8 +9,8 @@ from pathlib import Path
 from suite import campaign, registry
 from suite.commands import benching
 from suite.commands.checking import asked_again, chosen, single_threaded, status
+from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
-from suite.commands.showing import Shown, say_how_it_starts
 from suite.records import UsageError
 from suite.store import Results
 

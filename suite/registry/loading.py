@@ -22,7 +22,7 @@ from typing import Any
 
 from suite.records import UsageError
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing
-from suite.registry.quiet import diverted, undisturbed
+from suite.registry.side_effects import diverted, undisturbed
 
 INSTALLED = ("site-packages", "dist-packages")
 """The names of folders into which packages are installed. Packages there have nothing to do with each other."""

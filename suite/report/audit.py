@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from suite.records import EXEMPT, Audit, Run
-from suite.report import origin
+from suite.report import provenance
 from suite.report.cells import LONGEST_CODE, code, listed, plain, said
 from suite.report.files import write
 from suite.report.page import Page, Section, Table, blocks, points, section, table
@@ -33,7 +33,7 @@ def audit_page(audits: Sequence[Audit], run: Run) -> Page:
     """A row per contract, then every complaint, then the details of each contract."""
     amiss = points(f"{audit.contract}: {line}" for audit in audits for line in _amiss(audit))
     details = (_details(audit) for audit in audits)
-    shown = blocks(origin.provenance(run), _contracts(audits), section("Amiss or absent", amiss), details)
+    shown = blocks(provenance.run_table(run), _contracts(audits), section("Amiss or absent", amiss), details)
     return Page("The suite against itself", shown)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from suite.records import Measurement, Outcome
-from suite.report import facts, origin
+from suite.report import facts, provenance
 from suite.report.benchmark import pivots
 from suite.report.benchmark.views import material
 from suite.report.cells import NOTHING, Span, code, joined, listed, said, text
@@ -53,7 +53,7 @@ def _machine(recorded: Recorded, there: list[str]) -> Section:
     return section(
         recorded.machine,
         note(joined(links)),
-        origin.provenance(recorded.run),
+        provenance.run_table(recorded.run),
         _dates(recorded),
         section("Conformance", headline(recorded.outcomes) if checked else ()),
         section("Benchmark", _benchmark(recorded, charts)),
@@ -64,7 +64,7 @@ def _machine(recorded: Recorded, there: list[str]) -> Section:
 def _row(recorded: Recorded) -> list[object]:
     counts, run = count(recorded.outcomes), recorded.run
     contracts = {outcome.contract for outcome in recorded.outcomes}
-    told = (recorded.machine, origin.date(run), run.commit or NOTHING, run.versions.get("torch", NOTHING))
+    told = (recorded.machine, provenance.date(run), run.commit or NOTHING, run.versions.get("torch", NOTHING))
     return [*told, len(contracts), str(counts), counts.failures, counts.known]
 
 
@@ -73,8 +73,8 @@ def _dates(recorded: Recorded) -> Note:
     checked, measured = recorded.checked_runs, recorded.measured_runs
     if not checked or (len(checked) == 1 and measured in ([], checked)):
         return note()
-    also = f", measured {origin.when(measured)}" if measured else ""
-    return note(f"Checked {origin.when(checked)}{also}.")
+    also = f", measured {provenance.when(measured)}" if measured else ""
+    return note(f"Checked {provenance.when(checked)}{also}.")
 
 
 def _benchmark(recorded: Recorded, charts: list[Chart]) -> Iterator[Block]:

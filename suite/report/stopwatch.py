@@ -20,7 +20,7 @@ from suite.records.stopwatch import (
     Trial,
     percent,
 )  # fmt: skip
-from suite.report import origin
+from suite.report import provenance
 from suite.report.benchmark import wording
 from suite.report.cells import Cell, code, number, text
 from suite.report.files import write
@@ -41,7 +41,7 @@ def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
     """The findings in short, then every comparison by threads and workload, and how it was measured."""
     machine = run.machine
     shown = blocks(
-        origin.provenance(run),
+        provenance.run_table(run),
         points(stopwatch_lines(audit, machine)),
         section("Identical implementations", _identical(audit, machine)),
         section("Injected slowdowns", _slowed(audit, machine)),

@@ -16,7 +16,7 @@ from suite.report import files, write_index
 from suite.report.benchmark import absences, wording
 from suite.report.benchmark import page as page_of
 from suite.report.benchmark.page import benchmark
-from suite.report.benchmark.speed import tables
+from suite.report.benchmark.timed_tables import tables
 from suite.report.benchmark.views import material
 from suite.report.charts.files import Charts
 from suite.report.machine import write_benchmark

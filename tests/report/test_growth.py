@@ -10,7 +10,7 @@ from pages import TIMED, cells, column, ladder, page, recorded
 
 from suite.records import Facts
 from suite.report.benchmark.growth import growth_table, growths, power
-from suite.report.benchmark.speed import tables
+from suite.report.benchmark.timed_tables import tables
 from suite.report.benchmark.views import material, workloads
 from suite.report.render import csv
 

@@ -8,7 +8,7 @@ from builders import BASELINES, measured, without_time
 from pages import about_all, cells, column, page, recorded
 
 from suite.report.benchmark import numbers
-from suite.report.benchmark.speed import tables
+from suite.report.benchmark.timed_tables import tables
 from suite.report.benchmark.views import material
 from suite.report.render import csv
 

@@ -7,7 +7,7 @@ from builders import BASELINES, measured, without_time
 from pages import LATER, TIMED, about_all, cells, page
 
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import ANOTHER_RUN, natural, tables
+from suite.report.benchmark.timed_tables import ANOTHER_RUN, natural, tables
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from suite.records import EVERY_CASE, Measurement, Status
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import natural
+from suite.report.benchmark.timed_tables import natural
 from suite.report.cells import Cell, listed, said, status, text
 from suite.report.conformance.tally import pattern
 from suite.report.page import Table, table

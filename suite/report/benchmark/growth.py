@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from suite.records import Machine
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import Row, Setting, TimedTable
+from suite.report.benchmark.timed_tables import Row, Setting, TimedTable
 from suite.report.benchmark.views import by_setting
 from suite.report.cells import NOTHING, Cell, code, number
 from suite.report.page import Column, Section, Table, note, section, table

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from suite.records import EVERY_CASE, Measurement, WorkloadFacts
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import Row, TimedTable, facts_of
+from suite.report.benchmark.timed_tables import Row, TimedTable, facts_of
 from suite.report.benchmark.views import Material
 from suite.report.cells import Cell, Kind, code, number, text
 from suite.report.page import Column, Table, table

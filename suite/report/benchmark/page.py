@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from suite.records import EVERY_CASE, Machine, Run
-from suite.report import origin
+from suite.report import provenance
 from suite.report.benchmark import pivots, wording
 from suite.report.benchmark.absences import absence_table, note_table
 from suite.report.benchmark.growth import growth_section, growth_table, growths
 from suite.report.benchmark.method import method
 from suite.report.benchmark.numbers import long_table, numbers
-from suite.report.benchmark.speed import Setting, TimedTable
+from suite.report.benchmark.timed_tables import Setting, TimedTable
 from suite.report.benchmark.views import Material, by_group, by_setting, material
 from suite.report.cells import NOTHING, Span, code, joined, listed, number, said, strong
 from suite.report.charts.files import Charts
@@ -46,7 +46,7 @@ def _page(of: Material, run: Run, charts: Charts, folded: Collection[Setting]) -
     not_timed = absence_table(each for each in measurements if each.workload == EVERY_CASE)
     ceilings = _ceilings(_reached(of.tables), machine)
     shown = blocks(
-        origin.provenance(run),
+        provenance.run_table(run),
         section("In short", _in_short(of, run)),
         section("Charts", charts.charts, note(charts.note, longest=LONGEST_NOTE)),
         section("How it was measured", method(of)),
@@ -108,8 +108,8 @@ def _earlier(recorded: Recorded) -> Table:
         mine = [of for of_run, of in recorded.measured if of_run == identity and run != newest]
         if mine:
             who = said(listed(sorted({of.implementation for of in mine})))
-            rows.append((*origin.of_run(run), len(mine), who))
-    return table((*origin.OF_RUN, "rows", "of"), rows)
+            rows.append((*provenance.of_run(run), len(mine), who))
+    return table((*provenance.OF_RUN, "rows", "of"), rows)
 
 
 def _groups(of: Material, machine: Machine, folded: Collection[Setting]) -> Iterator[Section]:

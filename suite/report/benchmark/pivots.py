@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from suite.records import Run
-from suite.report import origin
+from suite.report import provenance
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import ANOTHER_RUN, Row, TimedTable, names, runs_of
+from suite.report.benchmark.timed_tables import ANOTHER_RUN, Row, TimedTable, names, runs_of
 from suite.report.benchmark.views import Material, View
 from suite.report.cells import NOTHING, Cell, Kind, Span, code, number, said, status, strong, text
 from suite.report.page import Block, Table, note, table
@@ -54,7 +54,7 @@ def headline(view: View, of: Material, above: Run, short: bool = False) -> list[
         f"{', '.join(filter(None, (contract, setting)))}: median time",
         *against,
         ", and peak memory." if short else ".",
-        f" {origin.sentence(runs)}" if runs != [above] else "",
+        f" {provenance.sentence(runs)}" if runs != [above] else "",
     )
     if short:
         return [caption, _pivot(chosen, heads, _both, "time, peak memory")]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from suite.records import ContractFacts, WorkloadFacts
 from suite.report import facts
-from suite.report.benchmark.speed import BASELINE, Setting, TimedTable, Workloads, tables
+from suite.report.benchmark.timed_tables import BASELINE, Setting, TimedTable, Workloads, tables
 from suite.report.benchmark.wording import ATTENTION
 from suite.store import Recorded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from suite.records import Machine, Measurement, Reason
-from suite.report.benchmark.speed import BASELINE, Row, Setting
+from suite.report.benchmark.timed_tables import BASELINE, Row, Setting
 from suite.report.cells import NOTHING
 from suite.report.units import size, times
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from suite.records import Machine
-from suite.report import origin
+from suite.report import provenance
 from suite.report.benchmark import wording
 from suite.report.benchmark.growth import LADDER, by_length, growths, power
-from suite.report.benchmark.speed import BASELINE, Row, Setting, TimedTable, names, runs_of
+from suite.report.benchmark.timed_tables import BASELINE, Row, Setting, TimedTable, names, runs_of
 from suite.report.benchmark.views import Material, View, by_setting
 from suite.report.cells import NOTHING, plain
 from suite.report.page import Mark, Panel, Picture
@@ -196,8 +196,8 @@ def _subtitle(view: View, shown: Sequence[TimedTable], of: Material, what: str =
         what,
         ", ".join(filter(None, (f"{setting.dtype} on {setting.device}", said))),
         f"{on}, {machine.cores} cores" if setting.device == "cpu" else on,
-        origin.torch(runs),
-        origin.dates(runs),
+        provenance.torch(runs),
+        provenance.dates(runs),
     )
     return plain(" · ".join(filter(None, parts)), 200)
 

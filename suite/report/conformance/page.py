@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from suite.records import EVERY_CASE, FAILURES, Outcome, Run, Status
-from suite.report import facts, origin
+from suite.report import facts, provenance
 from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, spans, status, text
 from suite.report.conformance import features
 from suite.report.conformance.examples import example_table
@@ -42,7 +42,7 @@ def conformance(recorded: Recorded) -> Page:
     matrix, examples = features.feature_matrix(outcomes, contracts), example_table(facts.examples(recorded))
     words = [spans(emphasis(word), f": {means}.") for word, means in WORDS.items()]
     shown = blocks(
-        origin.provenance(run),
+        provenance.run_table(run),
         _several(recorded.checked_runs),
         headline(outcomes),
         section("Rows of an earlier run", _earlier(recorded.earlier)),
@@ -69,7 +69,7 @@ def _several(runs: Sequence[Run]) -> Note:
     """The dates and versions of torch of all runs, if the rows are from several."""
     if len(runs) < 2:
         return note()
-    used = " with ".join(filter(None, (origin.when(runs), origin.torch(runs))))
+    used = " with ".join(filter(None, (provenance.when(runs), provenance.torch(runs))))
     return note(f"Checked in {len(runs)} runs {used}: above is the newest, and below stands what is of an earlier one.")
 
 
@@ -102,8 +102,8 @@ def _earlier(earlier: Mapping[str, Run]) -> Table:
     whose: dict[str, list[str]] = defaultdict(list)
     for name, run in sorted(earlier.items(), key=lambda of: (of[1].started, of[0])):
         whose[run.id].append(name)
-    rows = [(*origin.of_run(earlier[names[0]]), said(listed(names, MOST_NAMED))) for names in whose.values()]
-    return table((*origin.OF_RUN, "of"), rows)
+    rows = [(*provenance.of_run(earlier[names[0]]), said(listed(names, MOST_NAMED))) for names in whose.values()]
+    return table((*provenance.OF_RUN, "of"), rows)
 
 
 def _failures(found: Sequence[Group], findings: Mapping[str, str] | None = None) -> Table:

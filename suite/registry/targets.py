@@ -12,11 +12,11 @@ from pathlib import Path
 
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
+from suite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
+from suite.registry.from_source import decorated, listed, of_function, of_source
 from suite.registry.loading import load, locate, on_path
 from suite.registry.plugging import may_take_plug, plugged, takes_plug
 from suite.registry.reading import FunctionSource, ModuleSource, read
-from suite.registry.rooms import DEFAULT_CONTRACT, contracts, discover
-from suite.registry.sources import decorated, listed, of_function, of_source
 
 
 def find(

@@ -11,10 +11,10 @@ from pathlib import Path
 from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
+from suite.registry.from_source import of_file, of_source
 from suite.registry.loading import locate
 from suite.registry.plugging import plugs
 from suite.registry.reading import read
-from suite.registry.sources import of_file, of_source
 
 ENTRY_POINTS = "attnsuite.implementations"
 """The group of entry points. One is `contract/name = package.module:function`, or a module with decorated functions."""

@@ -19,7 +19,7 @@ def of_run(run: Run) -> tuple[object, ...]:
     return run.started, run.versions.get("torch", NOTHING), run.commit or NOTHING
 
 
-def provenance(run: Run) -> Table:
+def run_table(run: Run) -> Table:
     """The table at the top of a page: machine, system, date, versions and commit of a run."""
     machine = run.machine
     memory = f"{machine.memory_bytes / 2**30:.0f} GiB"
