@@ -39,7 +39,7 @@ def bench(
     timed = campaign.with_workloads(named)
     if not timed:
         contracts = ", ".join(dict.fromkeys(each.contract for each in named))
-        raise UsageError(f"no workload of {contracts}: `attnsuite list --workloads` shows what can be timed")
+        raise UsageError(f"there are no workloads of {contracts}: `attnsuite list --workloads` shows what can be timed")
     declarations = campaign.with_baseline(timed, leave_out)
     request = asked()
     benchmarks = campaign.benchmarks_of(declarations, request)

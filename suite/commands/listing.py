@@ -39,7 +39,9 @@ def show_workloads(targets: Sequence[str], contract: str | None) -> None:
     kept = {declaration.contract for declaration in chosen(targets, (), contract)}
     timed = [known for known in map(contract_named, contract_names()) if known.workloads()]
     if not (found := [known for known in timed if known.name in kept]):
-        raise UsageError(f"no workload of {listed(sorted(kept))}; these have some: {listed([k.name for k in timed])}")
+        raise UsageError(
+            f"there are no workloads of {listed(sorted(kept))}; there are of {listed(k.name for k in timed)}"
+        )
     for known in found:
         workloads = known.workloads()
         print(f"{known.name}: {len(workloads)} workload{'s' * (len(workloads) > 1)}")

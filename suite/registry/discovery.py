@@ -81,7 +81,7 @@ def _of_entry_point(point: EntryPoint, known: Sequence[str]) -> list[Declaration
     except AttributeError:
         return [replace(whole, broken=f"the entry point's value {point.value!r} is not package.module:function")]
     if whole.contract not in known:
-        return [replace(whole, broken=f"unknown contract {whole.contract!r}: there are {', '.join(known)}")]
+        return [replace(whole, broken=f"unknown contract {whole.contract!r}; there are: {', '.join(known)}")]
     spec = locate(whole.module)
     if spec is None:
         return [replace(whole, broken=f"ModuleNotFoundError: No module named {whole.module!r}")]

@@ -40,7 +40,7 @@ def find(
     """
     known = contracts(root)
     if contract is not None and contract not in known:
-        raise UsageError(f"unknown contract {contract!r}: there are {', '.join(known)}")
+        raise UsageError(f"unknown contract {contract!r}; there are: {', '.join(known)}")
     search = _Search(tuple(discover(root)), known, contract)
     targets = list(targets)
     if not targets:
@@ -193,7 +193,7 @@ class _Search:
         contract = target.partition("/")[0]
         contract = contract if contract in self.known else self.contract or DEFAULT_CONTRACT
         there = _names(each for each in self.registered if each.contract == contract and each.plug is None)
-        return f"unknown {self.word} {target!r}: of {contract} there are {listed(there) or 'none'}"
+        return f"unknown {self.word} {target!r}; implementations of {contract} are: {listed(there) or 'none'}"
 
     def _of_path(self, file: Path, function: str) -> list[Declaration]:
         if not file.exists():

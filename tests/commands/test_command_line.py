@@ -97,7 +97,7 @@ def test_list_shows_what_is_timed(status_of: Callable[..., object], capsys: pyte
     assert lines[0].startswith("  translator/10   batch 128, 10 tokens to 10, ")
     assert lines[0].endswith("in standard, full: ten words a sentence, as the documents train it")
     assert len(lines) == 2
-    refused = "no workload of add_norm; these have some: attention, transformer, vision_transformer"
+    refused = "there are no workloads of add_norm; there are of attention, transformer, vision_transformer"
     assert capsys.readouterr().err == f"attnsuite: {refused}\n"
 
 
@@ -142,7 +142,7 @@ def test_another_package_s_broken_entry_point_is_a_row(
     assert status_of("check", "matmul", "theirs", "--case", "plain/small", "--dtype", "float32") == 1
 
     said = capsys.readouterr().out
-    assert "transformers/theirs  broken: unknown contract 'transformers': there are add_norm, " in said
+    assert "transformers/theirs  broken: unknown contract 'transformers'; there are: add_norm, " in said
     assert "attention/matmul  1/1 passed\ntransformers/theirs  0/1 passed, 1 raised\n" in said
 
 
@@ -250,15 +250,15 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("check nosuch", "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, "),
+        ("check nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         ("check chunkd", "attnsuite: unknown target 'chunkd': did you mean attention/chunked?"),
         (
             "check loops --contract attn",
-            "attnsuite: unknown contract 'attn': there are add_norm, ",
+            "attnsuite: unknown contract 'attn'; there are: add_norm, ",
         ),
         (
             "list --contract attn",
-            "attnsuite: unknown contract 'attn': there are add_norm, ",
+            "attnsuite: unknown contract 'attn'; there are: add_norm, ",
         ),
         ("check nosuch.py", "attnsuite: no file 'nosuch.py'"),
         (
@@ -278,11 +278,11 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("check loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
         ("check kernels.py:attention --json no/where", "attnsuite: no/where cannot be written: No such file or direct"),
         ("check missing.py --case plain", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
-        ("run nosuch", "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, "),
+        ("run nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         ("run missing.py", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
         ("run loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
         ("run loops --results empty.py", "cannot be written: Not a directory"),
-        ("bench nosuch", "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, "),
+        ("bench nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         (
             "bench attention/loops --workload laddr",
             "no workload of attention matches 'laddr'; did you mean ladder? ",
@@ -300,13 +300,16 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("bench attention/loops --json no/where", "attnsuite: no/where cannot be written: No such file or directory"),
         (
             "bench attention/loops --except nosuch",
-            "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, ",
+            "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, ",
         ),
         (
             "bench transformer/eager",
             "workloads of transformer: not in the profile quick, but in standard, ",
         ),
-        ("bench kernel_pooling/loops", "attnsuite: no workload of kernel_pooling: `attnsuite list --workloads` shows"),
+        (
+            "bench kernel_pooling/loops",
+            "attnsuite: there are no workloads of kernel_pooling: `attnsuite list --workloads` shows",
+        ),
         ("report --results empty.py", "attnsuite: empty.py holds no results; `attnsuite run` makes them"),
         (
             "report --results newer",

@@ -139,9 +139,9 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
     ("arguments", "says"),
     [
         ("--attention theirs.kernels:attn -n 2", "kernels.py has no function 'attn': did you mean attention?"),
-        ("--attention nosuch", "unknown target 'nosuch': of attention there are attention/chunked, "),
+        ("--attention nosuch", "unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         ("--attention missing.py", "attention/missing is missing: No module named 'nosuchlibrary'"),
-        ("--attention missing.py --attention-contract nosuch", "unknown contract 'nosuch': there are add_norm, "),
+        ("--attention missing.py --attention-contract nosuch", "unknown contract 'nosuch'; there are: add_norm, "),
         (
             "--attention-contract transformer",
             "--attention-contract transformer is about a target: add --attention TARGET",

@@ -174,7 +174,7 @@ def test_plugs_of_one_name_are_not_mixed_up(write: Write) -> None:
         ("transformer/eager+", "target 'transformer/eager+': an implementation of attention is due after +"),
         ("+chunked", "target '+chunked': an implementation that takes an attention is due before +, as in"),
         ("transformer/eager+chunkd", "unknown plug 'chunkd': did you mean attention/chunked?"),
-        ("transformer/eager+nosuch", "unknown plug 'nosuch': of attention there are attention/chunked, "),
+        ("transformer/eager+nosuch", "unknown plug 'nosuch'; implementations of attention are: attention/chunked, "),
         ("transformer/eagr+chunked", "unknown target 'transformer/eagr': did you mean transformer/eager"),
         ("nosuch.py+chunked", "no file 'nosuch.py'"),
         ("eager+nosuch.py", "target 'eager' is ambiguous: transformer/eager or vision_transformer/eager"),

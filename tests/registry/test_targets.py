@@ -110,11 +110,11 @@ def test_an_unknown_name_gets_its_likely_meaning_and_what_exists(room: Path) -> 
     assert complaint("chuncked", root=room) == "unknown target 'chuncked': did you mean attention/chunked?"
     assert complaint("attention", root=room) == "unknown target 'attention': did you mean attention/*?"
     assert complaint("zzz*", root=room) == (
-        "unknown target 'zzz*': of attention there are attention/chunked, attention/eager, attention/sdpa.flash, "
-        "attention/sdpa.math"
+        "unknown target 'zzz*'; implementations of attention are: attention/chunked, attention/eager, "
+        "attention/sdpa.flash, attention/sdpa.math"
     )
     assert complaint("zzz", "transformer/zz", contract="transformer", root=room) == (
-        "unknown target 'zzz': of transformer there are transformer/eager"
+        "unknown target 'zzz'; implementations of transformer are: transformer/eager"
     )
     assert complaint("sdpa", contract="transformer", root=room) == (
         "target 'sdpa' is an implementation of attention, not of transformer"
@@ -145,7 +145,7 @@ def test_an_ambiguous_name_is_not_guessed(room: Path) -> None:
 
 def test_an_unknown_contract_gets_those_that_exist(room: Path) -> None:
     message = complaint("eager", contract="attenton", root=room)
-    assert message.startswith("unknown contract 'attenton': there are add_norm, ")
+    assert message.startswith("unknown contract 'attenton'; there are: add_norm, ")
 
 
 def test_mistakes_about_files_are_named(write: Write) -> None:
