@@ -142,10 +142,16 @@ def test_functions_are_short() -> None:
     assert {where for length, where in functions() if length > 50} == TABLES
 
 
-def test_the_page_names_every_room() -> None:
-    rooms = {path.stem for path in SUITE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+def test_the_page_names_every_room_in_an_order_in_which_all_import_upwards() -> None:
+    table = PAGE.split("| room | what it is for |")[1].split("\n\n")[0]
+    named = re.findall(r"\(suite/(\w+)(?:/|\.py)\)", table)
+    files = {file.relative_to(SUITE).parts[0] for file in SUITE.rglob("*.py")} - {"__init__.py"}
+    rooms = {file.removesuffix(".py") for file in files}
 
-    assert rooms - set(re.findall(r"\(suite/(\w+)/?\)", PAGE)) == set()
+    assert sorted(named) == sorted(rooms)
+    arrows = {(name.split(".")[1], to.split(".")[1]) for name, of in imports().items() for to in of
+              if name.count(".") and to.count(".")}  # fmt: skip
+    assert {(room, to) for room, to in arrows if named.index(to) > named.index(room)} == set()
 
 
 def test_what_is_known_of_each_dtype_stands_in_one_table() -> None:
