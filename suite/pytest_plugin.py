@@ -289,7 +289,7 @@ def _judge(outcomes: Iterable[Outcome], again: Sequence[str]) -> None:
     from suite.report.conformance.tally import Group
 
     outcomes = list(outcomes)
-    if failures := [_said(outcome) for outcome in outcomes if outcome.fails]:
+    if failures := [f"{of.implementation} {of.case} ({of.dtype}): {of.says}" for of in outcomes if of.fails]:
         if again:
             example = next(outcome for outcome in outcomes if outcome.fails)
             failures.append(Group(example, 1, asked=tuple(again)).rerun)
@@ -299,8 +299,3 @@ def _judge(outcomes: Iterable[Outcome], again: Sequence[str]) -> None:
             pytest.skip(f"declined: {outcome.detail}")
         if outcome.known:
             pytest.xfail(f"known as {outcome.known}: {outcome.detail}")
-
-
-def _said(outcome: Outcome) -> str:
-    """An outcome in one line: implementation, case, dtype, status and detail."""
-    return f"{outcome.implementation} {outcome.case} ({outcome.dtype}): {outcome.says}"

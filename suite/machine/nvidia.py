@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from time import perf_counter
-from types import TracebackType
 from typing import Any
 
 from suite.machine import nvml, telemetry
@@ -86,7 +85,7 @@ class Meter:
 
     def __init__(self, device: str) -> None:
         self.device = device
-        self.telemetry: dict[str, Any] = telemetry.told(Window(absent=_all_absent("nothing was measured")))
+        self.telemetry: dict[str, Any] = telemetry.summarised(Window(absent=_all_absent("nothing was measured")))
         self._window = Window()
         self._opened: nvml.Device | None = None
         self._readers: dict[str, Callable[[], float]] = {}
@@ -109,15 +108,13 @@ class Meter:
         """End the window and return its telemetry. A second call returns the same."""
         if self._window.begin and not self._window.end:
             self._close()
-            self.telemetry = telemetry.told(self._window)
+            self.telemetry = telemetry.summarised(self._window)
         return self.telemetry
 
     def __enter__(self) -> Meter:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _open(self) -> None:

@@ -58,7 +58,7 @@ class Window:
     power_from: str = ""
 
 
-def told(window: Window) -> dict[str, Any]:
+def summarised(window: Window) -> dict[str, Any]:
     """The window as `Measurement.telemetry`, in JSON's types; a null has its reason in `<name>_absent`."""
     found: dict[str, Any] = {}
     for name, summary in SUMMARIES.items():
