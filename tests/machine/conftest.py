@@ -1,4 +1,4 @@
-"""A machine whose devices are those of a test, whatever it has."""
+"""What the tests of NVIDIA devices have in common."""
 
 import sys
 from itertools import count

@@ -1,11 +1,11 @@
-"""What a meter says of a device during a window, and why it says nothing."""
+"""One window of a device's clocks, power and memory: every number in its unit, or the reason why it is absent."""
 
 import ctypes
 import threading
 from types import SimpleNamespace
 
 import pytest
-from h200 import (
+from pretended_nvml import (
     FIELDS,
     FIRST,
     FUNCTION_NOT_FOUND,

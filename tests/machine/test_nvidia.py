@@ -1,11 +1,22 @@
-"""NVIDIA devices and facts about them: where there is none, and with the answers of H200s."""
+"""What is said of NVIDIA devices: here, where they are absent, and at the seam, with an H200's answers."""
 
 import subprocess
 import sys
 import threading
 
 import pytest
-from h200 import FIELDS, FIRST, INSTANCE, LOST, NOT_SUPPORTED, SECOND, Library, NVMLError, all_absent, measured
+from pretended_nvml import (
+    FIELDS,
+    FIRST,
+    INSTANCE,
+    LOST,
+    NOT_SUPPORTED,
+    SECOND,
+    Library,
+    NVMLError,
+    all_absent,
+    measured,
+)
 
 from suite.machine import nvidia
 

@@ -1,4 +1,6 @@
-"""pynvml as it answers on a machine with H200s, and what a meter says there."""
+"""pynvml as it answers where there are H200s, for tests on machines without."""
+
+from __future__ import annotations
 
 import json
 from types import SimpleNamespace
