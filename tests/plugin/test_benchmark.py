@@ -93,6 +93,7 @@ def test_what_may_be_timed_is_and_what_may_not_leaves_no_time(speed: Timed) -> N
         "test_two[attention/attention-documents/one-sentence-bfloat16-forward]": "passed",
         "test_two[attention/kernels-documents/one-sentence-bfloat16-forward]": "passed",
         f"test_unscaled[{one}]": "failure",
+        f"test_raising[{one}]": "failure",
         f"test_stale[{long}]": "failure",
         f"test_threaded[{long}]": "failure",
         f"test_failing[{long}]": "failure",
@@ -182,7 +183,7 @@ def write_bench_results(folder: Path) -> None:
 def test_the_option_times_only_where_benchmarks_alone_are_asked_for(
     run: Pytest, reported: Reported, tmp_path: Path
 ) -> None:
-    target = ("--attention", "theirs.kernels:attention", "--attention", "theirs.kernels:unscaled")
+    target = ("--attention", "theirs.kernels:attention", "--attention", "theirs.kernels:raising")
     broken = ("--attention", "theirs/kernels.py:nosuch")
     words = ("--attention-workload", "documents/one-sentence", "--attention-dtype", "bfloat16")
     listing = ("--collect-only", "-q", "-p", "no:cacheprovider")
@@ -198,11 +199,11 @@ def test_the_option_times_only_where_benchmarks_alone_are_asked_for(
     found, which = reported(), "[documents/one-sentence-bfloat16-forward]"
     assert {name: status for name, (status, _) in found.items()} == {
         f"attention.kernels kernels{which}": "passed",
-        f"attention.unscaled unscaled{which}": "failure",
+        f"attention.raising raising{which}": "failure",
     }
     assert list(timed(tmp_path)) == [f"kernels{which}"]
-    assert f"FAILED attention/unscaled::unscaled{which}" in done.stdout
-    assert "refused: it fails " in found[f"attention.unscaled unscaled{which}"][1]
+    assert f"FAILED attention/raising::raising{which}" in done.stdout
+    assert "refused: it fails " in found[f"attention.raising raising{which}"][1]
     assert "no function 'nosuch'" in run(*broken, *ONLY).stderr
 
 
@@ -211,7 +212,7 @@ def test_disabled_benchmarks_are_called_once_and_judged_all_the_same(
 ) -> None:
     copyfile(SUBMISSIONS / "speed_of_kernels.py", tmp_path / "test_speed.py")
 
-    done = run("--benchmark-disable", *TINY, "-k", "test_right or test_unscaled")
+    done = run("--benchmark-disable", *TINY, "-k", "test_right or test_raising")
 
     statuses = [status for status, _ in by_test(reported()).values()]
     assert statuses == ["passed"] * 3 + ["failure"], done.stdout

@@ -10,6 +10,7 @@ short = {"workloads": "documents/one-sentence"}
 test_right = benchmarks(kernels.attention, **short, directions=["forward", "backward", "forward_backward"])
 test_two = benchmarks([kernels.attention, kernels.half], **short, dtypes="bfloat16")
 test_unscaled = benchmarks(kernels.unscaled, **short)
+test_raising = benchmarks(kernels.raising, **short)
 test_stale = benchmarks(kernels.stale, workloads="ladder/1k")
 test_threaded = benchmarks(kernels.threaded, workloads="ladder/1k")
 test_failing = benchmarks(kernels.failing, workloads="ladder/1k")
