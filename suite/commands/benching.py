@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import campaign, registry
-from suite.commands.checking import JsonRows, chosen
+from suite.commands.checking import chosen
+from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
 from suite.records import Measurement, UsageError

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from suite import campaign, registry
+from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
@@ -147,45 +145,3 @@ def row(outcome: Outcome) -> dict[str, object]:
     values = {key: getattr(outcome, key) for key in KEYS}
     ratio = outcome.error_ratio
     return {**values, "detail": detail, "error_ratio": str(ratio) if ratio == float("inf") else ratio}
-
-
-def refuse_to_overwrite(file: Path) -> None:
-    """Raise UsageError for a file that does not hold JSON rows: it may be the very submission."""
-    with suppress(OSError):
-        if file.is_file() and file.read_bytes()[:1] not in (b"", b"{"):
-            raise UsageError(
-                f"{file} exists and does not hold JSON rows; --json would overwrite it, so name another file"
-            )
-
-
-class JsonRows:
-    """Writes rows as JSON lines, flushed one by one, so that a crash loses none."""
-
-    def __init__(self, target: str | None) -> None:
-        self.target = target
-        self._file: IO[str] | None = None
-
-    def __enter__(self) -> JsonRows:
-        if self.target == "-":
-            self._file = sys.stdout
-        elif self.target is not None:
-            refuse_to_overwrite(Path(self.target))
-            try:
-                self._file = Path(self.target).open("w", encoding="utf-8")
-            except OSError as error:
-                raise UsageError(f"{self.target} cannot be written: {error.strerror}") from None
-        return self
-
-    def write(self, row: Mapping[str, object]) -> None:
-        if self._file is None:
-            return
-        try:
-            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            self._file.flush()
-        except OSError as error:
-            raise UsageError(f"{self.target} cannot be written: {error.strerror}; the rows before stay") from None
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None and self._file is not sys.stdout:
-            with suppress(OSError):
-                self._file.close()
