@@ -1,1 +1,1 @@
-"""The submitter's room: a folder per contract, a file per implementation."""
+"""What is submitted: a folder per contract, a file per implementation."""

@@ -25,22 +25,22 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "attnsuite", "graphs")
-"""Where graphs are kept, a file for each."""
+"""The folder in which exported graphs are kept, a file for each."""
 SECONDS = "seconds of its export"
-"""Under this name each file says it."""
+"""The name under which the file of a graph has the seconds that its export took."""
 EXPORTERS = ("torch", "onnx", "onnxscript")
-"""What a graph depends on, beside the modules here."""
+"""The libraries whose versions a graph depends on."""
 
 
 class Graph(NamedTuple):
-    """What depends on the shapes of a model's weights and not on their numbers, and the seconds of its export."""
+    """A graph that depends on the shapes of a model's weights, not on their numbers; and the seconds of its export."""
 
     model: onnx.ModelProto
     seconds: float
 
 
 def graph(module: nn.Module, inputs: Sequence[Any], names: Sequence[str], dynamic: Sequence[Any], opset: int) -> Graph:
-    """Export a module. `names` are of the tensors among its inputs, in order; `dynamic` says which sizes may change."""
+    """Export a module. `names` are those of its tensor inputs, in order; `dynamic` says which sizes may change."""
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)  # it misses torchvision
     started = perf_counter()
     with warnings.catch_warnings():
@@ -59,10 +59,10 @@ def graph(module: nn.Module, inputs: Sequence[Any], names: Sequence[str], dynami
 
 
 def kept(export: Callable[..., Graph]) -> Callable[..., Graph]:
-    """A function whose graphs are kept, in memory and in a file for each.
+    """The function with its graphs kept, in memory and in a file for each.
 
-    What it is given says by its repr what the graph will be, together with the source of every module around it and
-    the versions of what exports. A file that is not whole, or cannot be written, is as good as none.
+    A graph depends on the repr of the arguments, the sources of implementations and the versions of EXPORTERS: their
+    hash names the file. A file that is damaged, or cannot be written, does no harm: the graph is exported again.
     """
 
     @cache
@@ -92,7 +92,7 @@ def kept(export: Callable[..., Graph]) -> Callable[..., Graph]:
 
 
 def session(of: Graph, weights: Mapping[str, Tensor]) -> tuple[onnxruntime.InferenceSession, dict[str, float]]:
-    """A session in which the weights are constants; what its making took, in seconds, and the bytes of its file."""
+    """A session in which the weights are constants; the seconds that it took to make it, and the bytes of its file."""
     model = onnx.ModelProto()
     model.CopyFrom(of.model)
     inputs = [given for given in model.graph.input if given.name not in weights]

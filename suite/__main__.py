@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from suite.records import UsageError
 from suite.records.limits import TIME_LIMIT
+
+if TYPE_CHECKING:
+    from suite.benchmark import Request
 
 app = typer.Typer(
     name="attnsuite",
@@ -23,7 +26,7 @@ app = typer.Typer(
 
 
 def seconds(text: str) -> float:
-    """A number of seconds. Raises UsageError for what is none."""
+    """Read a number of seconds. Raises UsageError for anything else."""
     try:
         return float(text)
     except ValueError:
@@ -31,7 +34,7 @@ def seconds(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A whole number. Raises UsageError for what is none."""
+    """Read a whole number. Raises UsageError for anything else."""
     try:
         return int(text)
     except ValueError:
@@ -42,13 +45,15 @@ Targets = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TARGET]...",
-        help="attention/chunked, chunked, a file.py, file.py:function, or package.module:function; with +PLUG, an "
-        "attention named alike is plugged into it: transformer/eager+chunked; all by default",
+        help="attention/chunked, chunked, file.py, file.py:function, or package.module:function; TARGET+PLUG plugs an "
+        "attention, named in any of these ways, into another: transformer/eager+chunked; all by default",
     ),
 ]
 ContractName = Annotated[
     str | None,
-    typer.Option("--contract", metavar="C", help="the contract; of a file, attention unless its folder says it"),
+    typer.Option(
+        "--contract", metavar="C", help="the contract; of a file it is attention, unless its folder names another"
+    ),
 ]
 CasePatterns = Annotated[
     list[str] | None,
@@ -59,10 +64,17 @@ Device = Annotated[str, typer.Option("--device", metavar="D", help="cpu, cuda or
 Json = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="write a JSON row per outcome; - is standard output")
 ]
-Isolate = Annotated[bool, typer.Option("--isolate", help="answer in a process of its own, shipped implementations too")]
+Isolate = Annotated[
+    bool, typer.Option("--isolate", help="ask every implementation in a process of its own, those that ship too")
+]
 TimeLimit = Annotated[
     float,
-    typer.Option("--time-limit", metavar="SECONDS", parser=seconds, help="for an answer from a process of its own"),
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        parser=seconds,
+        help="the most that an answer from a process of its own may take",
+    ),
 ]
 Except = Annotated[
     list[str] | None, typer.Option("--except", metavar="TARGET", help="leave these out; may be repeated")
@@ -83,7 +95,7 @@ Cache = Annotated[
     typer.Option(
         "--cache",
         metavar="C",
-        help="hot (default on CPU) or cold (default on CUDA): flushed before each call, which takes its time",
+        help="hot (default on CPU) or cold (default on CUDA); cold flushes it before each call, and takes longer",
     ),
 ]
 Budget = Annotated[
@@ -92,7 +104,7 @@ Budget = Annotated[
         "--budget",
         metavar="SECONDS",
         parser=seconds,
-        help="of timed calls for each in each table, or the rounds that a verdict needs",
+        help="of timed calls per implementation and table; more if a verdict needs more rounds",
     ),
 ]
 BenchJson = Annotated[
@@ -105,9 +117,11 @@ Folder = Annotated[Path, typer.Option("--results", metavar="DIR", help="the fold
 def list_(
     targets: Targets = None,
     contract: ContractName = None,
-    workloads: Annotated[bool, typer.Option("--workloads", help="what `bench` times of each contract instead")] = False,
+    workloads: Annotated[
+        bool, typer.Option("--workloads", help="list what `bench` times of each contract instead")
+    ] = False,
 ) -> None:
-    """Implementations and contracts, what each supports, missing ones with reason; or the workloads."""
+    """List implementations: what each supports, why some are missing. Or the workloads that are timed."""
     from suite.commands import listing
 
     (listing.show_workloads if workloads else listing.show)(targets or [], contract)
@@ -125,7 +139,7 @@ def check(
     time_limit: TimeLimit = TIME_LIMIT,
     except_: Except = None,
 ) -> None:
-    """Is it right? Every case in every dtype; the mistake that a wrong answer makes is named."""
+    """Is it right? Every case is asked, and mistakes are named. Each case is asked in every dtype."""
     from suite.commands import checking
 
     raise typer.Exit(
@@ -151,11 +165,16 @@ def bench(
     except_: Except = None,
     results: Folder = Path("results"),
 ) -> None:
-    """How fast, how frugal? Rounds in random order beside the baseline `matmul`; rows are added to results/."""
+    """How fast, how frugal? Timed in rounds beside the baseline. Rows are added to results/, tables made of them."""
     from suite.commands import benching
 
-    options = benching.Options(workload or (), profile, device, backward, cache, threads or (), time_limit, budget)
-    raise typer.Exit(benching.bench(targets or [], contract, options, json, results, except_ or []))
+    def asked() -> Request:
+        from suite.benchmark import Request
+
+        chosen, counts = tuple(workload or ()), tuple(threads or ())
+        return Request(chosen, profile, device, backward, cache, counts, time_limit, budget)
+
+    raise typer.Exit(benching.bench(targets or [], contract, asked, json, results, except_ or []))
 
 
 @app.command()
@@ -169,10 +188,12 @@ def audit(
     ] = None,
     benchmark: Annotated[
         bool,
-        typer.Option("--benchmark", help="of the stopwatch: false claims, slowdowns found, other stopwatches"),
+        typer.Option(
+            "--benchmark", help="audit the stopwatch instead: false claims, slowdowns found, other stopwatches"
+        ),
     ] = False,
 ) -> None:
-    """The suite against itself: all deviations caught, no stranger accused? Writes results/audit.md."""
+    """Audit the suite: deviations caught, nobody accused falsely. Writes results/audit.md."""
     from suite.commands import auditing
 
     if benchmark and contract:
@@ -182,7 +203,7 @@ def audit(
 
 @app.command()
 def report(results: Folder = Path("results")) -> None:
-    """Write the tables of every machine in results/."""
+    """Write the tables and charts of every machine in results/."""
     from suite.commands import reporting
 
     reporting.report(results)
@@ -197,7 +218,7 @@ def run(
     except_: Except = None,
     contract: ContractName = None,
 ) -> None:
-    """The main job: check everything, time the quick profile, write and resume results/, make the tables."""
+    """The main job: check everything, time it, write the tables. An interrupted run is resumed."""
     from suite.commands import running
 
     raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or [], contract))
@@ -222,7 +243,7 @@ def main() -> None:
         print(f"attnsuite: cannot write what was found: {error.strerror}", file=sys.stderr)
         os._exit(2)  # the interpreter would try to flush it again
     except SystemExit as end:
-        if end.code == 130:  # so typer ends on Ctrl-C
+        if end.code == 130:  # how typer ends on Ctrl-C
             print("attnsuite: interrupted", file=sys.stderr)
         raise
 

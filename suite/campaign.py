@@ -16,31 +16,30 @@ from suite.registry import Declaration
 from suite.store import Results, RunWriter
 
 if TYPE_CHECKING:
-    from suite.asking import Workload
     from suite.benchmark import Benchmark, Request, Table
     from suite.conformance.session import Session
 
 
 class Watcher(Protocol):
-    """Whoever shows or keeps what happens: a terminal, a file of JSON rows."""
+    """What shows or keeps results as they come: a terminal, a file of JSON rows."""
 
     def begins(self, what: str) -> None:
-        """An implementation or a table is about to be asked or timed."""
+        """An implementation is about to be asked, or a table about to be timed."""
 
     def asked(self, outcome: Outcome) -> None:
-        """A question was answered, now or by the run that is resumed."""
+        """A question has its outcome, from now or from the run that is resumed."""
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
-        """An implementation has answered all questions."""
+        """All questions of an implementation have their outcomes."""
 
     def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
-        """A table was timed; without one, the rows say why implementations cannot be timed at all.
+        """A table was timed. Without a table, the rows say why implementations cannot be timed at all.
 
         `baseline` is the implementation that others are compared with, without its contract.
         """
 
     def resumed(self, measurements: Sequence[Measurement]) -> None:
-        """The run that is resumed has these already."""
+        """These are the rows of the run that is resumed."""
 
 
 def new_run(declarations: Sequence[Declaration], asked: str, facts: Facts) -> Run:
@@ -52,7 +51,7 @@ def new_run(declarations: Sequence[Declaration], asked: str, facts: Facts) -> Ru
 def check(
     session: Session, declarations: Sequence[Declaration], watcher: Watcher, writer: RunWriter | None = None
 ) -> list[Outcome]:
-    """Ask what the run that is resumed does not have, write each outcome as it comes, and return all."""
+    """Ask the questions that have no outcome yet, write each outcome as it comes, and return all."""
     earlier = by_implementation(writer.recorded) if writer else {}
     outcomes: list[Outcome] = list(writer.recorded) if writer else []
     for declaration in declarations:
@@ -73,7 +72,7 @@ def check(
 
 
 def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, watcher: Watcher) -> list[Measurement]:
-    """Time what the run that is resumed does not have, write each row as it comes, and return all."""
+    """Time the tables that have no rows yet, write each row as it comes, and return all."""
     again = set[tuple[str, ...]]().union(*(benchmark.again(writer.measured) for benchmark in benchmarks))
     found = [measurement for measurement in writer.recorded_measurements if measurement.key not in again]
     watcher.resumed(found)
@@ -96,13 +95,13 @@ def by_implementation(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def with_workloads(declarations: Sequence[Declaration]) -> list[Declaration]:
-    """The implementations of contracts of which something is timed, and those whose contract nobody knows."""
+    """The implementations of contracts that have workloads, and those whose contract does not exist."""
     known = contract_names()
     return [each for each in declarations if each.contract not in known or contract_named(each.contract).workloads()]
 
 
 def with_baseline(declarations: Sequence[Declaration], leave_out: Sequence[str]) -> list[Declaration]:
-    """The implementations and, for each contract, the one that others are compared with, unless it is left out."""
+    """The implementations and the baselines of their contracts, unless these are to be left out."""
     found = {declaration.full_name: declaration for declaration in declarations}
     unwanted = {declaration.full_name for declaration in registry.find(leave_out)} if leave_out else set()
     registered = {declaration.full_name: declaration for declaration in registry.discover()}
@@ -114,7 +113,7 @@ def with_baseline(declarations: Sequence[Declaration], leave_out: Sequence[str])
 
 
 def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list[Benchmark]:
-    """A benchmark for each contract that has such workloads. UsageError where none has."""
+    """A benchmark for each contract that has the workloads asked for. UsageError if none has."""
     from suite.benchmark import Benchmark
 
     by_contract: dict[str, list[Declaration]] = defaultdict(list)
@@ -124,7 +123,7 @@ def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list
     for name, members in by_contract.items():
         benchmark = Benchmark(contract_named(name), members, request)
         try:
-            benchmark.tables()  # a workload that does not exist is said before anything is started
+            benchmark.tables()  # raises for a workload that does not exist, before anything is started
             found.append(benchmark)
         except UsageError as error:
             problems.append(error)
@@ -134,7 +133,7 @@ def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list
 
 
 def known_outcomes(results: Path, declarations: Sequence[Declaration], device: str) -> Mapping[str, list[Outcome]]:
-    """What results/ knows of the very sources, versions and machine at hand, of implementations that ship here."""
+    """The recorded outcomes of implementations that ship here, with these very sources, versions and machine."""
     here = machine.new_run({}, machine.suite_hash())
     store = Results(results)
     name = store.of(here.machine).name
@@ -152,7 +151,7 @@ def known_outcomes(results: Path, declarations: Sequence[Declaration], device: s
 
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
-    """What tables say beside outcomes; `again` has the words that ask an implementation again."""
+    """What tables say beside outcomes; `again` has the words of a command line that name an implementation."""
     from suite.conformance import findings
 
     contracts: dict[str, ContractFacts] = {}
@@ -179,24 +178,25 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
     facts = facts or Facts()
     contracts = [benchmark.contract for benchmark in benchmarks]
     timed = {of.name: ContractFacts(baseline=of.baseline, is_model=of.is_model) for of in contracts}
-    workloads = {of.name: {each.name: _workload_facts(each) for each in of.workloads()} for of in contracts}
+    workloads = {
+        of.name: {each.name: WorkloadFacts(each.group, each.shape, each.why, each.length) for each in of.workloads()}
+        for of in contracts
+    }
     return replace(facts, contracts={**timed, **facts.contracts}, workloads=workloads)
 
 
-def _workload_facts(of: Workload) -> WorkloadFacts:
-    return WorkloadFacts(of.group, of.shape, of.why, of.length)
-
-
-def workloads_of(benchmarks: Sequence[Benchmark]) -> dict[str, list[str]]:
-    """The names of all workloads that there are, by contract."""
+def finish(
+    writer: RunWriter, benchmarks: Sequence[Benchmark], request: Request, checked: Sequence[Declaration] = ()
+) -> None:
+    """Close the run and note where its time went. `checked` were asked every case, so their older rows are dropped."""
     contracts = [benchmark.contract for benchmark in benchmarks]
-    return {contract.name: [workload.name for workload in contract.workloads()] for contract in contracts}
-
-
-def seconds_spent(benchmarks: Sequence[Benchmark]) -> dict[str, float]:
-    """Where the time went, in seconds by activity."""
-    total: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
     for benchmark in benchmarks:
-        for activity, seconds in benchmark.seconds.items():
-            total[activity] += round(seconds, 3)
-    return dict(total)
+        for activity, spent in benchmark.seconds.items():
+            seconds[activity] += round(spent, 3)
+    writer.finish(
+        whole=[declaration.full_name for declaration in checked],
+        workloads={of.name: [workload.name for workload in of.workloads()] for of in contracts},
+        profile=request.timed_as or "",
+        seconds=dict(seconds),
+    )

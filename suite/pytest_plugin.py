@@ -1,4 +1,4 @@
-"""`pytest --attention module:function`: a test per case and dtype, or per workload; and the same in one's own tests."""
+"""`pytest --attention module:function`: a test per case and dtype, or per workload; also for one's own test modules."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from suite.registry import Declaration
 
 _processes = ExitStack()
-"""The processes that answer bad input; they end with the test run."""
+"""The processes that are asked bad input. They end with the test run."""
 _run: list[pytest.Config] = []
-"""The configuration of the test run, where this module is one of its plugins."""
+"""The configuration of the test run, if this module is one of its plugins; else empty."""
 
 NO_BENCHMARKS = (
     "nothing is timed without pytest-benchmark: python -m pip install pytest-benchmark (and no -p no:benchmark)"
 )
+"""The failure of every benchmark if the plugin that times is missing."""
 
 
 def conformance(
@@ -44,8 +45,8 @@ def conformance(
         from my_package import attention
         test_attention = conformance(attention)
 
-    What the function declines is skipped with the reason; the last parameter set judges what it declares. Raises
-    UsageError for an unknown contract, case, dtype or device.
+    A case that the function declines is skipped with the reason; the last parameter set checks its declarations.
+    Raises UsageError for an unknown contract, case, dtype or device.
     """
     from suite import registry
     from suite.conformance.session import Session, requested
@@ -55,7 +56,7 @@ def conformance(
     session = Session(requested(cases, dtypes, device), several=False)
     loaded = registry.from_function(function, contract)
     check, again = session.check(loaded, _processes), _words(loaded.declaration)
-    assert not isinstance(check, Outcome), "a function at hand can be asked"
+    assert not isinstance(check, Outcome), "a function at hand can always be asked"
     names = [f"{case.name}-{dtype}" for case, dtype in check.asked]
 
     @pytest.mark.parametrize(("case", "dtype"), [*check.asked, (None, "")], ids=[*names, "declarations"])
@@ -85,8 +86,8 @@ def benchmarks(
     `backward` and `forward_backward`; `dtypes` default to those of each workload. Several functions stand side by side
     in pytest-benchmark's tables. Calls are made in this process, on a CPU with one of PyTorch's threads.
 
-    A function that fails the contract's cases on what a workload uses, or whose answer is wrong after it was timed,
-    fails the test and leaves no time; what it declines is skipped with the reason. Raises UsageError for an unknown
+    A function that fails the contract on what a workload uses, or whose answer is wrong after it was timed, fails the
+    test and gets no time; a workload that it declines is skipped with the reason. Raises UsageError for an unknown
     contract, workload, profile, device, direction or dtype.
     """
     from suite import registry
@@ -95,7 +96,7 @@ def benchmarks(
 
     words = [(each,) if isinstance(each, str) else tuple(each) for each in (workloads, directions, dtypes or ())]
     plan = Plan(words[0], profile, str(device), words[1], words[2])
-    plan.tables(contract)  # what does not exist is an error with and without pytest-benchmark
+    plan.tables(contract)  # raises for what does not exist, also without pytest-benchmark
     if not _can_time():
         return _untimed
     given = [function] if callable(function) or isinstance(function, Declaration) else list(function)
@@ -104,12 +105,12 @@ def benchmarks(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer the options; they stand in `pytest --help` in a group of their own."""
+    """Add the options, in a group of their own in `pytest --help`."""
     group = parser.getgroup("attnsuite", "conformance of attention implementations")
     add = group.addoption
     targets = "check module:function, file.py or a name; +PLUG plugs an attention into it"
     add("--attention", action="append", default=[], metavar="TARGET", help=targets)
-    add("--attention-contract", metavar="C", help="the contract of files and modules, unless their folder says it")
+    add("--attention-contract", metavar="C", help="the contract of files and modules, unless their folder names it")
     add("--attention-case", action="append", default=[], metavar="PATTERN", help="only these cases")
     add("--attention-dtype", action="append", default=[], metavar="D", help="only this dtype")
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
@@ -121,11 +122,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse in one line what cannot be asked, before anything is collected: with xdist only its workers collect."""
+    """Refuse a request that cannot be carried out, in one line: before collection, which with xdist only workers do."""
     _run[:] = [config]
     if not config.getoption("--attention"):
         if contract := config.getoption("--attention-contract"):
-            raise pytest.UsageError(f"attnsuite: --attention-contract {contract} is of a target: add --attention")
+            raise pytest.UsageError(
+                f"attnsuite: --attention-contract {contract} is about a target: add --attention TARGET"
+            )
         return
     from suite import registry
 
@@ -146,7 +149,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add the questions, or with --benchmark-only what is to be timed, to what was collected from files."""
+    """Add the cases, or with --benchmark-only the workloads, to the tests that were collected from files."""
     if not config.getoption("--attention"):
         return
     from suite import registry
@@ -160,13 +163,13 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the processes."""
+    """End the processes that were asked."""
     _processes.close()
     _run.clear()
 
 
-class Implementation(pytest.Collector):
-    """One implementation; its children are its questions, and one about what it declares."""
+class ImplementationCollector(pytest.Collector):
+    """One implementation, whose children are its cases, and one item about its declarations."""
 
     def __init__(self, *, declaration: Declaration, check: Check | Outcome, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -175,26 +178,26 @@ class Implementation(pytest.Collector):
     def collect(self) -> Iterator[pytest.Item]:
         check = self.check
         if isinstance(check, Outcome):  # it cannot be imported
-            yield Question.from_parent(self, name="import", why=self.summary, ask=lambda: [check])
+            yield CaseItem.from_parent(self, name="import", why=self.summary, ask=lambda: [check])
             return
         for case, dtype in check.asked:
             asked = (check, case, dtype)
-            yield Question.from_parent(
+            yield CaseItem.from_parent(
                 self, name=f"{case.name}[{dtype}]", why=case.why, ask=lambda asked=asked: _answered(*asked)
             )
-        why = "it declares only gaps that it has, in words that exist"
-        yield Question.from_parent(self, name="declarations", why=why, ask=check.misdeclared)
+        why = "it declares only gaps that it has, and only words that exist"
+        yield CaseItem.from_parent(self, name="declarations", why=why, ask=check.misdeclared)
 
 
-class Question(pytest.Item):
-    """One case in one dtype, or a question about the whole."""
+class CaseItem(pytest.Item):
+    """One case in one dtype, or what is checked about the implementation as a whole."""
 
     def __init__(self, *, why: str, ask: Callable[[], Iterable[Outcome]], **arguments: Any) -> None:
         super().__init__(**arguments)
         self.why, self.ask = why, ask
 
     def runtest(self) -> None:
-        assert isinstance(self.parent, Implementation)
+        assert isinstance(self.parent, ImplementationCollector)
         _judge(self.ask(), self.parent.again)
 
     def reportinfo(self) -> tuple[str, None, str]:
@@ -206,18 +209,18 @@ def _asked(session: pytest.Session, declarations: Sequence[Declaration]) -> Iter
     asking = _session(session.config)
     for declaration in declarations:
         name, check = declaration.full_name, asking.check(declaration, _processes)
-        yield Implementation.from_parent(session, name=name, nodeid=name, declaration=declaration, check=check)
+        yield ImplementationCollector.from_parent(session, name=name, nodeid=name, declaration=declaration, check=check)
 
 
 def _timed(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
-    """For each implementation a module that stands in no file, with one test that is called as it is."""
+    """For each implementation a module without a file, with one test named after it."""
     from suite.benchmark.fixture import speed_test
 
     plan = _plan(session.config)
     for declaration in declarations:
         name = declaration.full_name
         test = speed_test([declaration], plan, declaration.contract)
-        test.__test__ = True  # type: ignore[attr-defined]  # whatever the setting python_functions says
+        test.__test__ = True  # type: ignore[attr-defined]  # also if the setting python_functions excludes its name
         collector = pytest.Module.from_parent(session, path=Path(__file__), name=name, nodeid=name)
         collector.obj = ModuleType(name)
         setattr(collector.obj, declaration.name, test)
@@ -225,19 +228,19 @@ def _timed(session: pytest.Session, declarations: Sequence[Declaration]) -> Iter
 
 
 def _can_time() -> bool:
-    """Whether pytest-benchmark is a plugin of this run, or could be one."""
+    """Whether pytest-benchmark is a plugin of this run, or outside of a run, whether it is installed."""
     if _run:
         return _run[0].getoption("benchmark_only", None) is not None
     return find_spec("pytest_benchmark") is not None
 
 
 def _untimed() -> None:
-    """Stand in for all benchmarks of a function."""
+    """The test that replaces all benchmarks of a function."""
     pytest.fail(NO_BENCHMARKS, pytrace=False)
 
 
 def _is_timing(config: pytest.Config) -> bool:
-    """Whether times are asked for. Raises UsageError where only the options are there that say what to time."""
+    """Whether to time. Raises UsageError if options say what to time, but nothing says to time it."""
     if config.getoption("benchmark_only", False):
         return True
     for option in ("workload", "profile", "direction"):
@@ -262,16 +265,16 @@ def _session(config: pytest.Config) -> Session:
 
 
 def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
-    """The outcome of one question, and the findings that it shows not to hold any more."""
+    """The outcome of one case, and outcomes for findings that say it fails although it passes."""
     from suite.conformance.session import alone
 
     with alone(check.subject.device):
         outcome = check.outcome(case, dtype)
-    return [outcome, *check.mended([outcome])]
+    return [outcome, *check.outdated_findings([outcome])]
 
 
 def _words(declaration: Declaration) -> Sequence[str]:
-    """The words that name it to `attnsuite check`; none for a function that no other process can import."""
+    """The words that name it for `attnsuite check`; none for a function that no other process can import."""
     from suite import registry
 
     is_somewhere = declaration.module or declaration.file
@@ -279,14 +282,14 @@ def _words(declaration: Declaration) -> Sequence[str]:
 
 
 def _judge(outcomes: Iterable[Outcome], again: Sequence[str]) -> None:
-    """Fail, skip or expect the failure; the message is the whole story, so no traceback follows.
+    """Fail, skip or expect the failure, without a traceback: the message says all.
 
-    `again` are the words that name the implementation to `attnsuite check`.
+    `again` are the words that name the implementation for `attnsuite check`.
     """
     from suite.report.conformance.tally import Group
 
     outcomes = list(outcomes)
-    if failures := [_said(outcome) for outcome in outcomes if outcome.fails]:
+    if failures := [f"{of.implementation} {of.case} ({of.dtype}): {of.says}" for of in outcomes if of.fails]:
         if again:
             example = next(outcome for outcome in outcomes if outcome.fails)
             failures.append(Group(example, 1, asked=tuple(again)).rerun)
@@ -296,10 +299,3 @@ def _judge(outcomes: Iterable[Outcome], again: Sequence[str]) -> None:
             pytest.skip(f"declined: {outcome.detail}")
         if outcome.known:
             pytest.xfail(f"known as {outcome.known}: {outcome.detail}")
-
-
-def _said(outcome: Outcome) -> str:
-    """An outcome in one line: who, which case, what became of it and why."""
-    status, detail = outcome.status, outcome.detail
-    said = detail if detail.startswith(f"{status}:") else f"{status}: {detail}"
-    return f"{outcome.implementation} {outcome.case} ({outcome.dtype}): {said}"

@@ -1,4 +1,4 @@
-"""Work that makes many objects that stay: looking among them for garbage, again and again, may take longer than it."""
+"""Pauses Python's garbage collector during work that makes many objects and keeps them, where it only costs time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Let Python look for no garbage meanwhile. What nothing refers to is freed all the same, cycles are not."""
+    """Run the block without looking for reference cycles. Other objects are freed as soon as nothing refers to them."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
-from importlib import metadata
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
-from xml.etree import ElementTree
 
 import pytest
+from runs import report_of, run_pytest_in
 
-import suite
 from suite.contracts import contract
 from suite.records import Outcome
-
-HOME = str(Path(suite.__file__).parent.parent)
 
 
 @pytest.fixture
@@ -35,35 +30,14 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
 
 @pytest.fixture
 def run_pytest(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs pytest in tmp_path, in a process of its own. The plugin is named where attnsuite is not installed."""
-    named = () if metadata.entry_points(group="pytest11", name="attnsuite") else ("-p", "suite.pytest_plugin")
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    surroundings["PYTHONPATH"] = HOME
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", *named, "--junitxml=report.xml", *arguments]
-        return subprocess.run(
-            command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=240, check=False
-        )
-
-    return run
+    """Runs pytest in tmp_path."""
+    return partial(run_pytest_in, tmp_path)
 
 
 @pytest.fixture
 def reported(tmp_path: Path) -> Callable[[], dict[str, tuple[str, str]]]:
-    """What the JUnit file of the last run of pytest says of each test: its status and its message."""
-
-    def read() -> dict[str, tuple[str, str]]:
-        results: dict[str, tuple[str, str]] = {}
-        for case in ElementTree.parse(tmp_path / "report.xml").iter("testcase"):
-            name = f"{case.get('classname')} {case.get('name')}"
-            assert name not in results, "every test has a name of its own"
-            inner = next(iter(case), None)
-            kind = "passed" if inner is None else inner.get("type") or inner.tag
-            results[name] = kind.removeprefix("pytest."), "" if inner is None else inner.get("message", "")
-        return results
-
-    return read
+    """The status and the message of each test in the last run of pytest in tmp_path."""
+    return partial(report_of, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from collections import defaultdict
 from dataclasses import replace
 
 import builders
-from builders import BASELINES, RUN, measured
+from builders import BASELINES, RUN, measured, without_time
 
-from suite.records import Facts, WorkloadFacts
+from suite.records import EVERY_CASE, Facts, WorkloadFacts
 from suite.report.benchmark.page import benchmark
 from suite.report.charts.files import Charts
 from suite.report.render import markdown
@@ -36,6 +36,12 @@ def page(*rows, runs=(TIMED,)):
     """The page of a benchmark with all its long tables."""
     of = recorded(*rows, runs=runs)
     return markdown.render(next(benchmark(of, of.measured_run, Charts())))
+
+
+def about_all(name="jax_nn", status="missing", detail="No module named 'jax'", device="cpu"):
+    """A row about all workloads of an implementation."""
+    every = {"dtype": "*", "threads": 0, "direction": "*", "cache": "*"}
+    return without_time(name, status, detail, EVERY_CASE, device=device, **every)
 
 
 def ladder(name, seconds_of, bytes_of, lengths=LENGTHS, **others):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
 
 import pytest
 
+from suite.asking import questions
+from suite.contracts import contract
 from suite.judging.precision import PRECISIONS
 from suite.records import DTYPES
 
@@ -139,10 +142,16 @@ def test_functions_are_short() -> None:
     assert {where for length, where in functions() if length > 50} == TABLES
 
 
-def test_the_page_names_every_room() -> None:
-    rooms = {path.stem for path in SUITE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+def test_the_page_names_every_room_in_an_order_in_which_all_import_upwards() -> None:
+    table = PAGE.split("| room | what it is for |")[1].split("\n\n")[0]
+    named = re.findall(r"\(suite/(\w+)(?:/|\.py)\)", table)
+    files = {file.relative_to(SUITE).parts[0] for file in SUITE.rglob("*.py")} - {"__init__.py"}
+    rooms = {file.removesuffix(".py") for file in files}
 
-    assert rooms - set(re.findall(r"\(suite/(\w+)/?\)", PAGE)) == set()
+    assert sorted(named) == sorted(rooms)
+    arrows = {(name.split(".")[1], to.split(".")[1]) for name, of in imports().items() for to in of
+              if name.count(".") and to.count(".")}  # fmt: skip
+    assert {(room, to) for room, to in arrows if named.index(to) > named.index(room)} == set()
 
 
 def test_what_is_known_of_each_dtype_stands_in_one_table() -> None:
@@ -176,3 +185,40 @@ def test_the_page_answers_fifteen_changes_at_least() -> None:
     rows = re.findall(r"^\| (?!to change|---)[^|]+ \| [^|]*\|$", table.split("\n## ")[0], re.MULTILINE)
 
     assert len(rows) >= 15
+
+
+def test_a_number_of_the_benchmark_table_is_declared_in_one_file() -> None:
+    declaring = [name for name, file in modules().items() if re.search(r"\bFigure\(", file.read_text(encoding="utf-8"))]
+
+    assert declaring == ["suite.report.benchmark.numbers"]
+
+
+def test_the_confidence_level_is_written_once() -> None:
+    literal = re.compile(r"^(?!\s*(#|\"\"\")).*\b(0\.99|99 %)", re.MULTILINE)
+    rooms = ("statistics", "measure", "benchmark", "report", "commands")
+    given = [
+        name
+        for name, file in modules().items()
+        if name.split(".")[1:2] and name.split(".")[1] in rooms and literal.search(file.read_text(encoding="utf-8"))
+    ]
+
+    assert given == ["suite.statistics"]
+
+
+def test_a_case_is_forbidden_on_a_device_by_its_field() -> None:
+    case = copy(contract("attention").cases()[0])
+    object.__setattr__(case, "devices", ("cpu",))
+
+    assert questions([case], "cuda") == []
+    assert {dtype for _, dtype in questions([case], "cpu")} == set(case.dtypes)
+
+
+def test_a_format_of_pages_is_one_file_that_nothing_else_names() -> None:
+    naming = {
+        name
+        for name, of in imports().items()
+        for to in of
+        if to.startswith("suite.report.render.") and "render" not in name
+    }
+
+    assert naming == {"suite.report.files", "suite.report.summary", "suite.report.charts.files"}

@@ -81,3 +81,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
 
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOME)))
+def test_paths_of_the_checkout_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    paths = [] if page.name == "CHANGELOG.md" else re.findall(r"`((?:suite|tests|docs)/[\w./]+)`", text)
+
+    assert [path for path in paths if not (HOME / path).exists()] == []

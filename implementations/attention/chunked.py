@@ -56,7 +56,7 @@ def attention(
 
 
 class _Chunks(NamedTuple):
-    """How many batch items, key heads, queries of each head, and keys a tile spans at most."""
+    """The largest tile: its batch items, its key heads, its queries of each head, and its keys."""
 
     batches: int
     heads: int
@@ -186,7 +186,7 @@ class _Attention(torch.autograd.Function):
 
 
 class _Tiles:
-    """The score matrix cut into tiles, each of them computed when it is asked for, and the same at every asking.
+    """The score matrix cut into tiles, each computed when it is needed, and with the same numbers each time.
 
     Axes: b batch, g key heads, r query heads per key head, l queries, s keys, e width, v value width; within a tile
     p pairs of batch item and key head, n rows (query heads times queries), k keys. Where a tile has one pair only, its
@@ -320,7 +320,7 @@ def _chunks(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> _Chun
 
 
 def _lanes(device: torch.device) -> int:
-    """The cores that PyTorch uses; a GPU shares out a product by itself."""
+    """The number of cores that PyTorch uses; 1 on a GPU, which spreads a product over its cores by itself."""
     return torch.get_num_threads() if device.type == "cpu" else 1
 
 
@@ -333,7 +333,7 @@ def _tile_bytes(device: torch.device) -> int:
 
 @cache
 def _core_cache_bytes() -> int:
-    """1 MiB where the system does not tell."""
+    """Bytes of the level-2 cache of a core; 1 MiB if the system does not say."""
     try:
         size = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()  # such as 2048K
         return int(size[:-1]) * {"K": 2**10, "M": 2**20}[size[-1]]
@@ -352,12 +352,12 @@ def _are_faithful(total: Tensor, mixture: Tensor) -> bool:
 
 
 def _reciprocal(total: Tensor) -> Tensor:
-    """1/total, and 0 where the total is 0: an empty row, or everything dropped."""
+    """1/total, and 0 if the total is 0: for an empty row, or one whose weights are all dropped."""
     return torch.where(total == 0, 0.0, 1 / total)
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
-    """Half types accumulate in float32."""
+    """The dtype that sums are taken in: float32 for half types."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 

@@ -76,7 +76,7 @@ def attention(
 
 
 def compilations() -> int:
-    """How many graphs this process has compiled so far."""
+    """The number of graphs that this process has compiled so far."""
     return counters["stats"]["unique_graphs"]
 
 
@@ -110,7 +110,7 @@ _compiled = torch.compile(_attend, fullgraph=True, dynamic=True)
 
 
 def _with_window(mask: Tensor, window: tuple[int | None, int | None], queries: int, keys: int) -> Tensor:
-    """The mask, which hides what the window hides too."""
+    """The mask combined with the window: both hide."""
     left, right = window
     near = torch.ones(queries, keys, dtype=torch.bool, device=mask.device)
     near = near if left is None else near.triu(-left)
@@ -119,13 +119,13 @@ def _with_window(mask: Tensor, window: tuple[int | None, int | None], queries: i
 
 
 def _reach(window: tuple[int | None, int | None], most: int, device: torch.device) -> Tensor:
-    """Both widths of a window; an unbounded one reaches over everything."""
+    """The widths of a window to the left and to the right; an unbounded one is wider than any length."""
     return torch.tensor([most if width is None else width for width in window], device=device)
 
 
 @lru_cache(maxsize=16)
 def _causal_blocks(queries: int, keys: int, device: torch.device) -> BlockMask:
-    """Which blocks of 128 x 128 scores hold something to compute."""
+    """The blocks of 128 x 128 scores that a causal mask does not hide as a whole."""
     return create_block_mask(_not_later, None, None, queries, keys, device)
 
 
@@ -134,20 +134,20 @@ def _not_later(batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tens
 
 
 def _mask(mask: Tensor, query: Tensor, key: Tensor, grouped: bool) -> Tensor:
-    """The mask written out: the kernel for a CPU finds no entries behind broadcast axes."""
+    """The mask with all its axes expanded in memory: the kernel for a CPU finds nothing behind broadcast axes."""
     scores = mask.expand(*query.shape[:-1], key.shape[-2])
     return scores.reshape(*_items_and_heads(query, grouped), *scores.shape[-2:]).contiguous()
 
 
 def _items(tensor: Tensor, grouped: bool) -> Tensor:
-    """Four axes  b h l e,  the width filled up to a power of two."""
+    """The tensor with four axes b h l e, its width filled up with zeros to a power of two, at least `_LEAST_WIDTH`."""
     rows, width = tensor.shape[-2:]
     filled = max(_LEAST_WIDTH, 1 << (width - 1).bit_length())
     return pad(tensor.reshape(*_items_and_heads(tensor, grouped), rows, width), (0, filled - width)).contiguous()
 
 
 def _items_and_heads(tensor: Tensor, grouped: bool) -> tuple[int, int]:
-    """Heads stay an axis only where they are grouped."""
+    """Heads as an axis of their own if they are grouped; else as batch items."""
     if grouped and tensor.dim() > 2:
         return tensor.shape[:-3].numel(), tensor.shape[-3]
     return tensor.shape[:-2].numel(), 1

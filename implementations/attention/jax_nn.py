@@ -147,7 +147,7 @@ def _pull(pull_back: Callable[..., Any], output_gradient: Array) -> Any:
 
 
 def _run(function: Callable[..., Any], in_haste: bool, *arguments: Any, **static: Any) -> Any:
-    """Call it compiled; NotImplementedError where XLA does not support it."""
+    """Call the function compiled. Raises NotImplementedError if XLA does not support it."""
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(arguments) if isinstance(leaf, Array))
     _shapes.add((function, shapes, tuple(static.values())))
     if len(_shapes) > _PROGRAMS:
@@ -159,7 +159,7 @@ def _run(function: Callable[..., Any], in_haste: bool, *arguments: Any, **static
 
 @lru_cache
 def _no_product(dtype: torch.dtype, device: str) -> str:
-    """Why no attention in this dtype can be translated for such a device, found out once; nothing where one can."""
+    """Why XLA has no product in this dtype for this kind of device; empty if it has one. Found out once."""
     one = _heads_last(torch.ones(1, 1, dtype=dtype, device=device))
     try:
         with _declining():
@@ -171,7 +171,7 @@ def _no_product(dtype: torch.dtype, device: str) -> str:
 
 @contextmanager
 def _declining() -> Iterator[None]:
-    """NotImplementedError where XLA says that something is not supported; what else it says is its own error."""
+    """Turn XLA's "not supported" into NotImplementedError; its other errors pass through."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
@@ -187,7 +187,7 @@ def _compiled(function: Callable[..., Any], in_haste: bool) -> Callable[..., Any
 
 
 def _four_axes(tensor: Tensor) -> Tensor:
-    """JAX wants batch and heads; those that the tensor lacks are 1."""
+    """The tensor with the axes of batch and heads that JAX expects: missing ones are added with size 1."""
     return tensor[(None,) * (4 - tensor.dim())]
 
 

@@ -147,7 +147,7 @@ def _bias(
     is_causal: bool,
     window: tuple[int | None, int | None] | None,
 ) -> Tensor:
-    """What is added to the scaled scores: the float mask, or −inf where a query may not attend."""
+    """What is added to the scaled scores: the float mask, or −inf if the query may not attend to the key."""
     shape = (*query.shape[:-1], key.shape[-2])
     bias, may_attend = torch.zeros(shape), torch.ones(shape, dtype=torch.bool)
     if attn_mask is not None and attn_mask.dtype == torch.bool:
@@ -165,7 +165,7 @@ def _bias(
 
 
 def _kept(query: Tensor, key: Tensor, dropout_p: float) -> Tensor:
-    """What the weights are multiplied with: 0 with probability p, else 1/(1−p)."""
+    """The factors of the weights under dropout: 0 with probability p, else 1/(1−p)."""
     shape = (*query.shape[:-1], key.shape[-2])
     if dropout_p == 0:
         return torch.ones(shape)

@@ -62,7 +62,7 @@ def attention(
 
 
 def _outside(scores: Tensor, left: int | None, right: int | None) -> Tensor:
-    """Which keys a window hides from which query: l s."""
+    """True for a key that the window hides from a query, l s."""
     ones = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
     before = torch.zeros_like(ones) if left is None else ones.tril(diagonal=-left - 1)
     return before if right is None else before | ones.triu(diagonal=right + 1)

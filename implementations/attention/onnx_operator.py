@@ -67,7 +67,7 @@ def attention(
 def _session(
     kinds: tuple[tuple[str, int, int], ...], is_causal: bool, scale: float | None, threads: int
 ) -> InferenceSession:
-    """A model of one node, for any sizes; NotImplementedError in onnxruntime's words for a scale that it refuses."""
+    """A session of a model with one node, for any sizes. NotImplementedError if onnxruntime refuses the scale."""
     inputs = [helper.make_tensor_value_info(name, element, [None] * rank) for name, element, rank in kinds]
     output = helper.make_tensor_value_info("output", kinds[0][1], [None] * 4)
     attributes = {"is_causal": int(is_causal)} | ({} if scale is None else {"scale": float(scale)})
@@ -86,7 +86,7 @@ def _session(
 
 
 def _four_axes(tensor: Tensor) -> Tensor:
-    """The operator wants batch and heads; those that the tensor lacks are 1."""
+    """The tensor with the axes of batch and heads that the operator expects: missing ones are added with size 1."""
     return tensor[(None,) * (4 - tensor.dim())]
 
 
@@ -95,5 +95,5 @@ def _element(tensor: Tensor) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """onnxruntime's sentence, without its source line, its signature and the condition that did not hold."""
+    """The message of onnxruntime without its source line, its signature and the condition that failed."""
     return "onnxruntime: " + str(error).strip().rpartition("was false. ")[2]

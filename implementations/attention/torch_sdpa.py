@@ -41,7 +41,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:  # ... h l v
-    """PyTorch chooses: a fused kernel where one takes the call, else math."""
+    """The backend that PyTorch chooses: a fused kernel if one takes the call, else math."""
     return scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )
@@ -145,7 +145,7 @@ def _forced(
     scale: float | None,
     grouped: bool,
 ) -> Tensor:
-    """Call with this backend alone enabled; NotImplementedError with PyTorch's reasons where it has no kernel."""
+    """Call with only this backend enabled. NotImplementedError with PyTorch's reasons if it has no kernel."""
     with _switches, warnings.catch_warnings(record=True) as caught, sdpa_kernel(backend):
         warnings.simplefilter("always")
         try:
@@ -160,7 +160,7 @@ def _forced(
 
 
 def _reasons(caught: list[warnings.WarningMessage]) -> list[str]:
-    """What PyTorch warned about, without its source lines and without the backends that we switched off ourselves."""
+    """The warnings of PyTorch, without source lines and without those about the backends that are disabled here."""
     sections: list[list[str]] = []
     for warning in caught:
         text = re.sub(r"\s*\(Triggered internally at .*", "", str(warning.message), flags=re.DOTALL)

@@ -90,7 +90,7 @@ def _share(columns: Tensor, head: int, heads: int) -> Tensor:
 def _allowed(
     mask: Tensor | None, is_causal: bool, scores_shape: tuple[int, ...], device: torch.device
 ) -> Tensor | None:
-    """Who may attend to whom, b h l s; None where everybody may attend to all."""
+    """True where a query may attend to a key, b h l s; None if all queries may attend to all keys."""
     if mask is None:
         past = torch.ones(scores_shape[2:], dtype=torch.bool, device=device).tril()
         return past.expand(scores_shape) if is_causal else None

@@ -77,12 +77,12 @@ def multi_head_attention(
 def _blocked(
     mask: Tensor | None, is_causal: bool, scores_shape: tuple[int, int, int, int], device: torch.device
 ) -> Tensor | None:
-    """Who may not attend to whom, l s or (b h) l s."""
+    """True where a query may not attend to a key, l s or (b h) l s."""
     if mask is None:
         future = torch.ones(scores_shape[2:], dtype=torch.bool, device=device).triu(1)
         return future if is_causal else None
     if is_causal:
-        raise ValueError("attn_mask and is_causal are 2 masks, of which only 1 may be given")
+        raise ValueError("attn_mask and is_causal were given, but only 1 of these 2 masks can be")
     if mask.dtype != torch.bool:
         raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
     if mask.dim() not in (2, 4):

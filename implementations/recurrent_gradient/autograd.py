@@ -29,7 +29,7 @@ def recurrent_gradient(
     Raises ValueError for unknown quantities, sizes that do not fit, and options out of range.
     """
     if of not in QUANTITIES:
-        raise ValueError(f"{of!r} is none of the {len(QUANTITIES)} quantities: {', '.join(QUANTITIES)}")
+        raise ValueError(f"{of!r} is not one of the {len(QUANTITIES)} quantities: {', '.join(QUANTITIES)}")
     if truncate is not None and (truncate < 1 or keep is not None):
         raise ValueError(f"truncate should be 1 or more and without keep, not {truncate} with keep {keep}")
     if keep is not None and not 0 < keep <= 1:

@@ -56,7 +56,7 @@ def recurrent_gradient(
 
 
 def _through_time(direct: Tensor, w_hh: Tensor, terms: int, flowing: Tensor) -> Tensor:
-    """Σ_k (w_hhᵀ)ᵏ direct_{t+k} for each step t, multiplied by all that lets through what flows from t + k to t."""
+    """Σ_k (w_hhᵀ)ᵏ direct_{t+k} for each step t, weighted by the factors of the steps from t + k back to t."""
     total, power, through = direct.clone(), torch.eye(len(w_hh)).to(w_hh), torch.ones_like(direct[:, 0])
     for later in range(1, terms):
         power = power @ w_hh
@@ -66,7 +66,7 @@ def _through_time(direct: Tensor, w_hh: Tensor, terms: int, flowing: Tensor) -> 
 
 
 def _flowing(x: Tensor, keep: float | None) -> Tensor:
-    """What multiplies the gradient on its way from each step to the one before, from the second step on."""
+    """The factor of the gradient that flows from each step to the one before, from the second step on."""
     if keep is None:
         return torch.ones_like(x[1:, 0])
     return (torch.rand(len(x) - 1, device=x.device) < keep).to(x.dtype) / keep

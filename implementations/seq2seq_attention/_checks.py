@@ -1,4 +1,4 @@
-"""What the implementations refuse before any work, each in one line."""
+"""The checks of weights and inputs that the implementations make before any work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMBERS = ("source_vocab", "target_vocab", "embedding", "hidden", "layers")
 
 
 def check_model(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.dtype:
-    """Return the weights' dtype. Raises ValueError for a config and weights that make no model."""
+    """Return the weights' dtype. Raises ValueError if config and weights do not go together."""
     _check_config(config)
     due = _due(config)
     for name, shape in due.items():
@@ -37,7 +37,7 @@ def check_model(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> tor
 
 
 def check_inputs(config: Mapping[str, Any], source: Tensor, lengths: Tensor, target: Tensor) -> None:
-    """Raises ValueError for inputs that the model does not take."""
+    """Raise ValueError for inputs that do not fit the model."""
     for name, tensor, rank in (("source", source, 2), ("lengths", lengths, 1), ("target", target, 2)):
         if not isinstance(tensor, Tensor):
             raise ValueError(f"{name} should be a torch.Tensor of {rank} axes, not {_kind(tensor)}")

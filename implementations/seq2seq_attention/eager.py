@@ -1,7 +1,7 @@
 """The encoder–decoder as batched operations in PyTorch.
 
-What the previous step has no part in is computed for all positions at once: the encoder's input products, layer by
-layer, and the keys of the scores. Half types are computed in float32.
+Everything that does not depend on the step before is computed for all positions at once: the encoder's input
+products, layer by layer, and the keys of the scores. Half types are computed in float32.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ State = tuple[Tensor, ...]  # s, and for an LSTM its memory cell, b d each
 
 @implementation
 def seq2seq_attention(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> _Model:
-    """Return the model of this config. Raises ValueError for weights that are not those that are due."""
+    """Return the model of this config. Raises ValueError if the weights are not those of the config."""
     dtype = check_model(config, weights)
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     return _Model(config, {name: tensor.to(wide) for name, tensor in weights.items()}, dtype)
@@ -65,7 +65,7 @@ class _Model:
         return x, last
 
     def attend(self, query: Tensor, keys: Tensor, memory: Tensor, seen: Tensor) -> Tensor:
-        """The context, b d: zeros where nothing is seen."""
+        """The context, b d; zeros for an item whose step may attend to nothing."""
         if self.config["score"] == "additive":
             features = ((query @ self.weights["attention.w_query"]).unsqueeze(1) + keys).tanh()
             scores = features @ self.weights["attention.w_score"]

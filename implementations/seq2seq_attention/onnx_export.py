@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
     lacks={"cuda": "the adapter runs onnxruntime's CPU provider"},
 )
 def seq2seq_attention(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> _Model:
-    """Return the model of this config. Raises ValueError for weights that are not those that are due."""
+    """Return the model of this config. Raises ValueError if the weights are not those of the config."""
     dtype = check_model(config, weights)
     if weights["w_logits"].device.type != "cpu":
         raise NotImplementedError("the adapter runs onnxruntime's CPU provider")
@@ -66,13 +66,13 @@ class _Model:
         return torch.cat(logits, 1).to(self.dtype)
 
     def keys(self, memory: Tensor) -> Tensor:
-        """What is compared with a query, b s d: projected, or scaled."""
+        """The keys of the scores, b s d: projected, or scaled."""
         if self.config["score"] == "additive":
             return memory @ self.weights["attention.w_key"]
         return memory / math.sqrt(memory.shape[-1]) if self.config["score"] == "scaled_dot" else memory
 
     def allowed(self, lengths: Tensor, batch: int, positions: int, steps: int) -> Array:
-        """Which positions each step may attend to, t b s."""
+        """True for the positions that each step may attend to, t b s."""
         position, step = torch.arange(positions), torch.arange(steps)[:, None, None]
         allowed = (position < lengths[:, None]).expand(steps, batch, positions)
         window = self.config["window"]
@@ -168,7 +168,7 @@ def _session(cell: str, additive: bool, layers: int, dtype: torch.dtype, threads
 
 @_export.kept
 def _exported(cell: str, additive: bool, layers: int, dtype: torch.dtype) -> _export.Graph:
-    """The graph of a step, exported with sizes that are all different, each of which becomes dynamic."""
+    """The graph of a step. It is exported with different numbers for all sizes, and every size becomes dynamic."""
     gates = GATES[cell]
     batch, positions, embedding, hidden, vocab = (max(gates, layers) + number for number in range(1, 6))
     shapes = [(hidden, hidden), (hidden,)] if additive else []

@@ -19,9 +19,9 @@ def token_masking(
     mask_token: int,
     select: float = 0.15,
 ) -> Tensor:
-    """Return the corrupted tokens and the labels, 2 b l: labels are −100 where nothing is to be predicted.
+    """Return the corrupted tokens and the labels, 2 b l: a label is −100 where there is nothing to predict.
 
-    Raises ValueError, before any work, for what are no tokens of the vocabulary and for shares outside [0, 1].
+    Raises ValueError, before any work, for tokens outside the vocabulary and for shares outside [0, 1].
     """
     _check(tokens, special, vocab_size, mask_token, select)
     device = tokens.device

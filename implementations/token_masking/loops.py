@@ -21,9 +21,9 @@ def token_masking(
     mask_token: int,
     select: float = 0.15,
 ) -> Tensor:
-    """Return the corrupted tokens and the labels, 2 b l: labels are −100 where nothing is to be predicted.
+    """Return the corrupted tokens and the labels, 2 b l: a label is −100 where there is nothing to predict.
 
-    Raises ValueError for what are no tokens of the vocabulary and for shares outside [0, 1].
+    Raises ValueError for tokens outside the vocabulary and for shares outside [0, 1].
     """
     if tokens.dim() != 2 or tokens.shape != special.shape:
         raise ValueError(f"tokens {tuple(tokens.shape)} and special {tuple(special.shape)} should be one shape b l")
@@ -54,6 +54,6 @@ def token_masking(
 
 
 def _whole(number: float, chance: random.Random) -> int:
-    """One of the two nearest whole numbers, so that its mean is the number."""
+    """One of the two nearest whole numbers, drawn so that the mean of many draws is the number."""
     below = int(number)
     return below + (chance.random() < number - below)

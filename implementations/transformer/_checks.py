@@ -1,4 +1,4 @@
-"""What every factory of Transformers refuses: configs, weights and inputs that do not go together."""
+"""The checks that every factory of Transformers makes: that config, weights and inputs go together."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_model(config: Config, weights: Weights) -> None:
 
 
 def check_inputs(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> None:
-    """Raise ValueError for tokens outside their vocabulary, lengths that no source has, and batches that differ."""
+    """Raise ValueError for tokens outside their vocabulary, lengths beyond the source, and batches that differ."""
     if (target is not None) != (config["decoder_blocks"] > 0):
         came = "no target came" if target is None else "a target came"
         raise ValueError(f"{came}, and there are {config['decoder_blocks']} blocks of a decoder")

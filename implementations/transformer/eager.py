@@ -40,7 +40,7 @@ def transformer(config: Config, weights: Weights, *, attention: Attention | None
 
 
 def padding_mask(lengths: Tensor, length: int) -> Tensor:
-    """True for the tokens that count, b 1 1 s."""
+    """True for tokens that are not padding, b 1 1 s."""
     return (torch.arange(length, device=lengths.device) < lengths[:, None])[:, None, None]
 
 
@@ -70,7 +70,7 @@ def decode_full(
 def decode_cached(
     config: Config, weights: Weights, attend: Attention, states: Tensor, within: Tensor | None, target: Tensor
 ) -> Tensor:
-    """The same, position by position: keys and values of those before it, and of the source, are computed once."""
+    """The same, position by position: the keys and values of earlier positions and of the source are computed once."""
     blocks = [
         _Block(weights, f"decoder.{number}", config["heads"], attend) for number in range(config["decoder_blocks"])
     ]
@@ -102,7 +102,7 @@ def softmax_attention(
 
 
 class _Block:
-    """One block's weights, and what is done with them."""
+    """The computations of one block, with its weights."""
 
     def __init__(self, weights: Weights, name: str, heads: int, attend: Attention) -> None:
         self.weights = {

@@ -35,7 +35,7 @@ Model = Callable[..., Tensor]
     },
 )
 def opset18(config: Config, weights: Weights) -> Model:
-    """Attention as many operators."""
+    """With attention as many operators."""
     return _model(config, weights, 18)
 
 
@@ -50,12 +50,12 @@ def opset18(config: Config, weights: Weights) -> Model:
     },
 )
 def opset23(config: Config, weights: Weights) -> Model:
-    """Attention as the one operator of that name."""
+    """With attention as the one operator `Attention`."""
     return _model(config, weights, 23)
 
 
 def _model(config: Config, weights: Weights, opset: int) -> Model:
-    """Raises ValueError for a config, weights or inputs that do not go together."""
+    """Make the model. Raises ValueError for a config, weights or inputs that do not go together."""
     check_model(config, weights)
     if config.get("decoding") == "cached":
         raise NotImplementedError("the graph decodes the whole target")
@@ -92,7 +92,7 @@ class _Exported(nn.Module):
 def _attention(
     query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
 ) -> Tensor:
-    """PyTorch's; onnxruntime's operator wants a mask with all its queries."""
+    """PyTorch's attention, with the mask expanded over queries: onnxruntime's operator does not broadcast them."""
     if attn_mask is not None:
         attn_mask = attn_mask.expand(-1, -1, query.shape[2], -1)
     return scaled_dot_product_attention(query, key, value, attn_mask, is_causal=is_causal)

@@ -1,4 +1,4 @@
-"""What every factory of Vision Transformers refuses: configs, weights and images that do not go together."""
+"""The checks that every factory of Vision Transformers makes: that config, weights and images go together."""
 
 from __future__ import annotations
 

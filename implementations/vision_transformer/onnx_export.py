@@ -34,7 +34,7 @@ Model = Callable[[Tensor], Tensor]
     },
 )
 def opset18(config: Config, weights: Weights) -> Model:
-    """Attention as many operators."""
+    """With attention as many operators."""
     return _model(config, weights, 18)
 
 
@@ -48,12 +48,12 @@ def opset18(config: Config, weights: Weights) -> Model:
     },
 )
 def opset23(config: Config, weights: Weights) -> Model:
-    """Attention as the one operator of that name."""
+    """With attention as the one operator `Attention`."""
     return _model(config, weights, 23)
 
 
 def _model(config: Config, weights: Weights, opset: int) -> Model:
-    """Raises ValueError for a config, weights or images that do not go together."""
+    """Make the model. Raises ValueError for a config, weights or images that do not go together."""
     check_model(config, weights)
     names = tuple(sorted(weights))
     shapes = tuple(tuple(weights[name].shape) for name in names)

@@ -11,7 +11,7 @@ from itertools import filterfalse
 from suite.asking import Case, Contract, questions
 from suite.benchmark.request import cores
 from suite.conformance.runner import HUNG_IN_A_ROW
-from suite.conformance.session import Request, Session, alone
+from suite.conformance.session import CheckRequest, Session, alone
 from suite.records import EVERY_CASE, FAILURES, Outcome, Status
 from suite.registry import Declaration, Loaded
 
@@ -41,7 +41,7 @@ class Gate:
         self, implementations: Sequence[Declaration | Loaded], uses: Collection[tuple[str, frozenset[str]]]
     ) -> None:
         """Ask all implementations about all that is used, several at a time: (dtype, features) pairs."""
-        session = Session(Request(device=self.device, isolate=True, time_limit=self.time_limit))
+        session = Session(CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit))
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
         with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:

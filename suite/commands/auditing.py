@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def audit(results: Path, jobs: int | None, contract: str | None = None) -> int:
-    """Audit every contract and write results/audit.md, or audit one alone; return 1 when anything is amiss."""
+    """Audit every contract and write results/audit.md, or audit one alone; return 1 if there is a complaint."""
     audited = [contract_named(contract).name] if contract else contract_names()
     with one_line(results, "written"):  # before the minutes that an audit takes
         results.mkdir(parents=True, exist_ok=True)
@@ -40,9 +40,9 @@ def audit(results: Path, jobs: int | None, contract: str | None = None) -> int:
 
 
 def audit_stopwatch(results: Path, jobs: int | None, plan: Plan | None = None) -> int:
-    """Audit the stopwatch, write stopwatch.md for this machine, and return 1 when it is worse than it may be.
+    """Audit the stopwatch, write stopwatch.md for this machine, and return 1 if there is a complaint.
 
-    Raises UsageError for a number of jobs: beside a measurement nothing else may run.
+    Raises UsageError if a number of jobs is given: nothing may run beside a measurement.
     """
     if jobs is not None:
         raise UsageError("--jobs does not go with --benchmark: what is timed has the machine to itself")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from suite import campaign, registry
-from suite.commands.showing import Shown
+from suite.commands.json_rows import JsonRows
+from suite.commands.progress import Shown
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Outcome, UsageError
 from suite.registry import Declaration
 
 if TYPE_CHECKING:
-    from suite.conformance.session import Request, Session
+    from suite.conformance.session import CheckRequest, Session
 
 KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
 """The keys of a row written with --json."""
@@ -36,12 +34,12 @@ def check(
     time_limit: float,
     leave_out: Sequence[str] = (),
 ) -> int:
-    """Check the targets and return the exit status. UsageError when the only target named is missing."""
+    """Check the targets and return the exit status. UsageError if the only target named is missing."""
     declarations = chosen(targets, leave_out, contract)
     single_threaded()
-    from suite.conformance.session import Request, Session
+    from suite.conformance.session import CheckRequest, Session
 
-    request = Request(tuple(cases), tuple(dtypes), device, isolate, time_limit)
+    request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit)
     session = Session(request, several=len(declarations) > 1)
     declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))
@@ -56,7 +54,7 @@ def check(
 
 
 def askable(session: Session, declarations: Sequence[Declaration]) -> list[Declaration]:
-    """Those of contracts of which such cases are asked. UsageError where there is none; what is left out is said."""
+    """The implementations whose contract has the cases asked for; the others are named. UsageError if none has."""
     left_out: dict[str, UsageError] = {}
     for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
         try:
@@ -76,23 +74,18 @@ def chosen(targets: Sequence[str], leave_out: Sequence[str], contract: str | Non
     unwanted = {declaration.full_name for declaration in registry.find(leave_out, contract)} if leave_out else set()
     found = [d for d in registry.find(targets, contract) if d.full_name not in unwanted]
     if not found:
-        raise UsageError(f"nothing is left to ask: {', '.join(sorted(unwanted))} left out")
+        raise UsageError(f"nothing is left to ask without {', '.join(sorted(unwanted))}")
     if contract is not None:
-        contract_named(contract)  # the registry takes folders of implementations for contracts, too
-    for declaration in filter(_is_own, found):
+        contract_named(contract)  # raises for a folder of implementations that is not a contract of the suite
+    for declaration in (each for each in found if each.named or not each.module):  # a user's own function
         for hint in ("" if contract else _misplaced(declaration), _misspelt(declaration)):
             if hint:
                 print(hint, file=sys.stderr)
     return found
 
 
-def _is_own(declaration: Declaration) -> bool:
-    """Whether it is a user's own function, named by its place."""
-    return declaration.named or not declaration.module
-
-
 def _misplaced(declaration: Declaration) -> str:
-    """That a function is called as another contract than attention, as which it is asked; or nothing."""
+    """A hint that a function, checked as an attention, has the name of another contract; or empty."""
     function = declaration.function.rpartition(".")[2]
     if declaration.contract != "attention" or function not in contract_names() or function == "attention":
         return ""
@@ -100,26 +93,26 @@ def _misplaced(declaration: Declaration) -> str:
 
 
 def _misspelt(declaration: Declaration) -> str:
-    """That a function has parameters which look like the contract's, but are not called so; or nothing."""
+    """A hint that a function has parameters with almost the names of the contract's; or empty."""
     if declaration.parameters is None or declaration.contract not in contract_names():
         return ""
     due = contract_named(declaration.contract).parameter_features
     own = [name for name in declaration.parameters if name not in due]
     alike = {name: near for name in due if name not in declaration.parameters and (near := _alike(name, own))}
-    pairs = [f"{name} ({near} is no other name of it)" for name, near in alike.items()]
-    return f"{declaration.full_name} takes no {', no '.join(pairs)}: what needs it is declined" if pairs else ""
+    pairs = [f"{name} ({near} is a different parameter)" for name, near in alike.items()]
+    return f"{declaration.full_name} takes no {', no '.join(pairs)}: cases that need it are declined" if pairs else ""
 
 
 def _alike(name: str, others: Sequence[str]) -> str:
-    """Which of the others looks like that name, or none."""
+    """The first of the others that looks like the name; empty if none does."""
     part = next((other for other in others if len(other) > 3 and other in name), "")
     return part or next(iter(get_close_matches(name, others, n=1, cutoff=0.75)), "")
 
 
-def asked_again(declarations: Sequence[Declaration], request: Request) -> dict[str, list[str]]:
-    """The words that ask each again as it was asked, where its registered name alone does not, by full name.
+def asked_again(declarations: Sequence[Declaration], request: CheckRequest) -> dict[str, list[str]]:
+    """The words of a command line that ask an implementation again as it was asked, if its registered name does not.
 
-    Which question it was stands in the outcome.
+    By full name, and without the case and the dtype, which are in the outcome.
     """
     options = ["--isolate"] if request.isolate else []
     if request.time_limit != type(request).time_limit:
@@ -129,7 +122,7 @@ def asked_again(declarations: Sequence[Declaration], request: Request) -> dict[s
 
 
 def status(outcomes: Sequence[Outcome], alone: bool = False) -> int:
-    """1 when anything fails. A lone implementation that was named must also be there, and not decline everything."""
+    """The exit status: 1 if an outcome fails. An implementation named `alone` must be there and not decline all."""
     if alone and outcomes[0].status == "missing":
         raise UsageError(f"{outcomes[0].implementation} is missing: {outcomes[0].detail}")
     if any(outcome.fails for outcome in outcomes):
@@ -141,54 +134,14 @@ def status(outcomes: Sequence[Outcome], alone: bool = False) -> int:
 
 
 def single_threaded() -> None:
-    """Before numpy and torch are loaded: many small calls take far longer on several threads than on one."""
+    """Have numpy and torch use one thread, before they are loaded: many small calls take far longer on several."""
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
 def row(outcome: Outcome) -> dict[str, object]:
-    """An outcome with the fixed keys; what is said of all cases has the case and dtype `*`."""
+    """An outcome as a JSON row. One about all cases has the case and the dtype `*`."""
     detail = f"known as {outcome.known}: {outcome.detail}" if outcome.known else outcome.detail
     values = {key: getattr(outcome, key) for key in KEYS}
     ratio = outcome.error_ratio
     return {**values, "detail": detail, "error_ratio": str(ratio) if ratio == float("inf") else ratio}
-
-
-def refuse_to_overwrite(file: Path) -> None:
-    """UsageError when a regular file is there that holds no JSON rows: it may be the very submission."""
-    with suppress(OSError):
-        if file.is_file() and file.read_bytes()[:1] not in (b"", b"{"):
-            raise UsageError(f"{file} exists and holds no JSON rows; --json would overwrite it, name another file")
-
-
-class JsonRows:
-    """Rows as JSON lines, flushed one by one, so that what was asked is on disk whatever happens next."""
-
-    def __init__(self, target: str | None) -> None:
-        self.target = target
-        self._file: IO[str] | None = None
-
-    def __enter__(self) -> JsonRows:
-        if self.target == "-":
-            self._file = sys.stdout
-        elif self.target is not None:
-            refuse_to_overwrite(Path(self.target))
-            try:
-                self._file = Path(self.target).open("w", encoding="utf-8")
-            except OSError as error:
-                raise UsageError(f"{self.target} cannot be written: {error.strerror}") from None
-        return self
-
-    def write(self, row: Mapping[str, object]) -> None:
-        if self._file is None:
-            return
-        try:
-            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            self._file.flush()
-        except OSError as error:
-            raise UsageError(f"{self.target} cannot be written: {error.strerror}; the rows before stay") from None
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None and self._file is not sys.stdout:
-            with suppress(OSError):
-                self._file.close()

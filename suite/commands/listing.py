@@ -1,4 +1,4 @@
-"""`attnsuite list`: what is registered, read from sources without importing any of it; and what is timed."""
+"""`attnsuite list`: the implementations, read from their sources without importing them; and the workloads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.registry import Declaration
-from suite.registry.sources import listed
+from suite.registry.from_source import listed
 
 
 def show(targets: Sequence[str], contract: str | None) -> None:
     """Print the contracts, then each implementation with what it lacks and the conventions it declares.
 
-    Those with an attention plugged in are named in a line, unless they are asked for.
+    Those with an attention plugged in share one line, unless a target asks for them.
     """
     declarations = chosen(targets, (), contract)
     for name in dict.fromkeys(declaration.contract for declaration in declarations):
@@ -35,11 +35,13 @@ def show(targets: Sequence[str], contract: str | None) -> None:
 
 
 def show_workloads(targets: Sequence[str], contract: str | None) -> None:
-    """Print what is timed of each contract that these keep: shape, the profiles that time it, and why."""
+    """Print the workloads of the contracts of the targets: shape, the profiles that time it, and its purpose."""
     kept = {declaration.contract for declaration in chosen(targets, (), contract)}
     timed = [known for known in map(contract_named, contract_names()) if known.workloads()]
     if not (found := [known for known in timed if known.name in kept]):
-        raise UsageError(f"nothing of {listed(sorted(kept))} is timed; of {listed([k.name for k in timed])} there is")
+        raise UsageError(
+            f"there are no workloads of {listed(sorted(kept))}; there are of {listed(k.name for k in timed)}"
+        )
     for known in found:
         workloads = known.workloads()
         print(f"{known.name}: {len(workloads)} workload{'s' * (len(workloads) > 1)}")

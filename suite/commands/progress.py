@@ -1,23 +1,46 @@
-"""How far a long command is: a bar on a terminal, plain lines elsewhere."""
+"""How far a check or a benchmark is: a bar on a terminal, and a line for each result."""
 
 from __future__ import annotations
 
 import sys
-from types import TracebackType
-from typing import Self, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from suite.records import Measurement, Outcome
+from suite.report import benchmark_lines, summary_lines
+from suite.store import RunWriter
 
-class Steps:
-    """Counts steps under a heading. On a terminal the bar stands on standard error and goes when it is done.
+if TYPE_CHECKING:
+    from suite.benchmark import Table
 
-    Lines that stay go to `lines`: standard output, unless something for programs goes there.
+
+def _ignore(_: Any) -> None:
+    """Used if no file of JSON rows was asked for."""
+
+
+class Shown:
+    """The `campaign.Watcher` of the command line: a bar of `total` steps, and lines for people.
+
+    The bar is on standard error if that is a terminal, and disappears at the end. Lines go to standard output, unless
+    JSON rows go there. `outcome` and `measurement` get each row as it comes. `again` has the words of a command
+    line that name an implementation; `reasons` adds lines that say why cases were declined.
     """
 
-    def __init__(self, total: int, lines: TextIO) -> None:
-        self.total, self.lines = total, lines
+    def __init__(
+        self,
+        total: int,
+        lines: TextIO,
+        *,
+        again: Mapping[str, Sequence[str]] | None = None,
+        reasons: bool = False,
+        outcome: Callable[[Outcome], None] = _ignore,
+        measurement: Callable[[Measurement], None] = _ignore,
+    ) -> None:
+        self._lines, self._again, self._reasons = lines, again or {}, reasons
+        self._outcome, self._measurement = outcome, measurement
         self._bar: Progress | None = None
         if sys.stderr.isatty():
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -29,25 +52,48 @@ class Steps:
             self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar:
             self._bar.stop()
 
-    def heading(self, text: str) -> None:
-        """What is being done now. Nothing is printed without a terminal: results follow as plain lines."""
+    def begins(self, what: str) -> None:
         if self._bar:
-            self._bar.update(self._task, description=text)
+            self._bar.update(self._task, description=what)
 
-    def step(self, count: int = 1) -> None:
+    def asked(self, outcome: Outcome) -> None:
+        self._outcome(outcome)
+        self._step()
+
+    def checked(self, outcomes: Sequence[Outcome]) -> None:
+        self._print(summary_lines(outcomes, self._again, reasons=self._reasons))
+
+    def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
+        self.resumed(measurements)
+        self._print(benchmark_lines(measurements, "" if table is None else table.workload.shape, baseline))
+        if table is not None:
+            self._step()
+
+    def resumed(self, measurements: Sequence[Measurement]) -> None:
+        for measurement in measurements:
+            self._measurement(measurement)
+
+    def _step(self) -> None:
         if self._bar:
-            self._bar.advance(self._task, count)
+            self._bar.advance(self._task)
 
-    def line(self, text: str) -> None:
-        """A line that stays."""
+    def _print(self, lines: Sequence[str]) -> None:
         if self._bar:
             self._bar.stop()
-        print(text, file=self.lines, flush=True)
+        for line in lines:
+            print(line, file=self._lines, flush=True)
         if self._bar:
             self._bar.start()
+
+
+def say_how_it_starts(writer: RunWriter) -> None:
+    """Print what was repaired in results/, and whether an interrupted run is resumed."""
+    for note in writer.notes:
+        print(note, file=sys.stderr)
+    if writer.resumed:
+        there = f"{len(writer.recorded)} outcomes and {len(writer.recorded_measurements)} measurements"
+        print(f"resuming the run of {writer.run.started}: {there} are there already", file=sys.stderr)

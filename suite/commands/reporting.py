@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from suite.records import UsageError
 from suite.report import write_index, write_machine
@@ -12,10 +13,10 @@ from suite.uncollected import uncollected
 
 
 @uncollected()
-def report(results: Path, only: str = "") -> None:
-    """Write the tables and charts of every machine in `results`, or of one, and the index.
+def report(results: Path, only: str = "", lines: TextIO | None = None) -> None:
+    """Write the tables and charts of every machine in `results`, or of one, and the index; print their paths.
 
-    Raises UsageError where there are no results.
+    Paths go to `lines`, or to standard output. Raises UsageError if there are no results.
     """
     machines = read_outcomes(results)
     if not machines:
@@ -26,5 +27,5 @@ def report(results: Path, only: str = "") -> None:
             if note:
                 print(f"{results / name}: {note}", file=sys.stderr)
             for path in written:
-                print(path)
-    print(write_index(results, machines))
+                print(path, file=lines)
+    print(write_index(results, machines), file=lines)

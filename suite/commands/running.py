@@ -9,8 +9,8 @@ from pathlib import Path
 from suite import campaign, registry
 from suite.commands import benching
 from suite.commands.checking import asked_again, chosen, single_threaded, status
+from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
-from suite.commands.showing import Shown, say_how_it_starts
 from suite.records import UsageError
 from suite.store import Results
 
@@ -23,21 +23,22 @@ def run(
     leave_out: Sequence[str] = (),
     contract: str | None = None,
 ) -> int:
-    """Check the targets (all by default), time them in the quick profile, write the tables; an interrupted run goes on.
+    """Check the targets (all by default), time them in the profile `quick`, and write the tables.
 
-    Returns the exit status of both together.
+    An interrupted run is resumed. Returns the exit status of both together.
     """
     declarations = chosen(targets, leave_out, contract)
     single_threaded()
-    from suite.conformance.session import Request, Session
+    from suite.benchmark import Request as BenchRequest
+    from suite.conformance.session import CheckRequest, Session
 
-    request = Request(device=device, isolate=isolate)
-    quick = benching.Options(profile="quick", device=device).request()
+    request = CheckRequest(device=device, isolate=isolate)
+    quick = BenchRequest(profile="quick", device=device)
     can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)
     timed = campaign.with_baseline(campaign.with_workloads(declarations), leave_out) if can_be_timed else []
     try:
         benchmarks = campaign.benchmarks_of(timed, quick)
-    except UsageError:  # the profile has nothing of them
+    except UsageError:  # the profile has no workload of these contracts
         benchmarks = []
     again = asked_again(declarations, request)
     session = Session(request, several=len(declarations) > 1)
@@ -51,12 +52,7 @@ def run(
             benchmark.earlier = campaign.by_implementation(outcomes)
         with Shown(sum(len(benchmark.tables()) for benchmark in benchmarks), sys.stdout) as shown:
             measurements = campaign.bench(benchmarks, writer, shown)
-        writer.finish(
-            whole=[declaration.full_name for declaration in declarations],
-            workloads=campaign.workloads_of(benchmarks),
-            profile=quick.timed_as or "",
-            seconds=campaign.seconds_spent(benchmarks),
-        )
+        campaign.finish(writer, benchmarks, quick, declarations)
     report(results, writer.run.machine.name)
     alone = bool(targets) and len(declarations) == 1
     return max(status(outcomes, alone), benching.status(measurements))

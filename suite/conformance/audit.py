@@ -1,11 +1,11 @@
-"""The suite against itself: every deviation is to be caught, every family needed, and no correct stranger accused."""
+"""The suite against itself: every deviation must be caught, every family needed, and no correct stranger accused."""
 
 from __future__ import annotations
 
 import math
 import multiprocessing
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -26,7 +26,7 @@ Catch = tuple[str, str, str]
 
 
 def audit(name: str, progress: Callable[[str], None] = lambda _: None, jobs: int | None = None) -> Audit:
-    """Run the whole audit of a contract, its cases shared out over `jobs` processes, as many as cores by default."""
+    """Run the whole audit of a contract, its cases spread over `jobs` processes (by default one per core)."""
     contract = contract_named(name)
     cases = contract.cases()
     jobs = jobs or os.cpu_count() or 1
@@ -41,14 +41,11 @@ def audit(name: str, progress: Callable[[str], None] = lambda _: None, jobs: int
             progress(f"{number} of {len(shards)} parts: {len({catch[0] for catch in caught})} deviations caught so far")
     strangers, absent, accusations = ask_strangers(contract, cases, Questions(contract, keep=True), progress)
     deviations = contract.deviations()
-    families: dict[str, int] = defaultdict(int)
-    for case in cases:
-        families[case.family] += 1
     return Audit(
         catches={deviation.name: _by_family(deviation.name, caught) for deviation in deviations},
         says={deviation.name: deviation.says for deviation in deviations},
         sources={deviation.name: deviation.source for deviation in deviations},
-        families=dict(families),
+        families=Counter(case.family for case in cases),
         strangers=strangers,
         accusations=accusations,
         controls=controls,
@@ -59,9 +56,9 @@ def audit(name: str, progress: Callable[[str], None] = lambda _: None, jobs: int
 
 
 def exempt(contract: Contract) -> frozenset[str]:
-    """The families that need catch nothing alone: the documents' examples, and the core that nobody may decline.
+    """The families that need not catch a deviation alone: documents' examples, and the core that nobody may decline.
 
-    Not the core of `attention`, whose plain cases catch mistakes that nothing else does.
+    The core of `attention` is not exempt: its plain cases catch mistakes that nothing else does.
     """
     return EXEMPT if contract.strict_core else EXEMPT | {contract.core}
 
@@ -75,7 +72,7 @@ def _by_family(deviation: str, caught: Sequence[Catch]) -> dict[str, frozenset[s
 
 
 def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
-    """One process's part: all deviations on some of the cases."""
+    """The part of one process: what all deviations and all controls do on some of the cases."""
     import torch
 
     torch.set_num_threads(1)
@@ -83,29 +80,28 @@ def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
     cases, deviations, controls = contract.cases(), contract.deviations(), contract.controls()
     caught: list[Catch] = []
     complaints: list[str] = []
-    for case in (cases[index] for index in chosen):
-        for dtype in case.dtypes:
-            calls = case.calls(dtype)
-            truth = case.truth(calls, {})
-            for control, function in controls.items():
-                if failure := _failure(case, calls, truth, function):
-                    complaints.append(f"{control} fails {case.name} ({dtype}): {failure.detail}")
-            caught += [
-                (deviation.name, case.name, dtype)
-                for deviation in deviations
-                if dtype in deviation.dtypes and catches(case, calls, truth, deviation)
-            ]
+    for case, dtype in questions((cases[index] for index in chosen), "cpu"):
+        calls = case.calls(dtype)
+        truth = case.truth(calls, {})
+        for control, function in controls.items():
+            if failure := _failure(case, calls, truth, function):
+                complaints.append(f"{control} fails {case.name} ({dtype}): {failure.detail}")
+        caught += [
+            (deviation.name, case.name, dtype)
+            for deviation in deviations
+            if dtype in deviation.dtypes and catches(case, calls, truth, deviation)
+        ]
     return caught, complaints
 
 
 def catches(case: Case, calls: tuple[Call, ...], truth: object, deviation: Deviation) -> bool:
-    """Whether a case catches a deviation. Where bounds are loose luck decides, but a NaN or infinity is no luck."""
+    """Whether a case catches a deviation. If its bounds are loose only NaN and infinity count, for the rest is luck."""
     failure = _failure(case, calls, truth, deviation.function)
     return failure is not None and (case.counts(truth) or failure.error_ratio == math.inf)
 
 
 def _failure(case: Case, calls: tuple[Call, ...], truth: object, function: Callable[..., object]) -> Verdict | None:
-    """The verdict on a function where it fails the case, else None."""
+    """The verdict on a function if it fails the case, else None."""
     replies = ask(function, calls)
     if any(reply.declined for reply in replies):
         return None
@@ -116,7 +112,7 @@ def _failure(case: Case, calls: tuple[Call, ...], truth: object, function: Calla
 def ask_strangers(
     contract: Contract, cases: Sequence[Case], kept: Questions, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[dict[str, str], dict[str, str], list[Outcome]]:
-    """Every stranger on every case: who was there, who was missing, and what they were accused of."""
+    """Ask every stranger every case. Returns those asked, those whose library is missing, and the accusations."""
     present: dict[str, str] = {}
     absent: dict[str, str] = {}
     accusations: list[Outcome] = []
@@ -142,7 +138,7 @@ def _subject(stranger: Stranger, contract: Contract) -> Subject:
         f"strangers/{stranger.name}",
         contract,
         ask=in_process,
-        ask_apart=in_process,  # strangers are ours and known not to fall
+        ask_apart=in_process,  # strangers are part of the suite, and do not crash
         parameters=None if parameters is None else frozenset(parameters),
         lacks=stranger.lacks,
         conventions=stranger.conventions,

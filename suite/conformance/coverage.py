@@ -1,4 +1,4 @@
-"""Which cases ask each of the documents' examples, and how many no case asks."""
+"""Which cases ask each example of the documents, and why no case asks the others."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from suite.sources import documents
 
 @dataclass(frozen=True)
 class Coverage:
-    """One example: the cases that ask it, by contract, or the reason why none does."""
+    """One example: the cases that ask it, by contract, or the reason why no case does."""
 
     id: str
     cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     heading: str = ""
-    """The reason in short, which several examples may have in common."""
+    """The reason in short, as a heading that several examples share."""
     reason: str = ""
 
 
@@ -31,7 +31,7 @@ def coverage() -> list[Coverage]:
 
 @cache
 def asked() -> dict[str, dict[str, tuple[str, ...]]]:
-    """The names of the family `documents`, by the example in `documents/<example>/<quantity>`, and by contract."""
+    """The names of cases `documents/<example>/<quantity>`, by example and by contract."""
     found: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for name in names():
         for case in contract(name).cases():
@@ -42,7 +42,7 @@ def asked() -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 def summary() -> str:
-    """How many examples are cases, and why the others are not, as the README has it."""
+    """How many examples are cases, and why the others are not: the table of docs/documents.md."""
     every = coverage()
     cases = sum(bool(each.cases) for each in every)
     others = Counter(each.heading for each in every if not each.cases)

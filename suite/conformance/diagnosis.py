@@ -1,4 +1,4 @@
-"""Which mistake is it? The deviation that reproduces a wrong answer names it."""
+"""Names the mistake behind a wrong answer: the deviation that gives the same answer."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from suite.records import Status
 from suite.worker import ask
 
 EXAMINED = 12
-"""How many wrong answers are held against every deviation. Later ones are held against those that matched before,
-because one implementation seldom makes many mistakes."""
+"""The number of wrong answers that are compared with every deviation. Later ones are compared only with deviations that
+matched before: an implementation seldom makes many mistakes, and comparing all takes seconds."""
 CLEARLY_WRONG = 10.0
-"""How many bounds off a deviation's own answer must be: close to the truth, agreeing with it proves little."""
+"""The error in bounds that a deviation's own answer must have on the case. Of a deviation that is nearly right there,
+agreement proves little."""
 SECONDS = 30.0
-"""How long the diagnosis of one implementation may take, in seconds of the processor: a loaded machine cuts nothing
-short."""
+"""Seconds of CPU time for the diagnosis of one implementation: someone waits for it. It is CPU time, so that a loaded
+machine diagnoses as much as an idle one."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The deviations that give the same wrong answer, the likeliest first, and the same in words; empty without any."""
+    """The deviations that give the same wrong answer, the likeliest first, by name and in words. Both may be empty."""
 
     deviations: tuple[str, ...] = ()
     says: str = ""
@@ -33,7 +34,7 @@ class Diagnosis:
 class Diagnostician:
     """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them.
 
-    `budget` is in seconds of CPU time; when it is used up, wrong answers stay without a diagnosis.
+    `budget` is in seconds of CPU time; when it is used up, wrong answers get no diagnosis.
     """
 
     def __init__(self, contract: Contract, conventions: Conventions, budget: float = SECONDS) -> None:
@@ -44,9 +45,9 @@ class Diagnostician:
         self._deviations: list[Deviation] | None = None
 
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
-        """Which mistake a wrong answer is: `equals "unscaled": the scores are not divided by √e`.
+        """The mistake that a wrong answer shows: `equals "unscaled": the scores are not divided by √e`.
 
-        No diagnosis where bounds are so loose that many mistakes would agree.
+        There is no diagnosis if the bounds of the case are so loose that many mistakes would agree.
         """
         if not case.counts(truth):
             return Diagnosis()
@@ -68,7 +69,7 @@ class Diagnostician:
         return Diagnosis(tuple(deviation.name for deviation in likeliest), says)
 
     def _by_the_contract(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> bool:
-        """Whether a computation without any mistake gives this answer: then only the declaration is wrong."""
+        """Whether a computation without any mistake gives this answer: then only the declared convention is wrong."""
         for control in self.contract.controls().values():
             theirs = ask(control, calls)
             if all(reply.output is not None for reply in theirs) and case.alike(calls, replies, theirs, truth):
@@ -76,7 +77,7 @@ class Diagnostician:
         return False
 
     def _in_time(self, candidates: Iterable[Deviation]) -> Iterator[Deviation]:
-        """The candidates, until what is done with them has used the budget up."""
+        """The candidates, until the work done with them has used up the budget."""
         for candidate in candidates:
             if self.seconds >= self.budget:
                 return

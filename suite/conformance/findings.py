@@ -1,4 +1,4 @@
-"""What shipping libraries really get wrong: read from a contract's file, matched against outcomes, strict both ways."""
+"""Findings, the known bugs of shipping libraries: read from a contract's file and matched against outcomes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from suite.machine import DISTRIBUTIONS
 from suite.records import FAILURES, Outcome, UsageError
 
 LIBRARIES = ("python", *DISTRIBUTIONS)
-"""What a finding's versions may speak of."""
+"""The names that a finding may give versions of."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A case that a library really gets wrong, with the versions that do and a reproduction without this suite.
+    """Cases that a library gets wrong, the versions that do, and a reproduction without this suite.
 
-    Patterns are shell globs. A failure that matches stays a failure in every table, marked known, and does not fail the
-    run; a match that passes is an error, so that findings disappear when libraries are mended.
+    Patterns are shell globs. A failure that matches stays a failure in every table, marked as known, and does not fail
+    the run. A match that passes is an error, so that a finding is removed when the library is repaired.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Finding:
         )
 
     def applies(self, installed: Mapping[str, str]) -> bool:
-        """Whether the installed libraries are of the versions this was found in."""
+        """Whether the installed libraries have the versions in which this was found."""
         return all(
             name in installed and SpecifierSet(specifier).contains(installed[name], prereleases=True)
             for name, specifier in self.versions.items()
@@ -57,9 +57,9 @@ class Finding:
 
 
 def load(path: Path | None, installed: Mapping[str, str]) -> list[Finding]:
-    """The findings in a file that apply to the installed versions; none where there is no file.
+    """The findings in a file that apply to the installed versions; none if there is no file.
 
-    Raises UsageError, one line with the file and the entry, for what is no finding.
+    Raises UsageError for a file that is not a list of findings, in one line with the file and the entry.
     """
     if path is None or not path.exists():
         return []
@@ -86,9 +86,9 @@ def load(path: Path | None, installed: Mapping[str, str]) -> list[Finding]:
 
 
 def _finding(row: Any) -> Finding:
-    """One entry of a file. Raises ValueError for what is none."""
+    """The finding in one entry of a file. Raises ValueError if the entry is not a finding."""
     if not isinstance(row, dict):
-        raise ValueError("it is no table")
+        raise ValueError(f"it should be a table, not {row!r:.80}")
     known = {field.name: field for field in fields(Finding)}
     if unknown := [key for key in row if key not in known]:
         raise ValueError(f"unknown key {unknown[0]!r}; there are: {', '.join(known)}")
@@ -111,23 +111,20 @@ def _finding(row: Any) -> Finding:
     return Finding(**frozen)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 _KINDS: Mapping[Any, tuple[str, Callable[[Any], bool]]] = {
-    "str": ("a text", _is_text),
-    "tuple[str, ...]": ("a list of texts", lambda value: isinstance(value, list) and all(map(_is_text, value))),
-    "Mapping[str, str]": (
-        "a table of texts",
-        lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
-    ),
+    "str": ("a text", lambda value: isinstance(value, str)),
+    "tuple[str, ...]": ("a list of texts", lambda value: isinstance(value, list) and _are_texts(value)),
+    "Mapping[str, str]": ("a table of texts", lambda value: isinstance(value, dict) and _are_texts(value.values())),
 }
-"""What the types of a finding's fields are in a file."""
+"""By the type of a field: what it is in a file, and a test of that."""
 
 
 def mark(outcome: Outcome, findings: Iterable[Finding]) -> Outcome:
-    """The same outcome, marked known when it fails as a finding says."""
+    """The same outcome, marked as known if it is a failure that a finding covers."""
     if outcome.status not in FAILURES:
         return outcome
     for finding in findings:
@@ -136,8 +133,8 @@ def mark(outcome: Outcome, findings: Iterable[Finding]) -> Outcome:
     return outcome
 
 
-def mended(finding: Finding, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Outcomes that the finding says must fail, and that passed."""
+def passing(finding: Finding, outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The outcomes that should fail according to the finding, and passed."""
     return [outcome for outcome in outcomes if outcome.status == "passed" and finding.covers(outcome)]
 
 

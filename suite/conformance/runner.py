@@ -1,4 +1,4 @@
-"""Implementations × cases → outcomes. Answering and judging are separate steps."""
+"""Implementations × cases → outcomes. Asking and judging are separate steps."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from suite.conformance.findings import Finding
 from suite.records import EVERY_CASE, Outcome, Reason, Status
 
 Answer = tuple[Reply, ...] | Unanswered
-"""Replies to the calls of a question, or why there are none."""
+"""The replies to the calls of a question, or the reason why there are none."""
 Ask = Callable[[Sequence[Call]], Answer]
+"""Makes the calls of a question."""
 
 UNCHECKED = ("large",)
-"""Declared gaps that are not rechecked: `large` speaks of time, and asking would spend it."""
+"""Declared gaps that are not rechecked. `large` says that something takes too long, and so would rechecking it."""
 HUNG_IN_A_ROW = 4
-"""After this many answers in a row that did not come, the remaining questions are not asked: each would take the whole
-time limit, a minute."""
-CORE = "declines the core, which nobody may"
-"""How the detail begins where the core of a contract is declined."""
+"""The number of answers in a row that hang before the remaining questions are given up: each would take the whole time
+limit, a minute."""
+CORE_DECLINED = "declines the core, which nobody may"
+"""How the detail of an outcome begins if an implementation declines the core of its contract."""
 MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
-"""What Python itself says where a call does not fit the signature."""
-UNTAKEN = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)'")
-"""What Python says where a function has no such parameter. A builtin hides its signature: only a call tells."""
+"""Python's own message about a call that does not fit the signature."""
+UNEXPECTED = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)'")
+"""Python's message about a parameter that a function does not have. A builtin has no signature to read, so the message
+is the only way to know."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Subject:
     conventions: Conventions = field(default_factory=dict)
     device: str = "cpu"
     plugged: bool = False
-    """Whether another implementation is plugged into it, whose gaps are its gaps."""
+    """Whether another implementation is plugged into it, whose gaps it shares."""
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""
@@ -56,17 +58,17 @@ class Subject:
 
     @cached_property
     def understood(self) -> Conventions:
-        """The declared conventions that the contract has words for; questions are asked under these."""
+        """The declared conventions that the contract knows. Questions are asked under these."""
         return {point: chosen for point, chosen in self.conventions.items() if not self.misunderstood(point)}
 
     def misunderstood(self, point: str) -> str:
-        """What is wrong with a declared convention, or empty."""
+        """What is wrong with the declaration of a convention, or empty."""
         chosen, known = self.conventions[point], self.contract.conventions
         if point not in known:
-            return f"{point!r} is no convention; there are: {', '.join(known)}"
+            return f"{point!r} is not a convention; there are: {', '.join(known)}"
         kinds = chosen if isinstance(chosen, Mapping) else {}
         if unknown := [kind for kind in kinds if kind not in self.contract.features]:
-            return f"{point} cannot be declared for {unknown[0]!r}, which is no feature"
+            return f"{point} cannot be declared for {unknown[0]!r}, which is not a feature"
         for value in kinds.values() if kinds else (chosen,):
             if value not in known[point]:
                 return f"{point} cannot be {value!r}; it can be: {', '.join(known[point])}"
@@ -75,7 +77,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Question:
-    """A case in one dtype under one set of conventions, with its truth, computed before anybody is asked."""
+    """A case in one dtype under one set of conventions. Its truth is computed before any implementation is asked."""
 
     case: Case
     dtype: str
@@ -85,7 +87,7 @@ class Question:
 
 
 class Questions:
-    """Makes questions, and keeps them when several implementations are going to be asked the same."""
+    """Makes the questions of a contract, and keeps them (`keep`) if several implementations will be asked the same."""
 
     def __init__(self, contract: Contract, keep: bool) -> None:
         self.contract, self.keep = contract, keep
@@ -104,20 +106,20 @@ class Questions:
         return self._kept[key]
 
     def needs(self, case: Case, dtype: str) -> frozenset[str]:
-        """What a question needs, without computing its truth."""
+        """The features that a question needs, found without computing its truth."""
         if (case.name, dtype) not in self._needs:
             self._needs[case.name, dtype] = self.contract.needs(case.calls(dtype))
         return self._needs[case.name, dtype]
 
 
 def answer(subject: Subject, question: Question) -> Answer:
-    """Ask the implementation, in a process of its own where the case demands it."""
+    """Ask the implementation, in a process of its own if the case demands it."""
     calls = [subject.contract.adapt(call, subject.understood) for call in question.calls]
     return (subject.ask_apart if question.case.in_worker else subject.ask)(calls)
 
 
 def judge(subject: Subject, question: Question, given: Answer, diagnostician: Diagnostician | None = None) -> Outcome:
-    """Hold an answer against the truth."""
+    """The outcome of an answer: declined, failed to come, or compared with the truth."""
     blank = subject.outcome(question.case.name, question.dtype, Status.WRONG)
     if not isinstance(given, tuple):
         return replace(blank, status=given.status, detail=str(given))
@@ -142,10 +144,10 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
 
 
 def _untaken_as_said(subject: Subject, question: Question, replies: Sequence[Reply]) -> str:
-    """The parameter that a function whose signature nobody can read says it does not have; empty where it takes all."""
+    """The parameter that a function without a readable signature says it does not have; empty if it takes all."""
     if subject.parameters is not None:
         return ""
-    said = (UNTAKEN.match(reply.raised) for reply in replies)
+    said = (UNEXPECTED.match(reply.raised) for reply in replies)
     asked = frozenset[str]().union(*(call.arguments for call in question.calls))
     return next((found[1] for found in said if found and found[1] in asked), "")
 
@@ -159,10 +161,10 @@ class Check:
     asked: Sequence[tuple[Case, str]]
     findings: Sequence[Finding] = ()
     earlier: Sequence[Outcome] = ()
-    """What an interrupted run found out already: those questions are not asked again."""
+    """The outcomes of a run that was interrupted: their questions are not asked again."""
 
     def run(self) -> Iterator[Outcome]:
-        """Yield an outcome for every case and dtype not known earlier, then those about the whole."""
+        """Yield an outcome for every question not in `earlier`, then those about the implementation as a whole."""
         done = {outcome.key for outcome in self.earlier}
         outcomes = list(self.earlier)
         for case, dtype in self.asked:
@@ -174,7 +176,7 @@ class Check:
                 outcomes.append(self.outcome(case, dtype))
             yield outcomes[-1]
         yield from self.misdeclared()
-        yield from self.mended(outcomes)
+        yield from self.outdated_findings(outcomes)
 
     def outcome(self, case: Case, dtype: str) -> Outcome:
         """Ask one question, unless the implementation declines it beforehand."""
@@ -184,16 +186,17 @@ class Check:
         else:
             outcome, allowed = judge(self.subject, question, answer(self.subject, question), self._diagnostician), False
         if outcome.status == Status.DECLINED and self._is_core(question) and not allowed:
-            outcome = replace(outcome, status=Status.WRONG, detail=f"{CORE}: {outcome.detail}", reason=Reason.CORE)
+            detail = f"{CORE_DECLINED}: {outcome.detail}"
+            outcome = replace(outcome, status=Status.WRONG, detail=detail, reason=Reason.CORE)
         return findings.mark(outcome, self.findings)
 
     def misdeclared(self) -> Iterator[Outcome]:
-        """Declarations that the contract has no word for, and gaps that are none."""
+        """Outcomes for declarations that the contract does not know, and for declared gaps that are not there."""
         contract = self.subject.contract
         for feature in self.subject.lacks:
             if feature not in contract.features:
                 known = ", ".join(contract.features)
-                yield self._about(f"declared/{feature}", f"{feature!r} is no feature; there are: {known}")
+                yield self._about(f"declared/{feature}", f"{feature!r} is not a feature; there are: {known}")
             elif self.gaps[feature] is None:
                 claim = f"declares it lacks {feature}, yet passes every case that needs just that"
                 yield self._about(f"declared/{feature}", f"{claim}; remove the declaration")
@@ -201,10 +204,10 @@ class Check:
             if problem := self.subject.misunderstood(point):
                 yield self._about(f"declared/{point}", problem)
 
-    def mended(self, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
-        """Findings that do not hold any more."""
+    def outdated_findings(self, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
+        """Outcomes for findings whose cases pass."""
         for finding in self.findings:
-            if passing := findings.mended(finding, outcomes):
+            if passing := findings.passing(finding, outcomes):
                 names = sorted({f"{outcome.case} ({outcome.dtype})" for outcome in passing})
                 more = f" and {len(names) - 3} more" if len(names) > 3 else ""
                 complaint = f"the finding says these fail, but they pass: {', '.join(names[:3])}{more}"
@@ -217,10 +220,10 @@ class Check:
 
     @cached_property
     def gaps(self) -> dict[str, str | None]:
-        """Each declared gap with its reason, or None where the implementation passes all that needs just that.
+        """The reason of each declared gap, or None if the implementation passes all cases that need nothing else.
 
-        A gap is rechecked only where something asked needs it, but then on all the contract's cases: what holds in a
-        few of them refutes nothing.
+        A gap is rechecked only if something asked needs it, but then on all cases of the contract: to pass some of them
+        does not refute it.
         """
         needed = {self.device}.union(*(self.questions.needs(case, dtype) for case, dtype in self.asked))
         lacks = self.subject.lacks
@@ -228,7 +231,7 @@ class Check:
 
     @cached_property
     def _everything(self) -> list[tuple[Case, str]]:
-        """All that the contract asks: first what is asked here, then the rest."""
+        """All questions of the contract: first those that are asked here, then the others."""
         asked = {(case.name, dtype) for case, dtype in self.asked}
         rest = questions(self.subject.contract.cases(), self.device)
         return [*self.asked, *((case, dtype) for case, dtype in rest if (case.name, dtype) not in asked)]
@@ -238,7 +241,7 @@ class Check:
         return Diagnostician(self.subject.contract, self.subject.understood)
 
     def _declined(self, question: Question) -> Outcome | None:
-        """The outcome of a question that is not asked, by signature, declaration or convention; None when it is."""
+        """The outcome of a question that signature, declarations or conventions decline; None if it is to be asked."""
 
         def because(reason: Reason, detail: str) -> Outcome:
             return self.subject.outcome(question.case.name, question.dtype, Status.DECLINED, detail, reason)
@@ -254,7 +257,7 @@ class Check:
         return self.subject.contract.unanswerable(question.case, question.needs, self.subject.understood)
 
     def _untaken(self, question: Question) -> list[str]:
-        """Parameters that the question needs and the signature does not have."""
+        """The parameters that the question needs and the signature does not have."""
         if self.subject.parameters is None:
             return []
         return sorted(frozenset[str]().union(*(call.arguments for call in question.calls)) - self.subject.parameters)
@@ -263,7 +266,7 @@ class Check:
         return [feature for feature in self.subject.lacks if feature in needs | {self.device}]
 
     def _rechecked(self, feature: str) -> str | None:
-        """Ask what needs just this gap until a case confirms it. Nothing to ask confirms it too."""
+        """None if the implementation passes every question that needs only this gap; else the reason of the gap."""
         refuted = False
         for case, dtype in self._everything if feature not in UNCHECKED and not self.subject.plugged else ():
             if self._lacking(self.questions.needs(case, dtype)) != [feature]:
@@ -290,7 +293,7 @@ class Check:
         return question.needs - contract.core_needs == {contract.core_dtypes[self.device]}
 
     def _not_asked(self, case: Case, dtype: str) -> Outcome:
-        """The outcome of a question that is not asked, because those before it hung."""
+        """The outcome of a question that is given up because those before it hung."""
         says = f"hung: not asked, because the {HUNG_IN_A_ROW} answers before it did not come"
         return self.subject.outcome(case.name, dtype, Status.HUNG, says, Reason.NOT_ASKED)
 

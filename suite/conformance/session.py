@@ -25,8 +25,8 @@ from suite.worker import Ready, Worker, ask
 
 
 @dataclass(frozen=True)
-class Request:
-    """What to ask: which cases in which dtypes on which device, and whether always in processes of their own."""
+class CheckRequest:
+    """What to ask, in which dtypes, on which device; with `isolate`, of every implementation in its own process."""
 
     cases: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Request:
             raise UsageError(f"the time limit is a number of seconds above 0, not {self.time_limit:g}")
 
     def asked(self, contract: Contract) -> list[tuple[Case, str]]:
-        """The questions that the patterns choose, in the order of the cases. UsageError when they choose none."""
+        """The cases and dtypes that the patterns choose, in the order of cases. UsageError if there are none."""
         cases = contract.cases()
         for pattern in self.cases:
             if not any(matches(case.name, pattern) for case in cases):
@@ -61,12 +61,12 @@ class Request:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """A pattern is a case's name, a shell glob, or the start of names up to a slash: `dropout`, `dropout/*`."""
+    """Whether a name matches a pattern: the name, a shell glob, or the start of the name up to a slash (`dropout`)."""
     return fnmatchcase(name, pattern) or name.startswith(pattern.rstrip("/") + "/")
 
 
 def check_device(device: str) -> None:
-    """UsageError when this machine has no such device."""
+    """Raise UsageError if this machine has no such device."""
     try:
         kind, index = torch.device(device).type, torch.device(device).index or 0
     except RuntimeError:
@@ -85,17 +85,17 @@ def check_device(device: str) -> None:
 
 @dataclass
 class Session:
-    """The check of several implementations, which share the questions and their truths."""
+    """The check of several implementations, which share questions and truths."""
 
-    request: Request
+    request: CheckRequest
     several: bool = True
-    """Whether questions are kept, because more than one implementation will be asked."""
+    """Whether questions are kept, because more than one implementation will be asked them."""
     _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
 
     def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
-        """Check one implementation, leaving out what `earlier` outcomes say already."""
+        """Check one implementation. Questions that have an outcome in `earlier` are not asked again."""
         with ExitStack() as stack:
             check = self.check(implementation, stack, earlier)
             if isinstance(check, Outcome):
@@ -107,12 +107,17 @@ class Session:
     def check(
         self, implementation: Declaration | Loaded, stack: ExitStack, earlier: Sequence[Outcome] = ()
     ) -> Check | Outcome:
-        """The check of one implementation, not yet run; its process ends with `stack`. Or why it cannot be asked."""
+        """The check of one implementation, ready to run, or the outcome that says why there is none.
+
+        Its process ends with `stack`.
+        """
         declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
         problem = declaration.broken
         try:
             contract = contract_named(declaration.contract)
-        except UsageError as error:  # another package's entry point, or a folder of the room, may be called anything
+        except (
+            UsageError
+        ) as error:  # an entry point or a folder of implementations may name a contract that does not exist
             problem = str(error)
         if problem:
             return unaskable(Broken(declaration, problem), self.request.device, declaration)
@@ -124,7 +129,7 @@ class Session:
         return Check(subject, self.questions(contract), asked, known, earlier)
 
     def count(self, declaration: Declaration) -> int:
-        """How many outcomes to expect of one implementation. UsageError when the patterns choose no case."""
+        """How many outcomes to expect of one implementation. UsageError if the patterns choose no case."""
         known = declaration.contract in contract_names() and not declaration.broken
         return len(self.asked(contract_named(declaration.contract))) if known else 1
 
@@ -144,7 +149,7 @@ class Session:
     def _subject(
         self, implementation: Declaration | Loaded, contract: Contract, stack: ExitStack, apart: bool
     ) -> Subject | Outcome:
-        """The implementation as something to ask, or the one outcome that says why it cannot be asked."""
+        """What the runner asks, or the outcome that says why there is nothing to ask."""
         device, declaration = self.request.device, implementation
         function: Callable[..., Any] | None = None
         if isinstance(implementation, Loaded):
@@ -169,7 +174,7 @@ class Session:
                     return unaskable(state, device, declaration)
                 declaration = state.declaration
             elsewhere = worker.ask
-        assert elsewhere is not None, "what has neither a function nor a module cannot be declared"
+        assert elsewhere is not None, "a declaration has a function, a module or a file"
         return Subject(
             declaration.full_name,
             contract,
@@ -185,9 +190,9 @@ class Session:
 
 @contextmanager
 def alone(device: str) -> Iterator[None]:
-    """Leave the caller's random stream and thread count as they were found.
+    """Run the block on one thread if it is on the CPU; restore the caller's thread count and random state afterwards.
 
-    Meanwhile there is one thread on the CPU: small calls take far longer on several, above all beside other work.
+    Small calls take far longer on several threads than on one, above all beside other work.
     """
     threads, random = torch.get_num_threads(), torch.get_rng_state()
     if device == "cpu":
@@ -200,18 +205,18 @@ def alone(device: str) -> Iterator[None]:
 
 
 def is_shipped(declaration: Declaration) -> bool:
-    """Whether it comes with attnsuite, and what is plugged in too, and so may answer in this process."""
+    """Whether an implementation and its plug come with attnsuite: those may answer in this process."""
     parts = filter(None, (declaration, declaration.plug))
     return all(part.module.startswith("implementations.") for part in parts)
 
 
 def has_findings(declaration: Declaration) -> bool:
-    """Whether findings may excuse it: they are about what ships here, not about what happens to have the same name."""
+    """Whether findings apply: they are about implementations that ship here, not about others of the same name."""
     return is_shipped(declaration)
 
 
 def unaskable(problem: Unanswered, device: str, declaration: Declaration) -> Outcome:
-    """The one row of an implementation that cannot be asked."""
+    """The one outcome of an implementation that cannot be asked."""
     where = (declaration.full_name, declaration.contract, EVERY_CASE, EVERY_CASE, device)
     return Outcome(*where, problem.status, str(problem))
 
@@ -220,12 +225,12 @@ def requested(
     cases: str | Iterable[str],
     dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None,
     device: str | torch.device,
-) -> Request:
-    """A request in Python's words, where one is as good as a list of one and torch.float32 as good as "float32"."""
+) -> CheckRequest:
+    """A request from the arguments of Python functions: one name or several, "float32" or torch.float32."""
     if dtypes is None or isinstance(dtypes, str | torch.dtype):
         dtypes = () if dtypes is None else (dtypes,)
     names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    return Request((cases,) if isinstance(cases, str) else tuple(cases), names, str(device))
+    return CheckRequest((cases,) if isinstance(cases, str) else tuple(cases), names, str(device))
 
 
 def check(
@@ -238,9 +243,9 @@ def check(
 ) -> list[Outcome]:
     """Check a function against a contract and return an Outcome for each case and dtype.
 
-    The function is called in this process; bad input is asked in a process of its own where the function can be
-    imported there. `dtypes`, one or several, such as "float32" or torch.float32, default to all four, `cases` (names,
-    families or patterns) to all. Raises UsageError for an unknown contract, dtype, device or case.
+    The function is called in this process; cases of bad input call it in a process of its own if it can be imported
+    there. `dtypes` (one or several, "float32" or torch.float32) and `cases` (names, families or patterns) default to
+    all. Raises UsageError for an unknown contract, dtype, device or case.
     """
     if not callable(function):
         raise UsageError(f"suite.check takes a function, not {type(function).__name__}")

@@ -1,4 +1,4 @@
-"""The only place that imports pynvml: NVML opened, and one of its devices asked one question at a time."""
+"""NVML, opened and asked about one device. The only place that imports pynvml."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 from suite.machine.telemetry import Absent
 from suite.machine.visible import addressed, uuid_of
 
-_SM, _MEMORY, _DIE, _INSTANT_POWER, _FUNCTION_NOT_FOUND = 1, 2, 0, 186, 13  # NVML's own numbers, which stay
+_SM, _MEMORY, _DIE, _INSTANT_POWER, _FUNCTION_NOT_FOUND = 1, 2, 0, 186, 13
+"""NVML's numbers of two clocks, a sensor, a field and an error. They are part of its interface, and do not change."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """One device that NVML knows. Each question is asked anew, and raises whatever NVML raises.
+    """One device that NVML knows. Each reading asks NVML again, and raises what NVML raises.
 
-    A MIG instance shares its card's power with the other instances; its clocks and memory are NVML's to tell.
+    `instance` says that it is a MIG instance, which has no power of its own: that is of the card it shares.
     """
 
     library: Any
@@ -27,11 +28,11 @@ class Device:
     instance: bool
 
     def readers(self) -> dict[str, Callable[[], float]]:
-        """The questions that a sample asks, by the names of `telemetry.SUMMARIES`."""
+        """The readings of a sample, by the names of `telemetry.SUMMARIES`."""
         return {
             "sm_clock": lambda: self._clock(_SM),
             "memory_clock": lambda: self._clock(_MEMORY),
-            "temperature": self._temperature,
+            "temperature": lambda: int(self._either("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", _DIE)),
             "power": self._instant_power if self.power_from == "instant" else self._power_usage,
             "used_memory": self.used_memory,
             "throttle": self._throttle,
@@ -39,15 +40,15 @@ class Device:
 
     @cached_property
     def power_from(self) -> str:
-        """`instant` where the driver tells the momentary power (Ampere and newer), else `usage`."""
+        """`instant` if the driver gives the momentary power (Ampere and newer), else `usage`."""
         try:
             self._instant_power()
-        except Exception:  # this library, driver or device does not tell it
+        except Exception:  # this library, driver or device does not have it
             return "usage"
         return "instant"
 
     def joules(self) -> float:
-        """What the card took since its driver was loaded."""
+        """The energy that the card took since its driver was loaded."""
         return float(self._of_the_card("nvmlDeviceGetTotalEnergyConsumption")) / 1000
 
     def used_memory(self) -> int:
@@ -55,9 +56,6 @@ class Device:
 
     def _clock(self, domain: int) -> int:
         return int(self.library.nvmlDeviceGetClockInfo(self.handle, domain))
-
-    def _temperature(self) -> int:
-        return int(self._either("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", _DIE))
 
     def _throttle(self) -> int:
         return int(self._either("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"))
@@ -77,7 +75,7 @@ class Device:
         return getattr(self.library, name)(self.handle, *arguments)
 
     def _either(self, name: str, other: str, *arguments: Any) -> Any:
-        """What one function says, or the other where this pynvml or this driver does not have the one."""
+        """The answer of one function of NVML, or of the other if this pynvml or driver does not have the first."""
         try:
             return getattr(self.library, name)(self.handle, *arguments)
         except AttributeError:
@@ -90,7 +88,7 @@ class Device:
 
 @contextmanager
 def connected() -> Iterator[Any]:
-    """The library, with NVML open. Raises Absent without the library or its driver."""
+    """Open NVML and yield the library. Raises Absent if the library or its driver is missing."""
     try:
         import pynvml  # type: ignore[import-not-found, import-untyped, unused-ignore]  # optional
     except ImportError as error:
@@ -108,7 +106,7 @@ def connected() -> Iterator[Any]:
 
 @contextmanager
 def opened(device: str) -> Iterator[Device]:
-    """The device, with NVML open. Raises Absent where NVML has no such device, and whatever NVML raises."""
+    """Open NVML and yield a device. Raises Absent if NVML has no such device, or what NVML raises."""
     if not addressed(device):
         raise Absent(f"{device} has no NVML device")
     with connected() as library:
@@ -124,12 +122,12 @@ def opened(device: str) -> Iterator[Device]:
 
 
 def handles(library: Any) -> list[Any]:
-    """All devices, in NVML's order. Raises what NVML raises when one of them does not answer."""
+    """All devices in NVML's order. Raises what NVML raises if one does not answer."""
     return [library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount())]
 
 
 def texts(library: Any, question: str, otherwise: str) -> list[str]:
-    """What each device answers, in NVML's order, and `otherwise` for one that does not."""
+    """The answer of each device in NVML's order; `otherwise` for one that does not answer."""
     answers = []
     for index in range(library.nvmlDeviceGetCount()):
         try:
@@ -140,17 +138,17 @@ def texts(library: Any, question: str, otherwise: str) -> list[str]:
 
 
 def text(answer: str | bytes) -> str:
-    """Older pynvml answers in bytes."""
+    """An answer of pynvml as text: older versions answer in bytes."""
     return answer.decode() if isinstance(answer, bytes) else str(answer)
 
 
 def reason(error: Exception) -> str:
-    """Why there is no number, in a line."""
+    """The error as the reason for having no number, in one line."""
     return str(error) if isinstance(error, Absent) else f"NVML: {str(error) or type(error).__name__}"
 
 
 def _divided(library: Any, handle: Any) -> bool:
     try:
         return bool(library.nvmlDeviceGetMigMode(handle)[0])
-    except (AttributeError, library.NVMLError):  # a library, a driver or a device that has no MIG
+    except (AttributeError, library.NVMLError):  # this library, driver or device does not have MIG
         return False

@@ -1,4 +1,4 @@
-"""What a window of samples says of a device: spreads, throttle reasons, joules; or why it says nothing."""
+"""A window of samples → telemetry: spreads, throttle reasons and joules, or the reason for having none."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from statistics import median
 from typing import Any
 
 Point = tuple[float, float]
-"""A time in seconds, of a clock that only goes forward, and a value."""
+"""Seconds of a monotonic clock, and a value."""
 
 SHORTEST = {"counter": 1.0, "instant": 1.0, "usage": 5.0}
-"""Seconds under which a window has no joules, by what they would come from.
+"""The shortest window, in seconds, for which energy is given, by the source of the energy.
 
-Drivers step the energy counter, and the momentary power, every 10 to 100 ms. A reading is stale by up to one step at
-either end, which is 10 % of a window of one second, and half of one of 0.2 s. `usage` is since Ampere an average over
-the last second: half a second of what went before is in the window, and half a second of it is not, 10 % of 5 s.
+Drivers refresh the energy counter and the momentary power every 10 to 100 ms. So a reading at either end may be 0.1 s
+old: 10 % of a window of one second, half of one of 0.2 s. `usage` is, since Ampere, an average over the last second. It
+counts about half a second from before the window and misses half a second at its end: 10 % of 5 s.
 """
 
-FEWEST = 10
-"""Power samples under which they are not integrated: a process that holds Python's lock keeps the meter from asking."""
+FEWEST_SAMPLES = 10
+"""The fewest power samples that are integrated. There are few if the measured code holds Python's lock for long."""
 
 REASONS = {
     0x002: "applications_clocks_setting",
@@ -34,20 +34,21 @@ REASONS = {
     0x200: "board_limit",
     0x400: "reliability",
 }
-"""NVML's clocks event reasons. A bit that is not here becomes `unknown_0x…`; an idle GPU (0x1) is not throttled."""
+"""NVML's clocks event reasons by bit. Another bit becomes `unknown_0x…`."""
 _IDLE = 0x001
+"""The bit of an idle GPU, which is not throttled."""
 
 
 class Absent(Exception):
-    """There is no such number here, and this is why."""
+    """There is no such number here. The message says why."""
 
 
 @dataclass
 class Window:
-    """What was seen of a device from `begin` to `end`, and why the rest was not.
+    """The readings of a device from `begin` to `end`, and the reasons for missing ones.
 
-    `seen` and `absent` are by the names of `FIELDS`; `counter` is the energy counter in joules, seen at begin and end.
-    `power_from` is `instant` or `usage`.
+    `seen` and `absent` have the names of `FIELDS` as keys; `counter` is the energy counter in joules, read at begin and
+    end. `power_from` is `instant` or `usage`.
     """
 
     begin: float = 0.0
@@ -57,8 +58,8 @@ class Window:
     power_from: str = ""
 
 
-def told(window: Window) -> dict[str, Any]:
-    """The window as `Measurement.telemetry`: objects of JSON, each null with its reason in `<name>_absent`."""
+def summarised(window: Window) -> dict[str, Any]:
+    """The window as `Measurement.telemetry`, in JSON's types; a null has its reason in `<name>_absent`."""
     found: dict[str, Any] = {}
     for name, summary in SUMMARIES.items():
         points = window.seen.get(name, [])
@@ -71,7 +72,7 @@ def told(window: Window) -> dict[str, Any]:
 
 
 def throttle(masks: Sequence[float]) -> list[str]:
-    """The reasons that any sample named, in words."""
+    """The reasons in words that any of the samples gives."""
     every = 0
     for mask in masks:
         every |= int(mask)
@@ -80,23 +81,21 @@ def throttle(masks: Sequence[float]) -> list[str]:
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median, lowest and highest."""
+    """The median, the lowest and the highest value."""
     return {name: round(of(values), 3) for name, of in (("median", median), ("low", min), ("high", max))}
 
 
 SUMMARIES: Mapping[str, Callable[[Sequence[float]], Any]] = {
-    "sm_clock": spread,
-    "memory_clock": spread,
-    "temperature": spread,
-    "power": spread,
-    "used_memory": spread,
+    **dict.fromkeys(("sm_clock", "memory_clock", "temperature", "power", "used_memory"), spread),
     "throttle": throttle,
 }
+"""The readings of a sample, and how those of a window are summed up."""
 FIELDS = (*SUMMARIES, "counter")
+"""All readings; the energy counter is read at the ends of a window only."""
 
 
 def _joules(window: Window) -> dict[str, Any]:
-    """The window's energy, by the counter if it can be had so, else by the power samples; `joules_from` says which."""
+    """The energy of the window: by the counter if possible, else by the power samples; `joules_from` says which."""
     reasons = []
     for source, joules in (("counter", _counted), ("power samples", _integrated)):
         try:
@@ -110,17 +109,17 @@ def _counted(window: Window) -> float:
     points = _points(window, "counter")
     _long_enough(window, "counter")
     before, after = points[0][1], points[-1][1]
-    if after <= before:  # the driver was loaded anew, or tells a constant: every GPU takes more than nothing
+    if after <= before:  # the driver was reloaded, or its counter stands still: every GPU takes some energy
         raise Absent(f"the energy counter went from {before:g} to {after:g} J")
     return after - before
 
 
 def _integrated(window: Window) -> float:
-    """The trapezoid rule over the power samples; the first and the last hold to the window's ends."""
+    """The trapezoid rule over the power samples; the first and the last hold until the ends of the window."""
     points = _points(window, "power")
     _long_enough(window, window.power_from)
-    if len(points) < FEWEST:
-        raise Absent(f"{len(points)} power samples are too few: energy needs {FEWEST}")
+    if len(points) < FEWEST_SAMPLES:
+        raise Absent(f"{len(points)} power samples are too few: energy needs {FEWEST_SAMPLES}")
     points = [(window.begin, points[0][1]), *points, (window.end, points[-1][1])]
     return sum((late - early) * (one + other) / 2 for (early, one), (late, other) in pairwise(points))
 

@@ -1,4 +1,4 @@
-"""Which of NVML's devices a CUDA device is: NVML lists all, CUDA those that it was told to, in an order of its own."""
+"""Which of NVML's devices a CUDA device is. NVML lists all; CUDA lists those it is told to, in an order of its own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from suite.machine.telemetry import Absent
 _NUMBERED = re.compile(r"cuda(?::(\d+))?")
 _UUID = re.compile(r"(GPU-|MIG-)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _OLD_INSTANCE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+", re.IGNORECASE)
+"""The name of a MIG instance in older drivers."""
 
 
 def addressed(device: str) -> bool:
@@ -20,9 +21,9 @@ def addressed(device: str) -> bool:
 def uuid_of(device: str, uuids: Sequence[str], names: Sequence[str], environment: Mapping[str, str]) -> str:
     """NVML's UUID of `device`: one of `uuids`, or that of a MIG instance, which begins with `MIG-`.
 
-    A UUID is unmistakable; torch tells it, without `GPU-`, in `torch.cuda.get_device_properties(index).uuid`. A number
-    counts among those that CUDA_VISIBLE_DEVICES shows. `uuids` and `names` are in NVML's order, that of the PCI bus.
-    Raises Absent where there is no such device, or no telling.
+    A UUID is certain; torch gives it, without `GPU-`, in `torch.cuda.get_device_properties(index).uuid`. A number is a
+    place in CUDA_VISIBLE_DEVICES. `uuids` and `names` are in NVML's order, that of the PCI bus. Raises
+    Absent if there is no such device, or if it cannot be known which one it is.
     """
     numbered = _NUMBERED.fullmatch(device)
     if numbered:
@@ -35,24 +36,24 @@ def uuid_of(device: str, uuids: Sequence[str], names: Sequence[str], environment
         return known[whole]
     if device.lower() == whole:
         raise Absent(f"NVML has no device {device}")
-    return f"MIG-{device}"  # a bare UUID that is no GPU's may be an instance's: NVML is asked
+    return f"MIG-{device}"  # a UUID that is not of a GPU may be of an instance: NVML will say
 
 
 def _numbered(number: int, uuids: Sequence[str], names: Sequence[str], environment: Mapping[str, str]) -> str:
     shown = _shown(environment.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(len(uuids))))), uuids)
     if number >= len(shown):
-        raise Absent(f"CUDA is shown {len(shown)} devices, and cuda:{number} is none of them")
+        raise Absent(f"CUDA sees {len(shown)} devices, so there is no cuda:{number}")
     entry, uuid = shown[number]
     if entry[0].isdigit() and len(set(names)) > 1 and environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-        raise Absent("CUDA numbers unlike devices by speed, NVML by bus: give the UUID, or set CUDA_DEVICE_ORDER")
+        raise Absent("CUDA numbers different devices by speed, NVML by bus: give the UUID, or set CUDA_DEVICE_ORDER")
     return uuid
 
 
 def _shown(setting: str, uuids: Sequence[str]) -> list[tuple[str, str]]:
-    """What CUDA_VISIBLE_DEVICES shows, each as it is written and its UUID.
+    """The devices in CUDA_VISIBLE_DEVICES, each as it is written there and its UUID.
 
-    As CUDA reads it: an entry is a number or the start of a UUID, nothing counts from the first on that names no device
-    or several, and naming a device twice shows none.
+    Read as CUDA does: an entry is a number or the start of a UUID. The first entry that does not name exactly one
+    device ends the list, and a list that names a device twice is empty.
     """
     shown: list[tuple[str, str]] = []
     for entry in map(str.strip, setting.split(",")):

@@ -1,4 +1,4 @@
-"""The records that flow through the suite: frozen, one per arrow of the data flow, free of torch and of contracts."""
+"""The records that rooms hand to each other: frozen dataclasses, without torch and without the name of a contract."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from suite.records.outcome import Outcome
 
 EXEMPT = frozenset({"documents"})
-"""Families that need not be necessary, nor make others so: the documents' examples are there for themselves."""
+"""Families that need not catch a deviation alone, nor count against others: the documents' examples are asked for their
+own sake."""
 
 
 @dataclass(frozen=True)
@@ -17,20 +18,21 @@ class Audit:
 
     catches: Mapping[str, Mapping[str, frozenset[str]]]
     says: Mapping[str, str]
-    """Each deviation's mistake in words."""
+    """The mistake of each deviation, in words."""
     sources: Mapping[str, str]
-    """Where it happened, or empty."""
+    """Where the mistake was seen, or empty."""
     families: Mapping[str, int]
-    """Each family and how many cases it has."""
+    """The number of cases in each family."""
     strangers: Mapping[str, str]
-    """Each correct stranger and what it is; those whose libraries are missing are left out and in `absent`."""
+    """The style of each correct stranger that was asked; `absent` says why the others were not."""
     accusations: Sequence[Outcome]
     controls: Sequence[str]
-    """Complaints about the deviations' own computations without any mistake: there must be none."""
+    """Complaints about the computations that deviations are made from, before a mistake is put in: there must be
+    none."""
     absent: Mapping[str, str] = field(default_factory=dict)
     contract: str = "attention"
     exempt: frozenset[str] = EXEMPT
-    """Families that need not be necessary; those of EXEMPT make no other unnecessary either."""
+    """Families of this contract that need not catch a deviation alone: EXEMPT, and its core where that is exempt."""
 
     @property
     def missed(self) -> list[str]:
@@ -43,7 +45,7 @@ class Audit:
         return [family for family in self.families if family not in self.exempt and not self.caught_only_by(family)]
 
     def caught_only_by(self, family: str) -> list[str]:
-        """Deviations that no other family catches, exempt ones aside."""
+        """Deviations that no other family catches, if EXEMPT families are not counted."""
         return [name for name, families in self.catches.items() if set(families) - EXEMPT == {family}]
 
     @property

@@ -1,4 +1,4 @@
-"""What became of one question."""
+"""What became of one implementation on one case in one dtype."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from suite.records.status import FAILURES, Reason, Status
 class Outcome:
     """What became of one implementation on one case in one dtype.
 
-    `error_ratio` is the largest error in units of the oracle's bound; `seconds` is the time of the answer. `known`
-    names the finding that records this failure, or is empty. `reason` says why it was not answered.
+    `error_ratio` is the largest error in units of the oracle's bound; `seconds` is how long the answer took. `known`
+    names the finding that records this failure, or is empty. `reason` says why there is no answer.
     """
 
     implementation: str
@@ -26,13 +26,20 @@ class Outcome:
     seconds: float | None = None
     known: str = ""
     diagnosis: tuple[str, ...] = ()
-    """The deviations that give the same wrong answer, the likeliest first; `detail` says them in words."""
+    """The deviations that give the same wrong answer, the likeliest first; `detail` has them in words."""
     reason: Reason = Reason.NONE
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What a resumed run looks up to see whether this was asked already."""
+        """What a resumed run looks up, so that nothing is asked twice."""
         return (self.implementation, self.case, self.dtype, self.device)
+
+    @property
+    def says(self) -> str:
+        """The status and the detail in one line; the status once, also if the detail begins with it."""
+        if self.detail.startswith(f"{self.status}:"):
+            return self.detail
+        return f"{self.status}: {self.detail}" if self.detail else str(self.status)
 
     @property
     def fails(self) -> bool:

@@ -1,4 +1,4 @@
-"""What can become of a question or a measurement, and why it was not answered."""
+"""The statuses of outcomes and measurements, and the reasons for having no answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """What became of a question (an outcome) or of a timing (a measurement). The values are those of the rows' JSON."""
+    """What became of a case (in an outcome) or of a workload (in a measurement). The values are those in JSON rows."""
 
     PASSED = "passed"
     MEASURED = "measured"
@@ -52,20 +52,20 @@ BENCHMARK_FAILURES = (Status.RAISED, Status.DIED, Status.HUNG, Status.REFUSED)
 
 
 class Reason(StrEnum):
-    """Why a question or a workload was not answered, where its status alone does not say it."""
+    """Why a case or a workload has no answer, if the status alone does not say it."""
 
     NONE = ""
     UNTAKEN = "untaken"
-    """The signature has no parameter for what the question needs."""
+    """The signature has no parameter for something that the case needs."""
     LACKING = "lacking"
-    """The implementation declares that it lacks what the question needs."""
+    """The implementation declares that it lacks something that the case needs."""
     AT_RUN_TIME = "at_run_time"
     """The implementation raised NotImplementedError when it was asked."""
     UNDEFINED = "undefined"
-    """Under the declared convention the question has no defined answer."""
+    """Under the declared convention the case has no defined answer."""
     CORE = "core"
     """The core of the contract, which nobody may decline, was declined; the status is `wrong`."""
     NOT_ASKED = "not_asked"
-    """The questions before it hung, so this one was not asked."""
+    """The cases before it hung, so this one was not asked."""
     TOO_SLOW = "too_slow"
     """A call takes longer than the profile has time for."""

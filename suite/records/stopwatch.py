@@ -1,4 +1,4 @@
-"""What an audit of the stopwatch found, how sure that is, and what it must not be: free of torch."""
+"""What an audit of the stopwatch found, and how much error is allowed in it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from dataclasses import dataclass, field
 from statistics import median
 
 SLOWDOWNS = (0.03, 0.05, 0.10)
-"""The injected ones. The first lies on the margin below which nothing is claimed, and is only reported."""
+"""The slowdowns that are injected, as shares of a call's time. The first lies on the margin below which no difference
+is claimed, so it is reported and not judged."""
 MUST_BE_FOUND = 0.05
+"""The slowdown that is judged: the smallest that is clearly beyond that margin."""
 FALSE_CLAIMS = 0.02
-"""Single-threaded, a difference may be claimed between identical implementations in this share of comparisons."""
+"""The largest share of comparisons of identical implementations, on one thread, that may claim a difference. By
+design under 1 % of tables have such a claim; the rest allows for a machine that other work disturbs."""
 FOUND = 0.90
-"""Single-threaded, the slowdown that must be found is found in this share of comparisons."""
+"""The smallest share of comparisons, on one thread, in which the slowdown MUST_BE_FOUND has to be found."""
 DISAGREEMENT = 0.03
-"""How far the times of another stopwatch may be from ours, in the median over workloads and implementations."""
-LEVEL = 0.95
-"""Of the intervals of shares."""
+"""The largest share by which another stopwatch may differ from ours, in the median over workloads and implementations:
+the margin below which no difference is claimed."""
+SHARE_LEVEL = 0.95
+"""The level of the intervals of shares, such as that of false claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class Trial:
     threads: int
     workload: str
     injected: float
-    """How much slower it really is, as a share: 0 is identical."""
+    """How much slower it really is, as a share of the time of a call; 0 for an identical implementation."""
     verdict: str
     speedup: float
     low: float
@@ -36,7 +40,7 @@ class Trial:
 
     @property
     def claimed(self) -> bool:
-        """Whether what there is to claim, or not to claim, was claimed: any difference, or that it is slower."""
+        """Whether the verdict claims a difference; of an implementation that is slowed down, only that it is slower."""
         return self.verdict == "slower" or (not self.injected and self.verdict == "faster")
 
     @property
@@ -47,14 +51,14 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What another stopwatch said of the same callable: blocks and samples took turns in random order."""
+    """The times of another stopwatch for the same callable, taken in turns with ours in random order."""
 
     tool: str
     device: str
     implementation: str
     workload: str
     seconds: float
-    """Of one call by our stopwatch, the median."""
+    """The median time of one call by our stopwatch."""
     ratio: float
     """The median over the pairs of our time and theirs."""
     pairs: int
@@ -67,7 +71,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of how many."""
+    """A count out of a total."""
 
     count: int
     total: int
@@ -78,13 +82,13 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """In which the true share lies with 95 % probability, exactly, were all comparisons independent.
+        """The exact interval of the true share at SHARE_LEVEL, if all comparisons are independent.
 
         Source: Clopper and Pearson, Biometrika 26 (1934).
         """
         from scipy.special import betaincinv
 
-        tail, others = (1 - LEVEL) / 2, self.total - self.count
+        tail, others = (1 - SHARE_LEVEL) / 2, self.total - self.count
         low = float(betaincinv(self.count, others + 1, tail)) if self.count else 0.0
         high = float(betaincinv(self.count + 1, others, 1 - tail)) if others else 1.0
         return low, high
@@ -92,13 +96,13 @@ class Share:
 
 @dataclass(frozen=True)
 class StopwatchAudit:
-    """What the audit found. `failed` are the members that could not be timed, with the reason; there must be none."""
+    """What the audit found. `failed` are the implementations that could not be timed, and why: each is a complaint."""
 
     trials: Sequence[Trial]
     agreements: Sequence[Agreement]
     failed: Sequence[str] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
-    """Stopwatches that were not there to be compared with, and why."""
+    """Other stopwatches that are not installed, with the reason."""
     seconds: float = 0.0
 
     @property
@@ -113,7 +117,7 @@ class StopwatchAudit:
 
     @property
     def tools(self) -> list[str]:
-        """The other stopwatches that were there."""
+        """The other stopwatches that ours was compared with."""
         return list(dict.fromkeys(of.tool for of in self.agreements))
 
     def of(self, injected: float, threads: int, workload: str = "") -> list[Trial]:
@@ -122,7 +126,7 @@ class StopwatchAudit:
         return [trial for trial in alike if workload in ("", trial.workload)]
 
     def claimed(self, injected: float, threads: int, workload: str = "") -> Share:
-        """In how many of these a difference was claimed where there is none, or found where there is one."""
+        """In how many of these comparisons the verdict claims a difference: wrongly where `injected` is 0."""
         trials = self.of(injected, threads, workload)
         return Share(sum(trial.claimed for trial in trials), len(trials))
 
@@ -137,7 +141,7 @@ class StopwatchAudit:
 
     @property
     def complaints(self) -> list[str]:
-        """What is worse than it may be. On several threads nothing is: that is published as it was measured."""
+        """What is worse than the constants above allow. Comparisons on several threads are reported, not judged."""
         claims, found = self.claimed(0.0, 1), self.claimed(MUST_BE_FOUND, 1)
         said = [f"not timed: {failure}" for failure in self.failed]
         if not claims.total or claims.value > FALSE_CLAIMS:

@@ -1,15 +1,19 @@
-"""The words that a request and a row are made of: dtypes, directions, caches, profiles."""
+"""The words that requests and rows use: dtypes, directions, caches, profiles."""
 
 from __future__ import annotations
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
+"""The dtypes in which cases are asked, the widest first, which is their order in tables."""
 DIRECTIONS = ("forward", "backward", "forward_backward")
+"""What is timed of a call: the answer, its gradients, or both together."""
 CACHES = ("hot", "cold")
+"""The last-level cache before a timed call: as the call before left it, or flushed."""
 PROFILES = ("quick", "standard", "full")
+"""The sets of workloads: for CI, for a machine that does nothing else, for GPUs."""
 
 EVERY_CASE = "*"
-"""The case of a row that speaks of all cases at once: a missing library, an import that raised."""
+"""The case, dtype or workload of a row that is about all of them: a missing library, an import that raised."""
 
 
 class UsageError(Exception):
-    """A request that cannot be carried out: one line that says what came and what exists. Exit status 2."""
+    """A request that cannot be carried out. Its message is one line: what came, and what exists. Exit status 2."""

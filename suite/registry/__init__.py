@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
-from suite.registry.finding import find, spelled
+from suite.registry.discovery import ENTRY_POINTS, contracts, discover
 from suite.registry.loading import absent, from_function, load, source_hash
-from suite.registry.quiet import undisturbed
-from suite.registry.rooms import ENTRY_POINTS, contracts, discover
+from suite.registry.side_effects import undisturbed
+from suite.registry.targets import find, spelled
 
 __all__ = [
     "ENTRY_POINTS",

@@ -1,4 +1,4 @@
-"""What an implementation says of itself, and what becomes of it when it is loaded."""
+"""The declaration of an implementation, the decorator that makes it, and the results of loading it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Declaration:
     """One implementation as its source declares it, known without importing it.
 
-    It is imported as `module`, or by its path where `module` is empty. `function` is the name inside the module, dotted
-    for an attribute of a class.
+    It is imported as `module`, or by its path if `module` is empty. `function` is its name in the module, with dots for
+    an attribute of a class.
     """
 
     contract: str
@@ -24,9 +24,9 @@ class Declaration:
     function: str
     module: str = ""
     file: str = ""
-    """The source, for people and for `source_hash`; empty where there is none."""
+    """The path of the source, for people and for `source_hash`; empty if there is none."""
     parameters: tuple[str, ...] | None = None
-    """What may be given by keyword. None: it takes everything, or nobody knows before it is loaded."""
+    """The parameters that can be given by keyword; None if it takes any, or if they are known only after loading it."""
     requires: tuple[str, ...] = ()
     lacks: Mapping[str, str] = field(default_factory=dict)
     conventions: Mapping[str, Any] = field(default_factory=dict)
@@ -34,9 +34,9 @@ class Declaration:
     broken: str = ""
     """Why the declaration cannot be read, or empty. Loading it gives `Broken` with this reason."""
     named: bool = False
-    """Whether the user named this very function: that it does not exist is then the user's mistake."""
+    """Whether the user named this function. If it does not exist, that is then the user's mistake."""
     plug: Declaration | None = None
-    """The attention that is plugged into it."""
+    """The attention that is plugged into it, if any."""
 
     @property
     def full_name(self) -> str:
@@ -97,14 +97,14 @@ def implementation(
     lacks: Mapping[str, str] | None = None,
     conventions: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Declare a function as an implementation; the folder is its contract and the file its name.
+    """Declare a function as an implementation. Its folder is its contract, its file its name.
 
-    The arguments are literals, because they are also read without importing the file.
+    The arguments have to be literals, because they are read without importing the file, too.
 
-    - `variant` names one of several in a file: `torch_sdpa.flash`.
-    - `requires` lists the libraries without which it is missing rather than broken.
-    - `lacks` maps a feature that it does not have to the reason.
-    - `conventions` says where it honestly differs: `{"causal": "lower_right"}`.
+    - `variant` names one of several functions in a file: `flash` in `torch_sdpa.py` is `torch_sdpa.flash`.
+    - `requires` lists the libraries without which it is missing, and not broken.
+    - `lacks` gives a reason for each feature that it does not have.
+    - `conventions` says where it differs from the contract on purpose: `{"causal": "lower_right"}`.
     """
     declared = checked(variant=variant, requires=requires, lacks=lacks, conventions=conventions)
 
@@ -116,14 +116,14 @@ def implementation(
 
 
 def checked(*, variant: Any = None, requires: Any = (), lacks: Any = None, conventions: Any = None) -> dict[str, Any]:
-    """The decorator's arguments in their final form. Raises TypeError for what is none of them."""
+    """The decorator's arguments in their final form. Raises TypeError for an argument of the wrong type."""
     if variant is not None and not (isinstance(variant, str) and variant):
         raise TypeError(f"variant is a name, not {variant!r}")
     if not isinstance(requires, list | tuple) or not all(isinstance(library, str) for library in requires):
         raise TypeError(f"requires is a list of the names of libraries, not {requires!r}")
     for argument, value in (("lacks", lacks), ("conventions", conventions)):
         if not isinstance(value or {}, Mapping) or not all(isinstance(key, str) for key in value or {}):
-            raise TypeError(f"{argument} is a dict by name, not {value!r}")
+            raise TypeError(f"{argument} is a dict with names as keys, not {value!r}")
     if not all(isinstance(reason, str) and reason for reason in (lacks or {}).values()):
         raise TypeError("lacks gives a reason for each feature")
     return {

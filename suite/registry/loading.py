@@ -22,23 +22,24 @@ from typing import Any
 
 from suite.records import UsageError
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing
-from suite.registry.quiet import diverted, undisturbed
+from suite.registry.side_effects import diverted, undisturbed
 
 INSTALLED = ("site-packages", "dist-packages")
-"""Folders of these names hold packages that have nothing to do with each other."""
+"""The names of folders into which packages are installed. Packages there have nothing to do with each other."""
 
 NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
-"""onnxruntime 1.29 and later start a thread as they are imported, which tells their makers of every session."""
+"""Set this variable, and onnxruntime (1.29 and later) starts no thread that reports every session to its makers."""
 
-_neighbours: dict[str, Path] = {}  # modules that files imported from their own folder, by name
+_neighbours: dict[str, Path] = {}
+"""The modules that submissions imported from their own folder, by name, and that folder."""
 
 
 def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing | Broken:
-    """Import an implementation. Whatever its import raises is `Broken`, a library that is not installed is `Missing`.
+    """Import an implementation. It is `Missing` if a library that it requires is, `Broken` if the import raises.
 
-    What it prints is kept, and what it changes in the process (see `undisturbed`) is undone. With `alone` the process
-    is its own: its prints go where they go, and its folder stays on the path. Raises `UsageError` where the user named
-    a module or function that turns out not to exist.
+    What it prints is kept, and what it changes in the process (see `undisturbed`) is undone. With `alone` it has the
+    process to itself: its prints are not caught, and its folder stays on the path. Raises `UsageError` if the user
+    named a module or function that does not exist.
     """
     if declaration.broken:
         return Broken(declaration, declaration.broken)
@@ -57,7 +58,7 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
             function = _function(declaration)
         except (KeyboardInterrupt, UsageError):
             raise
-        except BaseException as error:  # SystemExit and pytest's Skipped too are answers
+        except BaseException as error:  # SystemExit and pytest's Skipped too
             problem = in_one_line(error)
     if alone:
         _keep_on_path(declaration)
@@ -69,7 +70,7 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
 
 
 def absent(declaration: Declaration) -> Missing | None:
-    """The record of a missing library, found without importing anything, or None."""
+    """The record of the first required library that is not installed, found without importing anything; or None."""
     for library in declaration.requires:
         if locate(library) is None:
             return Missing(declaration, f"No module named {library!r}")
@@ -77,7 +78,7 @@ def absent(declaration: Declaration) -> Missing | None:
 
 
 def from_function(function: Callable[..., Any], contract: str = "attention", name: str = "") -> Loaded:
-    """The record of a function at hand. Its declaration names a module or file only where a worker can import it so."""
+    """The record of a function at hand. It names a module or file only if a worker can import the function there."""
     module = getattr(function, "__module__", None) or ""
     qualified = getattr(function, "__qualname__", "")
     spec = locate(module) if module and qualified else None
@@ -88,7 +89,7 @@ def from_function(function: Callable[..., Any], contract: str = "attention", nam
     if not importable or module == "__main__":
         module, qualified, source = "", "", ""
     elif spec is None:
-        module = ""  # a file that was imported by its path, and will be again
+        module = ""  # a file that was imported by its path; a worker imports it so, too
     if not name:
         name = getattr(function, "__name__", type(function).__name__)
         declared = getattr(function, "__attnsuite__", None)
@@ -99,9 +100,9 @@ def from_function(function: Callable[..., Any], contract: str = "attention", nam
 
 
 def source_hash(declaration: Declaration) -> str:
-    """The first 12 hexadecimal digits of the SHA-256 of the declaration's file and of those around it that it imports.
+    """The first 12 hexadecimal digits of the SHA-256 of an implementation's file and those beside it that it imports.
 
-    Empty where there is no file. An attention that is plugged in counts as well.
+    An attention that is plugged in counts as well. Empty if there is no file.
     """
     files = [declaration.file, *([declaration.plug.file] if declaration.plug else [])]
     found: dict[Path, bytes] = {}
@@ -114,9 +115,9 @@ def source_hash(declaration: Declaration) -> str:
 
 
 def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
-    """Add the bytes of a file and of those that it imports from its own folder or the two above; not the suite's.
+    """Add the bytes of a file, and of the files that it imports from its own folder or the two above it.
 
-    Where everything is installed lie other people's packages as well: there only its own are followed.
+    Files of the suite are left out, and, if the folder is one of INSTALLED, files of other packages.
     """
     file = file.resolve()
     if file in found:
@@ -140,12 +141,12 @@ def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
 
 
 def locate(module: str) -> ModuleSpec | None:
-    """Where a module would be imported from, found without importing it or the packages around it."""
+    """The place a module would be imported from, found without importing it or the packages around it."""
     importlib.invalidate_caches()
     first, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(first)
-    except (ImportError, ValueError):  # ValueError: in sys.modules, but made by hand
+    except (ImportError, ValueError):  # ValueError: it is in sys.modules, but has no spec
         return None
     path = first
     for part in rest:
@@ -158,7 +159,7 @@ def locate(module: str) -> ModuleSpec | None:
 
 @contextmanager
 def on_path(folder: Path) -> Iterator[None]:
-    """The folder as the last on sys.path: what lies there can be imported, and shadows nothing."""
+    """Put the folder at the end of sys.path, so that its modules can be imported and shadow no others."""
     before = list(sys.path)
     sys.path.append(str(folder))
     try:
@@ -168,7 +169,7 @@ def on_path(folder: Path) -> Iterator[None]:
 
 
 def in_one_line(error: BaseException) -> str:
-    """`ValueError: what it said`, whatever the error's own methods do."""
+    """`ValueError: its message`, in one line, even if the error's own methods raise."""
     try:
         text = " ".join(str(error).split())
     except Exception:
@@ -212,13 +213,13 @@ def _module(declaration: Declaration) -> ModuleType:
 
 
 def _comes_from(module: str, file: str) -> bool:
-    """Whether the name leads to this file: another package of the same name may come first on the path."""
+    """Whether importing this name gives this file: another module of that name may come first on the path."""
     spec = locate(module)
     return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve()
 
 
 class _FromSource(SourceFileLoader):
-    """Compiles the source as it is now, and leaves no bytecode in the submitter's folder."""
+    """Compiles the source as it is now, and writes no bytecode into the submitter's folder."""
 
     def get_code(self, fullname: str) -> Any:
         return self.source_to_code(self.get_data(self.path), self.path)
@@ -247,7 +248,7 @@ def _module_of_file(file: Path) -> ModuleType:
 
 @contextmanager
 def _neighbourhood(folder: Path) -> Iterator[None]:
-    """Let a file import its neighbours, and let no two folders share a `helpers`."""
+    """Let a file import modules from its own folder; those of the same name from another folder are forgotten."""
     for name, home in list(_neighbours.items()):
         if home != folder and ((folder / name).is_dir() or (folder / f"{name}.py").exists()):
             for module in [module for module in sys.modules if f"{module}.".startswith(f"{name}.")]:
@@ -270,7 +271,7 @@ def _keep_on_path(declaration: Declaration) -> None:
 
 
 def _completed(declaration: Declaration, function: Callable[..., Any]) -> Declaration:
-    """The declaration with what only the function itself can tell."""
+    """The declaration, completed from the function: decorator and parameters."""
     declared = getattr(function, "__attnsuite__", None)
     if isinstance(declared, dict):
         declaration = replace(declaration, **{key: declared[key] for key in ("requires", "lacks", "conventions")})
@@ -278,7 +279,7 @@ def _completed(declaration: Declaration, function: Callable[..., Any]) -> Declar
         return declaration
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a builtin without a signature: it takes everything
+    except (TypeError, ValueError):  # a builtin without a signature may take anything
         return declaration
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return declaration

@@ -1,4 +1,4 @@
-"""Implementations of attention plugged into every function and factory that takes a parameter `attention`."""
+"""Plugs: an implementation of attention, given to a function or factory that takes a parameter `attention`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from suite.contracts import contract, names
 from suite.registry.declaration import Declaration
 
 PARAMETER = "attention"
-"""The parameter that takes a plug, and the contract that the plug keeps."""
+"""The name of the parameter that takes a plug, and of the contract that the plug keeps."""
 
 
 def plugs(found: Iterable[Declaration]) -> Iterator[Declaration]:
-    """Each that takes a plug, with each attention."""
+    """Each implementation that takes a plug, with each attention plugged in."""
     found = list(found)
     for host in filter(takes_plug, found):
         for plug in found:
@@ -27,16 +27,16 @@ def takes_plug(declaration: Declaration) -> bool:
 
 
 def may_take_plug(declaration: Declaration) -> bool:
-    """Whether a user may ask for a plug in it: it takes one, or its import tells. An attention takes no other."""
+    """Whether a user may ask for a plug in it: it takes one, or that is known only after its import."""
     if declaration.contract == PARAMETER or declaration.plug is not None:
         return False
     return bool(declaration.broken) or declaration.parameters is None or PARAMETER in declaration.parameters
 
 
 def plugged(host: Declaration, plug: Declaration) -> Declaration:
-    """One with the other in it, called `transformer/eager+chunked`. What the plug lacks the whole lacks too.
+    """The host with the plug in it, named like `transformer/eager+chunked`. It lacks what the plug lacks.
 
-    It still takes an attention: a question may give it a probe in place of the plug.
+    Its parameter `attention` stays: a question may give it a probe instead of the plug.
     """
     known = contract(host.contract).features if host.contract in names() else {}
     lacks = {feature: reason for feature, reason in _gaps(plug).items() if feature in known}
@@ -52,13 +52,13 @@ def plugged(host: Declaration, plug: Declaration) -> Declaration:
 
 
 def _gaps(plug: Declaration) -> dict[str, str]:
-    """What an attention does not have, by its signature, declarations and conventions."""
+    """The features that an attention lacks by its signature, its declarations and its conventions, with reasons."""
     gaps: dict[str, str] = {}
     usual = {name: choices[0] for name, choices in contract(PARAMETER).conventions.items()}
     for parameter, features in contract(PARAMETER).parameter_features.items():
         if plug.parameters is not None and parameter not in plug.parameters:
             gaps |= dict.fromkeys(features, f"{plug.full_name} takes no {parameter}")
-    for convention, chosen in plug.conventions.items():  # each is called as the feature that it is about
+    for convention, chosen in plug.conventions.items():  # a convention has the name of its feature
         if convention in usual and chosen != usual[convention]:
             gaps[convention] = f"the convention {convention} of {plug.full_name} is {chosen}"
     return gaps | {feature: f"{plug.full_name}: {reason}" for feature, reason in plug.lacks.items()}

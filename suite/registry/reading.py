@@ -12,16 +12,13 @@ from typing import Any
 
 from suite.registry.declaration import checked
 
-_one_at_a_time = threading.Lock()  # CPython 3.11 miscounts its depth when two threads parse (python/cpython#106905)
-
-
-class Unreadable(Exception):
-    """The file is no Python source. The message is one line that says where."""
+_one_at_a_time = threading.Lock()
+"""CPython 3.11 miscounts the depth of recursion if two threads parse at once (python/cpython#106905)."""
 
 
 @dataclass(frozen=True)
 class FunctionSource:
-    """One function of a module. `declared` holds the decorator's arguments, None where it is not decorated."""
+    """One function of a module. `declared` holds the decorator's arguments; None if it is not decorated."""
 
     name: str
     line: int
@@ -38,11 +35,13 @@ class FunctionSource:
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """What a module holds. `names` are all names bound in it; None where only running it can tell."""
+    """The contents of a module. `names` are all names bound in it; None if they are known only after an import."""
 
     summary: str
     functions: tuple[FunctionSource, ...]
     names: frozenset[str] | None
+    problem: str = ""
+    """Why the file cannot be read as Python, in one line that says where; or empty."""
 
     @property
     def decorated(self) -> tuple[FunctionSource, ...]:
@@ -54,15 +53,15 @@ class ModuleSource:
 
 
 def read(file: Path) -> ModuleSource:
-    """Read a file's functions and names. Raises `Unreadable`."""
+    """Read a file's functions and names. If it cannot be read as Python, its `problem` says why."""
     try:
         with _one_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(file.read_bytes(), str(file))
     except SyntaxError as error:
-        raise Unreadable(f"SyntaxError: {error.msg} ({file.name}, line {error.lineno})") from error
+        return ModuleSource("", (), None, f"SyntaxError: {error.msg} ({file.name}, line {error.lineno})")
     except (OSError, ValueError, RecursionError, MemoryError) as error:
-        raise Unreadable(f"{type(error).__name__}: {error} ({file.name})".replace("\n", " ")) from error
+        return ModuleSource("", (), None, f"{type(error).__name__}: {error} ({file.name})".replace("\n", " "))
     decorators = _decorators(tree)
     statements = list(_statements(tree.body))
     return ModuleSource(
@@ -73,7 +72,7 @@ def read(file: Path) -> ModuleSource:
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when the module is imported, those under `if`, `try` and `with` included."""
+    """The statements that run when the module is imported, also those under `if`, `try` and `with`."""
     for statement in body:
         yield statement
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -114,14 +113,14 @@ def _function(node: ast.FunctionDef, decorators: frozenset[str]) -> FunctionSour
 
 def _literals(call: ast.Call) -> dict[str, Any]:
     if call.args or any(keyword.arg is None for keyword in call.keywords):
-        raise ValueError("the arguments of @implementation are given by keyword, one by one")
+        raise ValueError("the arguments of @implementation have to be given by keyword, one by one")
     values = {}
     for keyword in call.keywords:
         try:
             values[str(keyword.arg)] = ast.literal_eval(keyword.value)
         except (ValueError, TypeError, SyntaxError, RecursionError) as error:
             raise ValueError(
-                f"{keyword.arg} of @implementation is no literal, so only an import could read it"
+                f"{keyword.arg} of @implementation is not a literal, so it cannot be read without an import"
             ) from error
     return values
 
@@ -142,7 +141,7 @@ def _names(tree: ast.Module, statements: Sequence[ast.stmt]) -> frozenset[str] |
         else:
             stored = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
             names |= {node.id for node in stored if isinstance(node.ctx, ast.Store)}
-    # A star import, a module's __getattr__ and writes to its dictionary bind names that no reader of the source sees.
+    # A star import, a module's __getattr__ and writes to its dictionary bind names that the source does not show.
     unseen = {"*", "__getattr__"} & names or {
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in ("globals", "exec", "setattr")
     }

@@ -1,4 +1,4 @@
-"""Audits → the page of the suite against itself: which cases catch which mistake, and whom the suite accuses."""
+"""Audits → audit.md: which cases catch which deviation, and which correct strangers the suite accuses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from suite.records import EXEMPT, Audit, Run
-from suite.report import origin
-from suite.report.cells import code, listed, plain, said
+from suite.report import provenance
+from suite.report.cells import LONGEST_CODE, code, listed, plain, said
 from suite.report.files import write
-from suite.report.page import Page, Points, Section, Table, blocks, note, section, table
+from suite.report.page import Page, Section, Table, blocks, points, section, table
 
-NAMED = 4
-"""The most deviations that are named beside the family that alone catches them."""
+MOST_NAMED = 4
+"""The most deviations that are named beside the one family that catches them; of more, the others are counted."""
 
 
 def write_audit(folder: Path, audits: Sequence[Audit], run: Run) -> Path:
@@ -21,15 +21,19 @@ def write_audit(folder: Path, audits: Sequence[Audit], run: Run) -> Path:
 
 
 def audit_lines(audits: Sequence[Audit]) -> list[str]:
-    """What the audits found, in plain lines: the score of each contract, then every complaint."""
-    return [plain(f"{audit.contract}: {line}", 1000) for audit in audits for line in (*_score(audit), *_amiss(audit))]
+    """What the audits found, as plain lines: the score of each contract, then every complaint."""
+    return [
+        plain(f"{audit.contract}: {line}", LONGEST_CODE)
+        for audit in audits
+        for line in (*_score(audit), *_amiss(audit))
+    ]
 
 
 def audit_page(audits: Sequence[Audit], run: Run) -> Page:
-    """A row per contract, what is amiss in any, and the details of each."""
-    amiss = Points(tuple(note(f"{audit.contract}: {line}") for audit in audits for line in _amiss(audit)))
+    """A row per contract, then every complaint, then the details of each contract."""
+    amiss = points(f"{audit.contract}: {line}" for audit in audits for line in _amiss(audit))
     details = (_details(audit) for audit in audits)
-    shown = blocks(origin.provenance(run), _contracts(audits), section("Amiss or absent", amiss), details)
+    shown = blocks(provenance.run_table(run), _contracts(audits), section("Amiss or absent", amiss), details)
     return Page("The suite against itself", shown)
 
 
@@ -42,7 +46,7 @@ def _score(audit: Audit) -> Iterator[str]:
 
 
 def _amiss(audit: Audit) -> Iterator[str]:
-    """A line for each thing that should not be, and for each stranger that was not there to be asked."""
+    """A line for each complaint, and for each stranger whose library is missing."""
     yield from (f"missed: {name}: {audit.says[name]}" for name in audit.missed)
     yield from (f"unnecessary: {family} catches nothing that no other family catches" for family in audit.unnecessary)
     yield from (f"accused: {o.implementation} {o.case} ({o.dtype}): {o.status}: {o.detail}" for o in audit.accusations)
@@ -51,7 +55,7 @@ def _amiss(audit: Audit) -> Iterator[str]:
 
 
 def _contracts(audits: Sequence[Audit]) -> Table:
-    """A row per contract. A deviation is a planted mistake, a stranger a correct implementation in a foreign style."""
+    """A row of counts per contract."""
     heads = (
         "contract", "deviations", "caught", "distinct sets of failing cases", "families", "unnecessary", "strangers",
         "accused",
@@ -81,7 +85,7 @@ def _families(audit: Audit) -> Table:
     rows: list[Sequence[object]] = []
     for family, count in audit.families.items():
         catching = sum(family in families for families in audit.catches.values())
-        only = said(listed(audit.caught_only_by(family), NAMED) or ("exempt" if family in EXEMPT else "none"))
+        only = said(listed(audit.caught_only_by(family), MOST_NAMED) or ("exempt" if family in EXEMPT else "none"))
         rows.append((code(family), count, catching, only))
     return table(("family", "cases", "deviations caught", "that no other family catches"), rows)
 

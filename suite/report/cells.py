@@ -1,4 +1,4 @@
-"""What stands in a cell or in a note, as data: words in styles, and beside them the value that programs read."""
+"""What a cell or a note holds, as data: words with their styles, and the value that programs read."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from enum import StrEnum
 from typing import TypeAlias
 
 LONGEST = 240
-"""Characters of a text from a submission in a cell; the row in results/ has the whole text."""
+"""Characters of a text in a cell, two lines of a page: a submission may say more. The row in results/ has all of it."""
 LONGEST_CODE = 1000
-"""Characters of a name or of a command, which must be whole to be of use."""
+"""Characters of a name or a command. These are of use only when they are whole, so this is far more than any needs."""
 NOTHING = "–"
-"""What a cell says where there is no number."""
+"""What a cell shows when it has no number."""
 
 
 def plain(text: object, longest: int = LONGEST) -> str:
-    """The text on one line, without control characters (a terminal obeys them, a reader cannot see them)."""
+    """The text on one line without control characters, which a terminal would obey and a reader cannot see."""
     words = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
@@ -33,7 +33,7 @@ class Style(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Words in one style, on one line and free of control characters; `link` is where they lead, or empty."""
+    """Words in one style, on one line and free of control characters; `link` is an address, or empty."""
 
     words: str
     style: Style = Style.PLAIN
@@ -41,10 +41,11 @@ class Span:
 
 
 Said: TypeAlias = "str | Span | Iterable[Span]"
+"""What words may be given as."""
 
 
 def spans(*parts: Said, longest: int = LONGEST) -> tuple[Span, ...]:
-    """Parts joined to one text. Strings become plain words; a space at their start or end is kept."""
+    """The parts as one text. Strings become words in plain style; a space at their start or end is kept."""
     found: list[Span] = []
     for part in parts:
         if isinstance(part, str):
@@ -65,17 +66,17 @@ def strong(text: object) -> Span:
 
 
 def emphasis(text: object) -> Span:
-    """A word that is explained."""
+    """Words that are explained here."""
     return Span(plain(text), Style.EMPHASIS)
 
 
 def joined(parts: Iterable[Span], by: str = ", ") -> tuple[Span, ...]:
-    """Spans with some words between each two."""
+    """The spans with `by` between each two."""
     return tuple(span for part in parts for span in (Span(by), part))[1:]
 
 
 def listed(names: Sequence[str], most: int | None = None, what: str = "") -> tuple[Span, ...]:
-    """Names separated by commas, and how many more there are where they are more than `most`."""
+    """Names separated by commas: the first `most`, and how many more there are (of `what`)."""
     shown = joined(map(code, names[:most]))
     more = len(names) - (most or len(names))
     return (*shown, Span(f" and {more} more{what and f' {what}'}")) if more > 0 else shown
@@ -101,36 +102,36 @@ class Cell:
     value: Value = None
     kind: Kind = Kind.TEXT
     unit: str = ""
-    """That of the value: `s`, `B`, `FLOP/s`, `J`; empty where it has none."""
+    """The unit of the value: `s`, `B`, `FLOP/s`, `J`; empty for a plain number or a text."""
 
     @property
     def words(self) -> str:
-        """What readers see, without styles."""
+        """The words that readers see, without styles."""
         return "".join(span.words for span in self.spans)
 
 
 def text(words: object, longest: int = LONGEST) -> Cell:
-    """A cell of words; programs get them whole."""
+    """A cell of words. Readers see `longest` characters, programs get all."""
     return Cell(spans(Span(plain(words, longest))), str(words))
 
 
 def number(value: float | None, words: str = "", unit: str = "") -> Cell:
-    """A number, and how it is said. None is an empty cell."""
+    """A number, and the words that readers see for it (the number itself by default). None is an empty cell."""
     return Cell(spans(words or ("" if value is None else str(value))), value, Kind.NUMBER, unit)
 
 
 def status(value: str, *parts: Said) -> Cell:
-    """What became of something, said in other words where there are any."""
+    """A status; `parts` are other words for readers, if there are any."""
     return Cell(spans(*parts) or spans(value), str(value), Kind.STATUS)
 
 
 def said(*parts: Said, value: Value = None, kind: Kind = Kind.TEXT, longest: int = LONGEST) -> Cell:
-    """A cell of several styles."""
+    """A cell of words in several styles."""
     return Cell(spans(*parts, longest=longest), value, kind)
 
 
 def cell(of: object) -> Cell:
-    """The cell that stands for a value, a text or a name."""
+    """The cell of a value, a text or a name; a cell stays as it is."""
     if isinstance(of, Cell):
         return of
     if isinstance(of, Span):

@@ -1,13 +1,12 @@
-"""What runs note beside their rows. Of several runs that note the same, the newest that has rows of it counts."""
+"""What runs note beside their rows. If several runs note the same, the newest that has rows of it counts."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
-from suite.records import FAILURES, ContractFacts, Example, Measurement, Outcome, Run, Status
+from suite.records import FAILURES, ContractFacts, Example, Facts, Measurement, Outcome, Run, Status
 from suite.store import Recorded
 
 
@@ -26,19 +25,11 @@ def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
     return found
 
 
-def gaps(recorded: Recorded) -> dict[str, Mapping[str, str]]:
-    """What each implementation declares to lack, in the newest run that asked it."""
-    return {name: run.facts.gaps.get(name, {}) for name, run in _asked(recorded).items()}
-
-
-def conventions(recorded: Recorded) -> dict[str, Mapping[str, Any]]:
-    """What each implementation declares to mean, in the newest run that asked it."""
-    return {name: run.facts.conventions.get(name, {}) for name, run in _asked(recorded).items()}
-
-
-def again(recorded: Recorded) -> dict[str, Sequence[str]]:
-    """The words that ask each implementation again; none where its registered name does."""
-    return {name: run.facts.again.get(name, ()) for name, run in _asked(recorded).items()}
+def declared(recorded: Recorded) -> dict[str, Facts]:
+    """For each implementation the facts of the newest run that checked it: gaps, conventions, how to ask it again."""
+    order = list(recorded.runs)
+    oldest_first = sorted(recorded.rows, key=lambda row: order.index(row[0]))
+    return {outcome.implementation: recorded.runs[run].facts for run, outcome in oldest_first}
 
 
 def findings(recorded: Recorded) -> dict[str, str]:
@@ -50,9 +41,9 @@ def findings(recorded: Recorded) -> dict[str, str]:
 
 
 def examples(recorded: Recorded) -> list[Example]:
-    """The examples of the contracts that were asked, with what became of them: the worst status over dtypes.
+    """The examples among the cases of the contracts that were checked, with each implementation's worst status.
 
-    One that several contracts have as a case stands there once, with the implementations of all.
+    An example that is a case of several contracts is listed once, with the implementations of all of them.
     """
     found: dict[tuple[str, ...], Example] = {}
     for run, rows in _newest_first(recorded):
@@ -75,18 +66,8 @@ def _newest_first(recorded: Recorded) -> list[tuple[Run, list[Outcome | Measurem
     return [(run, found[run.id]) for run in reversed(recorded.runs_of(found))]
 
 
-def _asked(recorded: Recorded) -> dict[str, Run]:
-    """The newest run that asked each implementation."""
-    return {outcome.implementation: recorded.runs[run] for run, outcome in _oldest_first(recorded)}
-
-
-def _oldest_first(recorded: Recorded) -> list[tuple[str, Outcome]]:
-    order = list(recorded.runs)
-    return sorted(recorded.rows, key=lambda row: order.index(row[0]))
-
-
 def _statuses(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Status]]:
-    """Of each case the worst status of each implementation."""
+    """The worst status of each implementation, over dtypes and devices, by case."""
     found: dict[str, dict[str, Status]] = defaultdict(dict)
     for of in outcomes:
         earlier = found[of.case].get(of.implementation, of.status)
@@ -95,3 +76,4 @@ def _statuses(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Status]]:
 
 
 _BADNESS = {Status.DECLINED: 1, Status.PASSED: 2} | dict.fromkeys(FAILURES, 3)
+"""Which of two statuses counts for a case: a failure before a pass, a pass before what was not asked."""

@@ -1,4 +1,4 @@
-"""results/README.md: which machines there are, when and with what they ran, and what came out."""
+"""results/README.md: each machine with the dates and versions of its runs, and their results in short."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from suite.records import Measurement, Outcome
-from suite.report import facts, origin
+from suite.report import facts, provenance
 from suite.report.benchmark import pivots
 from suite.report.benchmark.views import material
 from suite.report.cells import NOTHING, Span, code, joined, listed, said, text
@@ -18,12 +18,13 @@ from suite.report.page import Block, Chart, Note, Page, Section, Table, blocks, 
 from suite.store import Recorded
 
 PAGES = ("conformance.md", "benchmark.md", "stopwatch.md")
+"""The pages of a machine that the index links to."""
 CHARTS = {
     "time.svg": "time over sequence length",
     "memory.svg": "peak memory over sequence length",
     "tradeoff.svg": "memory against time",
 }
-"""The charts that a visitor sees first, each in words."""
+"""The charts of a machine that the index shows, each with what it shows in words."""
 
 
 def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
@@ -34,7 +35,7 @@ def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
 
 
 def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
-    """The page. `there` are the files that it may link or show, by their path from it."""
+    """The page. `there` are the pages and charts that exist, as paths relative to it."""
     shown = [machines[name] for name in sorted(machines) if machines[name].runs]
     heads = ("machine", "date", "commit", "torch", "contracts", "passed/asked", "failures", "known failures")
     of_all = table(heads, map(_row, shown))
@@ -52,7 +53,7 @@ def _machine(recorded: Recorded, there: list[str]) -> Section:
     return section(
         recorded.machine,
         note(joined(links)),
-        origin.provenance(recorded.run),
+        provenance.run_table(recorded.run),
         _dates(recorded),
         section("Conformance", headline(recorded.outcomes) if checked else ()),
         section("Benchmark", _benchmark(recorded, charts)),
@@ -63,21 +64,21 @@ def _machine(recorded: Recorded, there: list[str]) -> Section:
 def _row(recorded: Recorded) -> list[object]:
     counts, run = count(recorded.outcomes), recorded.run
     contracts = {outcome.contract for outcome in recorded.outcomes}
-    told = (recorded.machine, origin.date(run), run.commit or NOTHING, run.versions.get("torch", NOTHING))
+    told = (recorded.machine, provenance.date(run), run.commit or NOTHING, run.versions.get("torch", NOTHING))
     return [*told, len(contracts), str(counts), counts.failures, counts.known]
 
 
 def _dates(recorded: Recorded) -> Note:
-    """When the machine was checked and when measured, unless one run did both."""
+    """When the machine was checked and when measured; nothing if one run did both, for its date stands above."""
     checked, measured = recorded.checked_runs, recorded.measured_runs
     if not checked or (len(checked) == 1 and measured in ([], checked)):
         return note()
-    also = f", measured {origin.when(measured)}" if measured else ""
-    return note(f"Checked {origin.when(checked)}{also}.")
+    also = f", measured {provenance.when(measured)}" if measured else ""
+    return note(f"Checked {provenance.when(checked)}{also}.")
 
 
 def _benchmark(recorded: Recorded, charts: list[Chart]) -> Iterator[Block]:
-    """The contract that comes first with its charts, the others in short."""
+    """The first contract at length, with its charts; then the other contracts in short."""
     of, above = material(recorded), recorded.run
     first = of.views[0].setting.contract if of.views else ""
     for view in of.views:
@@ -90,7 +91,7 @@ def _benchmark(recorded: Recorded, charts: list[Chart]) -> Iterator[Block]:
 
 
 def _findings(recorded: Recorded) -> Table:
-    """The findings that explain rows of this machine: which implementations, how many rows, and what it is."""
+    """The findings that explain failures on this machine: their implementations, how many rows, and what is known."""
     who: dict[str, list[str]] = defaultdict(list)
     rows: list[Outcome | Measurement] = [*recorded.outcomes, *recorded.measurements]
     for row in rows:

@@ -1,4 +1,4 @@
-"""All that is written of one machine: the pages of conformance and benchmark, their tables, and the charts."""
+"""Writes all files of one machine: the pages of conformance and benchmark, their tables, and the charts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OF_CONFORMANCE = (
 )
 """The files that are removed where nothing is checked any more, but something measured."""
 OF_BENCHMARK = ("benchmark.md", "benchmark.csv", "benchmark_growth.csv", "benchmark_ceilings.csv")
-"""The files that are removed where nothing is measured any more."""
+"""The files that are removed when no measurement is left."""
 
 
 def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
-    """Write all files of a machine; their paths, and why charts were left out, where some were.
+    """Write all files of a machine and return their paths, and why charts were left out (empty if none were).
 
     Raises UsageError when the folder cannot be written.
     """
@@ -41,7 +41,7 @@ def write_conformance(folder: Path | str, recorded: Recorded) -> list[Path]:
 
 
 def write_benchmark(folder: Path | str, recorded: Recorded, charts: Charts | None = None) -> list[Path]:
-    """Write benchmark.md and its CSVs into `folder` and return their paths; remove them where nothing was measured.
+    """Write benchmark.md and its CSVs into `folder` and return their paths; if nothing was measured, remove them.
 
     `charts` are those that lie in `folder` already.
     """

@@ -1,4 +1,4 @@
-"""What a page says, as data without markup: sections of notes, lists, tables and charts. Renderers make it text."""
+"""A page as data without markup: sections of notes, lists, tables and charts. A renderer turns it into text."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from suite.report.cells import LONGEST_CODE, NOTHING, Cell, Said, Span, cell, sp
 class Column:
     """A column of a table: `title` is its heading for readers, `key` its name for programs.
 
-    Where the title is None it is not shown to readers, without a key it is not written for programs.
+    Readers do not see a column whose title is None; programs do not get a column without a key.
     """
 
     title: str | None = None
     key: str = ""
     right: bool = False
-    """Whether a terminal aligns it to the right."""
+    """Whether a terminal aligns the column to the right."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells below columns. The last cell of a shorter row takes the rest of its line."""
+    """Columns and rows of cells. The last cell of a row that is shorter than the others takes the rest of its line."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     below: Mapping[int, Points] = field(default_factory=dict)
-    """What is said below some rows, by the place of the row."""
+    """Lists that belong below a row, by the place of the row."""
 
     def __bool__(self) -> bool:
         return bool(self.rows)
 
     @property
     def shown(self) -> Table:
-        """The columns that readers see."""
+        """The table with only the columns that readers see."""
         return self._of([column.title is not None for column in self.columns])
 
     @property
     def data(self) -> Table:
-        """The columns that programs read."""
+        """The table with only the columns that programs read."""
         return self._of([bool(column.key) for column in self.columns])
 
     @property
     def filled(self) -> Table:
-        """Without columns that are empty in every row; empty cells of other columns get a dash."""
+        """The table without columns that are empty in every row; in the others, empty cells get a dash."""
         found = self._of([any(cell.spans for cell in cells) for cells in zip(*self.rows, strict=True)])
         rows = (tuple(cell if cell.spans else text(NOTHING) for cell in row) for row in found.rows)
         return Table(found.columns, tuple(rows))
@@ -59,7 +59,7 @@ class Table:
 
 
 def table(columns: Iterable[str | Column], rows: Iterable[Iterable[object]]) -> Table:
-    """A table of these columns, of which strings are headings, and of what stands for its cells."""
+    """A table. A column may be given as its heading, a cell as a value, a text or a name."""
     heads = tuple(Column(column) if isinstance(column, str) else column for column in columns)
     return Table(heads, tuple(tuple(map(cell, row)) for row in rows))
 
@@ -75,13 +75,13 @@ class Note:
 
 
 def note(*parts: Said, longest: int = LONGEST_CODE) -> Note:
-    """A paragraph of words in some styles."""
+    """A paragraph; `longest` limits the characters of each part."""
     return Note(spans(*parts, longest=longest))
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """A list of notes; a list within it belongs to the note before."""
+    """A list of notes; a list inside it belongs to the note before it."""
 
     points: tuple[Note | Points, ...]
 
@@ -89,16 +89,21 @@ class Points:
         return bool(self.points)
 
 
+def points(lines: Iterable[Said]) -> Points:
+    """A list with a note for each line."""
+    return Points(tuple(map(note, lines)))
+
+
 @dataclass(frozen=True)
 class Mark:
-    """A named place in a chart. `style` stands for the colour and shape that an implementation has in all charts."""
+    """The points of one implementation. `style` numbers the colour and shape that it has in all charts of a view."""
 
     name: str
     style: int
     points: tuple[tuple[float, float], ...]
     label: str = ""
     front: bool = False
-    """Whether no other is better in both."""
+    """In a chart of two quantities: whether no other implementation is better in both."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """What a chart shows. `kind` is `lines`, `bars` or `points`; `across` and `up` name what the axes measure."""
+    """What a chart shows. `kind` is `lines`, `bars` or `points`; `across` and `up` name the quantities on the axes."""
 
     kind: str
     title: str
@@ -120,7 +125,7 @@ class Picture:
     up: str
     panels: tuple[Panel, ...]
     note: str = ""
-    """How to read it."""
+    """How to read the chart."""
 
     @property
     def data(self) -> dict[str, Any]:
@@ -129,17 +134,17 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart in a file beside the page, and what it shows in words."""
+    """A chart in a file beside the page, and in words what it shows."""
 
     file: str
     title: str
     picture: Picture | None = None
-    """Its data, for renderers that draw; None where only the file is at hand."""
+    """Its data, for a renderer that draws; None if only the file is there."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading; where it is `folded`, a reader unfolds them."""
+    """Blocks under a heading; `folded` ones are hidden until a reader unfolds them."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -154,7 +159,7 @@ Parts: TypeAlias = "Block | Iterable[Block]"
 
 
 def blocks(*parts: Parts) -> tuple[Block, ...]:
-    """Blocks in a row, without those that say nothing."""
+    """These blocks one after the other, without those that are empty."""
     found: list[Block] = []
     for part in parts:
         found += [part] if isinstance(part, (Note, Points, Table, Chart, Section)) else part
@@ -162,13 +167,13 @@ def blocks(*parts: Parts) -> tuple[Block, ...]:
 
 
 def section(title: str, *parts: Parts) -> Section:
-    """Blocks under a heading; a section without any is left out of the page."""
+    """Blocks under a heading. A page leaves out a section that has none."""
     return Section(title, blocks(*parts))
 
 
 @dataclass(frozen=True)
 class Page:
-    """What is said of one subject. `data` are the tables for programs, by the names of their files."""
+    """A page. `data` are its tables for programs, by the names of their files."""
 
     title: str
     blocks: tuple[Block, ...]

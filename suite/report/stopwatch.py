@@ -1,13 +1,12 @@
-"""An audit of the stopwatch → its page: how often it claims a difference that is none, and how often it misses one."""
+"""An audit of the stopwatch → stopwatch.md: how often it claims false differences and misses true ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import astuple, fields
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from suite.records import Machine, Run
 from suite.records.stopwatch import (
@@ -15,53 +14,49 @@ from suite.records.stopwatch import (
     FALSE_CLAIMS,
     FOUND,
     MUST_BE_FOUND,
+    SHARE_LEVEL,
     SLOWDOWNS,
     StopwatchAudit,
     Trial,
     percent,
 )  # fmt: skip
-from suite.records.stopwatch import LEVEL as SHARE_LEVEL
-from suite.report import origin
+from suite.report import provenance
 from suite.report.benchmark import wording
 from suite.report.cells import Cell, code, number, text
 from suite.report.files import write
-from suite.report.page import Column, Page, Points, Table, blocks, note, section, table
+from suite.report.page import Column, Page, Table, blocks, points, section, table
 from suite.report.units import duration, significant, time_unit
 from suite.statistics import LEVEL, MARGIN, VERDICTS
 from suite.store.files import one_line
 
 
 def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]:
-    """Write both files into `folder`, atomically, and return their paths. UsageError where that cannot be done."""
+    """Write stopwatch.md and its CSV into `folder`, atomically, and return their paths. UsageError if it cannot."""
     with one_line(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
     return write(folder, "stopwatch", [stopwatch_page(audit, run)])
 
 
 def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
-    """What was found in short, then every comparison by threads and workload, and how it was measured."""
+    """The findings in short, then every comparison by threads and workload, and how it was measured."""
     machine = run.machine
     shown = blocks(
-        origin.provenance(run),
-        _points(stopwatch_lines(audit, machine)),
+        provenance.run_table(run),
+        points(stopwatch_lines(audit, machine)),
         section("Identical implementations", _identical(audit, machine)),
         section("Injected slowdowns", _slowed(audit, machine)),
         section("Other stopwatches", _agreements(audit)),
-        section("How it was measured", _points(_method(audit))),
+        section("How it was measured", points(_method(audit))),
     )
     trials = table(
         [Column(key=field.name) for field in fields(Trial)],
-        [[_six(value) for value in astuple(trial)] for trial in audit.trials],
+        [[float(f"{each:.6g}") if isinstance(each, float) else each for each in astuple(of)] for of in audit.trials],
     )
     return Page(f"The stopwatch against itself on {machine.name}", shown, {"stopwatch": trials})
 
 
-def _points(lines: Iterable[str]) -> Points:
-    return Points(tuple(note(line) for line in lines))
-
-
 def stopwatch_lines(audit: StopwatchAudit, machine: Machine) -> list[str]:
-    """What was found, in plain lines: the claims, the slowdowns, the other stopwatches, then every complaint."""
+    """The findings as plain lines: false claims, slowdowns, other stopwatches, then every complaint."""
     lines = []
     for threads in audit.threads:
         claims, tables, where = audit.claimed(0.0, threads), audit.tables(threads), wording.threads(threads, machine)
@@ -149,7 +144,3 @@ def _share(audit: StopwatchAudit, injected: float, threads: int, workload: str =
     of = audit.claimed(injected, threads, workload)
     low, high = of.interval
     return f"{percent(of.value, 1)}, {percent(SHARE_LEVEL)} interval {100 * low:.1f} to {percent(high, 1)}"
-
-
-def _six(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value

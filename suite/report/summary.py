@@ -1,4 +1,4 @@
-"""Outcomes → what a check ends with; measurements → what a benchmark prints after each table."""
+"""Outcomes → the lines that a check ends with; measurements → the lines that a benchmark prints for each table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 from suite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Status
 from suite.report.benchmark import wording
 from suite.report.benchmark.numbers import TOO_FEW
-from suite.report.benchmark.speed import BASELINE, Row, tables
+from suite.report.benchmark.timed_tables import BASELINE, Row, tables
 from suite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from suite.report.conformance.tally import breakdown, by_implementation, count, devices, groups
 from suite.report.page import Block, Column, Note, Page, Points, Section, Table, note, section
@@ -18,9 +18,11 @@ from suite.report.units import Unit, percent, time_unit
 from suite.statistics import Interval
 
 MOST_REASONS = 8
-"""The most reasons for declining that are named."""
-LONGEST_NAME, LONGEST_SAID = 60, 400
-"""Characters of an implementation's name and of what is said about it, in a line of a terminal."""
+"""The most reasons for declining that are listed; of more, the others are counted."""
+LONGEST_NAME = 60
+"""Characters of an implementation's name in a line of a terminal: longer ones would push the numbers off the screen."""
+LONGEST_SAID = 400
+"""Characters of a message in a terminal: five lines."""
 
 
 def summary_lines(
@@ -28,8 +30,8 @@ def summary_lines(
 ) -> list[str]:
     """A line per implementation, its failures below it in groups, and the total: no markup, no control codes.
 
-    `again` maps implementations to the words by which they are asked again, where that is not their registered name.
-    With `reasons` it is also said why something was declined.
+    `again` has the words of a command line that name an implementation whose registered name does not. `reasons` adds
+    lines that say why cases were declined.
     """
     found = by_implementation(outcomes)
     several = len(devices(outcomes)) > 1
@@ -48,7 +50,7 @@ def _name(words: str) -> Cell:
 
 
 def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> Iterator[Note | Points]:
-    """A line for each group of failures, and below it the command that asks an example again."""
+    """A line for each group of failures, and below it the command that asks one of them again."""
     for group in groups((outcome for outcome in outcomes if outcome.status in FAILURES), again):
         known = f"known as {group.example.known}, " if group.example.known else ""
         yield note(f"{group.count} × {known}{group.says}", longest=LONGEST_SAID)
@@ -56,7 +58,7 @@ def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> 
 
 
 def _declined(outcomes: Sequence[Outcome]) -> Iterator[Note]:
-    """A line for each reason why something was not asked."""
+    """A line for each reason why cases were declined."""
     reasons = Counter(outcome.detail for outcome in outcomes if outcome.status == Status.DECLINED).most_common()
     for reason, times in reasons[:MOST_REASONS]:
         yield note(f"{times} × declined: {reason}", longest=LONGEST_SAID)
@@ -65,7 +67,7 @@ def _declined(outcomes: Sequence[Outcome]) -> Iterator[Note]:
 
 
 def _became(outcomes: Sequence[Outcome]) -> Cell:
-    """How many passed of how many, and what became of the others."""
+    """How many cases passed of those asked, and how many were declined, failed or missing."""
     counts = count(outcomes)
     if not counts.asked and not counts.declined:
         reasons = sorted({plain(outcome.detail) for outcome in outcomes if outcome.detail})
@@ -81,11 +83,10 @@ def _became(outcomes: Sequence[Outcome]) -> Cell:
 
 
 def benchmark_lines(measurements: Sequence[Measurement], shape: str = "", baseline: str = "") -> list[str]:
-    """A heading for each table and a line per implementation: its median, who is faster, its peak of memory; or why it
-    has none. What speaks of all workloads comes first. No markup, no control codes.
+    """A heading for each table and a line per implementation: median, speed, peak memory; or why it has no time.
 
-    `measurements` are of one run; `shape` is the workload's in words, `baseline` the implementation that others are
-    compared with, without its contract.
+    Rows about all workloads come first. No markup, no control codes. `measurements` are of one run; `shape` is the
+    workload's in words, `baseline` the implementation that others are compared with, without its contract.
     """
     about_all = [of for of in measurements if of.workload == EVERY_CASE]
     columns = (Column("implementation"), Column("outcome"))
@@ -120,7 +121,7 @@ def _without_time(of: Measurement) -> str:
 
 
 def _spread(of: Interval) -> str:
-    """How far its ends lie from the median."""
+    """How far the ends of the interval lie from the median."""
     if of.low <= 0:
         return TOO_FEW
     below, above = (percent(abs(end - of.median) / of.median) for end in (of.low, of.high))

@@ -1,4 +1,4 @@
-"""Numbers with their units, as tables and charts say them: three digits, and never an exponent."""
+"""Numbers with their units, as tables and charts write them: three digits, and never an exponent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 RATES = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
 ENERGIES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))
 SIZES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+"""The units of each quantity with their sizes in the base unit, the largest first."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit, and how much of the base unit (seconds, FLOPs per second) it is."""
+    """A unit, and its size in the base unit: seconds, FLOPs per second, joules, bytes."""
 
     size: float
     name: str
@@ -31,13 +32,13 @@ class Unit:
 
 
 def time_unit(values: Iterable[float]) -> Unit:
-    """The unit in which the middle one of these times is at least one."""
+    """The largest unit in which the median of these times is at least one."""
     ordered = sorted(values)
     return _fitting(ordered[len(ordered) // 2] if ordered else 1.0, TIMES)
 
 
 def rate_unit(values: Iterable[float]) -> Unit:
-    """The unit in which the largest of these rates is at least one."""
+    """The largest unit in which the largest of these rates is at least one."""
     return _fitting(max(values, default=1e12), RATES)
 
 
@@ -55,7 +56,7 @@ def energy(joules: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time that a person waited: "1 min 52 s"."""
+    """A long time in minutes or hours: "1 min 52 s"."""
     if not math.isfinite(seconds):
         return NOTHING
     if seconds < 60:
@@ -66,14 +67,14 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share of one: "61 %"; below a tenth with one decimal more."""
+    """A share as a percentage with two digits: "61 %", "6.1 %"."""
     if share is None or not math.isfinite(share):
         return NOTHING
     return f"{significant(100 * share, 2)} %"
 
 
 def times(ratio: float) -> str:
-    """How many times: "4.75×"."""
+    """A ratio: "4.75×"."""
     return f"{significant(ratio)}×"
 
 

@@ -24,31 +24,12 @@ Write = Callable[[str, str], Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 HOME = str(Path(suite.__file__).parent.parent)
+SUBMISSIONS = Path(__file__).parent.parent / "submissions"
 
 KEYS = ["implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds"]
 
-KERNELS = """
-import torch
-
-sdpa = torch.nn.functional.scaled_dot_product_attention
-
-def attention(query, key, value):
-    return sdpa(query, key, value)
-
-def unscaled(query, key, value):
-    return (query @ key.mT).softmax(-1) @ value
-"""
-
-WITHOUT_TORCH = """
-import sys
-
-class NoTorch:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ImportError("torch is not to be imported here")
-
-sys.meta_path.insert(0, NoTorch())
-"""
+KERNELS = (SUBMISSIONS / "right_and_unscaled.py").read_text(encoding="utf-8")
+WITHOUT_TORCH = (SUBMISSIONS / "without_torch.py").read_text(encoding="utf-8")
 
 
 def environment(*path: Path | str) -> dict[str, str]:
@@ -116,7 +97,7 @@ def test_list_shows_what_is_timed(status_of: Callable[..., object], capsys: pyte
     assert lines[0].startswith("  translator/10   batch 128, 10 tokens to 10, ")
     assert lines[0].endswith("in standard, full: ten words a sentence, as the documents train it")
     assert len(lines) == 2
-    refused = "nothing of add_norm is timed; of attention, transformer, vision_transformer there is"
+    refused = "there are no workloads of add_norm; there are of attention, transformer, vision_transformer"
     assert capsys.readouterr().err == f"attnsuite: {refused}\n"
 
 
@@ -161,7 +142,7 @@ def test_another_package_s_broken_entry_point_is_a_row(
     assert status_of("check", "matmul", "theirs", "--case", "plain/small", "--dtype", "float32") == 1
 
     said = capsys.readouterr().out
-    assert "transformers/theirs  broken: unknown contract 'transformers': there are add_norm, " in said
+    assert "transformers/theirs  broken: unknown contract 'transformers'; there are: add_norm, " in said
     assert "attention/matmul  1/1 passed\ntransformers/theirs  0/1 passed, 1 raised\n" in said
 
 
@@ -269,15 +250,15 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("check nosuch", "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, "),
+        ("check nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         ("check chunkd", "attnsuite: unknown target 'chunkd': did you mean attention/chunked?"),
         (
             "check loops --contract attn",
-            "attnsuite: unknown contract 'attn': there are add_norm, ",
+            "attnsuite: unknown contract 'attn'; there are: add_norm, ",
         ),
         (
             "list --contract attn",
-            "attnsuite: unknown contract 'attn': there are add_norm, ",
+            "attnsuite: unknown contract 'attn'; there are: add_norm, ",
         ),
         ("check nosuch.py", "attnsuite: no file 'nosuch.py'"),
         (
@@ -297,11 +278,11 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("check loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
         ("check kernels.py:attention --json no/where", "attnsuite: no/where cannot be written: No such file or direct"),
         ("check missing.py --case plain", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
-        ("run nosuch", "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, "),
+        ("run nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         ("run missing.py", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
         ("run loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
         ("run loops --results empty.py", "cannot be written: Not a directory"),
-        ("bench nosuch", "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, "),
+        ("bench nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         (
             "bench attention/loops --workload laddr",
             "no workload of attention matches 'laddr'; did you mean ladder? ",
@@ -319,13 +300,16 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("bench attention/loops --json no/where", "attnsuite: no/where cannot be written: No such file or directory"),
         (
             "bench attention/loops --except nosuch",
-            "attnsuite: unknown target 'nosuch': of attention there are attention/chunked, ",
+            "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, ",
         ),
         (
             "bench transformer/eager",
             "workloads of transformer: not in the profile quick, but in standard, ",
         ),
-        ("bench kernel_pooling/loops", "attnsuite: nothing is timed of kernel_pooling"),
+        (
+            "bench kernel_pooling/loops",
+            "attnsuite: there are no workloads of kernel_pooling: `attnsuite list --workloads` shows",
+        ),
         ("report --results empty.py", "attnsuite: empty.py holds no results; `attnsuite run` makes them"),
         (
             "report --results newer",
@@ -404,18 +388,7 @@ def test_a_lone_implementation_that_declines_everything_ends_with_1(
 
 # The main job
 
-RECORDING = '''
-"""Notes every call."""
-import os
-import torch
-
-NOTES = os.open(os.path.join(os.path.dirname(__file__), "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-
-def attention(query, key, value):
-    if "MALLOC_MMAP_THRESHOLD_" not in os.environ:  # in processes that are asked, not in those that are timed
-        os.write(NOTES, b".")
-    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
-'''
+RECORDING = (SUBMISSIONS / "records_calls.py").read_text(encoding="utf-8")
 
 
 def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(attnsuite: Run, write: Write, tmp_path: Path) -> None:
@@ -481,7 +454,7 @@ def test_json_does_not_overwrite_what_is_no_result(attnsuite: Run, write: Write)
     done = attnsuite("check", f"{submission}:attention", "--json", str(submission))
 
     assert (done.returncode, submission.read_text()) == (2, source)
-    assert "holds no JSON rows" in done.stderr
+    assert "does not hold JSON rows" in done.stderr
 
 
 def test_a_full_standard_output_is_one_line() -> None:

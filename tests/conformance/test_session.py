@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import suite
 from suite import registry
-from suite.conformance.session import Request, Session
+from suite.conformance.session import CheckRequest, Session
 from suite.contracts import contract
 from suite.records import EVERY_CASE, Outcome, UsageError
 from suite.registry import Declaration
@@ -38,7 +38,7 @@ def in_words(outcomes: list[Outcome]) -> list[tuple[str, str, str]]:
 
 def run(target: str | Path, *cases: str, time_limit: float = 60.0, **request: Any) -> list[Outcome]:
     """Check one target in a process of its own, in float32."""
-    asked = Request(cases, ("float32",), time_limit=time_limit, **request)
+    asked = CheckRequest(cases, ("float32",), time_limit=time_limit, **request)
     (declaration,) = registry.find([str(target)])
     return list(Session(asked).run(declaration))
 
@@ -284,7 +284,7 @@ def test_what_cannot_be_imported_is_one_row(write: Write, source: str, status: s
 def test_an_implementation_of_an_unknown_contract_is_one_row() -> None:
     """As another package's entry point may be; it must not keep all others from being checked."""
     stranger = Declaration("transformers", "theirs", "attention", "their_module")
-    session = Session(Request(("plain/small",)))
+    session = Session(CheckRequest(("plain/small",)))
 
     (outcome,) = session.run(stranger)
 
@@ -306,9 +306,9 @@ def test_what_ships_with_the_suite_answers_here_unless_isolated(isolate: bool, m
 
 def test_a_time_limit_is_above_zero() -> None:
     with pytest.raises(UsageError, match="the time limit is a number of seconds above 0, not -1"):
-        Request(time_limit=-1)
+        CheckRequest(time_limit=-1)
     with pytest.raises(UsageError, match="not nan"):
-        Request(time_limit=float("nan"))
+        CheckRequest(time_limit=float("nan"))
 
 
 IMITATION = """
@@ -323,7 +323,7 @@ def attention(*tensors, **options):
 
 def test_findings_excuse_only_what_ships(write: Callable[[str, str], Path]) -> None:
     stranger = write("torch_sdpa.py", IMITATION)
-    session = Session(Request(("bad_input/dropout_below_zero",), ("float32",)))
+    session = Session(CheckRequest(("bad_input/dropout_below_zero",), ("float32",)))
 
     shipped = list(session.run(*registry.find(["torch_sdpa.math"])))
     imitated = list(session.run(*registry.find([str(stranger)])))

@@ -181,7 +181,7 @@ def test_errors_that_are_not_the_librarys_are_reasons_too(install):
 
 
 def test_a_question_that_is_never_answered_is_given_up(install, monkeypatch):
-    monkeypatch.setattr(nvidia, "PATIENCE", 0.01)
+    monkeypatch.setattr(nvidia, "LONGEST_ANSWER", 0.01)
     library, answered = install(Library()), threading.Event()
     library.nvmlDeviceGetTemperature = lambda handle, sensor: answered.wait(60)
     meter = nvidia.meter("cuda:0").start()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.machine.telemetry import Window, told
+from suite.machine.telemetry import Window, summarised
 
 
 def window(seconds=2.0, counter=(5000.0, 5700.0), watts=None, power_from="instant", **absent):
@@ -15,7 +15,7 @@ def window(seconds=2.0, counter=(5000.0, 5700.0), watts=None, power_from="instan
 
 
 def test_joules_are_the_counters_where_there_is_one():
-    found = told(window())
+    found = summarised(window())
 
     assert (found["joules"], found["joules_from"], found["seconds"]) == (700.0, "counter", 2.0)
 
@@ -30,7 +30,7 @@ def test_joules_are_the_counters_where_there_is_one():
     ids=["reset", "constant", "absent"],
 )
 def test_joules_without_a_counter_are_of_the_power_samples(unusable):
-    found = told(unusable)
+    found = summarised(unusable)
 
     assert (found["joules"], found["joules_from"]) == (pytest.approx(600.0), "power samples")
 
@@ -39,11 +39,11 @@ def test_power_is_integrated_over_the_whole_window():
     ramp = window(watts=[100.0 * place for place in range(1, 21)], counter=(1.0, 1.0))
 
     # 19 intervals of 0.1 s from 100 to 2,000 W, and half an interval at either end
-    assert told(ramp)["joules"] == pytest.approx(19 * 0.1 * 1050 + 0.05 * 100 + 0.05 * 2000)
+    assert summarised(ramp)["joules"] == pytest.approx(19 * 0.1 * 1050 + 0.05 * 100 + 0.05 * 2000)
 
 
 def test_a_window_that_is_too_short_has_no_joules():
-    found = told(window(0.99))
+    found = summarised(window(0.99))
 
     assert (found["joules"], found["joules_absent"]) == (None, "0.99 s are too short: energy needs 1 s")
     assert "joules_from" not in found
@@ -51,20 +51,20 @@ def test_a_window_that_is_too_short_has_no_joules():
 
 
 def test_averages_of_a_second_need_a_longer_window():
-    short, long = (told(window(seconds, (1.0, 1.0), power_from="usage")) for seconds in (4.9, 5.1))
+    short, long = (summarised(window(seconds, (1.0, 1.0), power_from="usage")) for seconds in (4.9, 5.1))
 
     assert short["joules_absent"] == "the energy counter went from 1 to 1 J; 4.9 s are too short: energy needs 5 s"
     assert long["joules"] == pytest.approx(300 * 5.1)
 
 
 def test_a_handful_of_power_samples_is_no_energy():
-    found = told(window(counter=(1.0, 1.0), watts=[300.0] * 9))
+    found = summarised(window(counter=(1.0, 1.0), watts=[300.0] * 9))
 
     assert found["joules_absent"].endswith("9 power samples are too few: energy needs 10")
 
 
 def test_median_lowest_and_highest_are_of_all_samples():
-    found = told(Window(0.0, 1.0, {"sm_clock": [(0.1, 1980), (0.2, 1305), (0.3, 1755), (0.4, 1965)]}))
+    found = summarised(Window(0.0, 1.0, {"sm_clock": [(0.1, 1980), (0.2, 1305), (0.3, 1755), (0.4, 1965)]}))
 
     assert found["sm_clock"] == {"median": 1860.0, "low": 1305, "high": 1980}
     assert found["samples"] == 4
@@ -88,7 +88,7 @@ def test_median_lowest_and_highest_are_of_all_samples():
 def test_throttle_reasons_are_words(masks, words):
     seen = {"throttle": [(float(place), mask) for place, mask in enumerate(masks)]}
 
-    found = told(Window(0.0, 9.0, seen))
+    found = summarised(Window(0.0, 9.0, seen))
 
     assert found["throttle"] == words
     assert "throttle_absent" not in found

@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
 import torch
+from runs import report_of, run_pytest_in
 
 from suite.records import Machine, Measurement, Run
 from suite.registry import discover
@@ -21,75 +24,11 @@ Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
 Reported = Callable[[], dict[str, tuple[str, str]]]
 
+SUBMISSIONS = Path(__file__).parent.parent / "submissions"
+
 TINY = ("--benchmark-max-time=0.001", "--benchmark-min-rounds=3", "-p", "no:cacheprovider")
 ONLY = ("--benchmark-only", "--benchmark-json=times.json", *TINY)
 
-KERNELS = """
-import warnings
-import torch
-from suite import implementation
-
-sdpa = torch.nn.functional.scaled_dot_product_attention
-remembered = {}
-
-def attention(query, key, value, *, is_causal=False):
-    warnings.warn("slow path")
-    return sdpa(query, key, value, is_causal=is_causal)
-
-def unscaled(query, key, value, *, is_causal=False):
-    return sdpa(query, key, value, is_causal=is_causal, scale=1.0)
-
-def stale(query, key, value):
-    if key.shape[-2] < 1024:
-        return sdpa(query, key, value)
-    where = query.data_ptr(), key.data_ptr(), value.data_ptr()
-    if where not in remembered:
-        remembered[where] = sdpa(query, key, value)
-    return remembered[where]
-
-def threaded(query, key, value):
-    if key.shape[-2] == 1024:
-        torch.set_num_threads(2)
-    return sdpa(query, key, value)
-
-def picky(query, key, value):
-    if key.shape[-2] == 1024:
-        raise NotImplementedError("no keys by the thousand")
-    return sdpa(query, key, value)
-
-def failing(query, key, value):
-    failing.calls += key.shape[-2] == 1024
-    if failing.calls > 12:
-        raise SystemExit("tired")
-    return sdpa(query, key, value)
-
-failing.calls = 0
-
-@implementation(lacks={"float32": "halves only"})
-def half(query, key, value):
-    return sdpa(query, key, value)
-"""
-
-SPEED = """
-import torch
-from suite.pytest_plugin import benchmarks, conformance
-from theirs import kernels
-
-torch.set_num_threads(2)
-short = dict(workloads="documents/one-sentence")
-test_right = benchmarks(kernels.attention, **short, directions=["forward", "backward", "forward_backward"])
-test_two = benchmarks([kernels.attention, kernels.half], **short, dtypes="bfloat16")
-test_unscaled = benchmarks(kernels.unscaled, **short)
-test_stale = benchmarks(kernels.stale, workloads="ladder/1k")
-test_threaded = benchmarks(kernels.threaded, workloads="ladder/1k")
-test_failing = benchmarks(kernels.failing, workloads="ladder/1k")
-test_picky = benchmarks(kernels.picky, workloads=["ladder/1k", "flash-small/512-e64-causal"])
-test_half = benchmarks(kernels.half, **short)
-test_cases = conformance(kernels.attention, cases="plain/small", dtypes="float32")
-
-def test_threads_are_as_before(benchmark):
-    assert benchmark(torch.get_num_threads) == 2
-"""
 
 SETTINGS = """
 [pytest]
@@ -100,13 +39,36 @@ python_functions = test_*
 """
 
 
+def make_package(folder: Path) -> None:
+    """Put a package with kernels there; its warnings are errors."""
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "__init__.py").touch()
+    copyfile(SUBMISSIONS / "timed_kernels.py", folder / "theirs" / "kernels.py")
+    (folder / "pytest.ini").write_text(SETTINGS)
+
+
 @pytest.fixture
-def run(write: Write, run_pytest: Pytest) -> Pytest:
-    """Runs pytest in a package with kernels; its warnings are errors."""
-    write("theirs/__init__.py", "")
-    write("theirs/kernels.py", KERNELS)
-    write("pytest.ini", SETTINGS)
+def run(tmp_path: Path, run_pytest: Pytest) -> Pytest:
+    """Runs pytest in a package with kernels."""
+    make_package(tmp_path)
     return run_pytest
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A package whose speed was tested, and the run that did."""
+
+    folder: Path
+    done: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def speed(tmp_path_factory: pytest.TempPathFactory) -> Timed:
+    """All benchmarks of SPEED, timed once for several tests."""
+    folder = tmp_path_factory.mktemp("speed")
+    make_package(folder)
+    copyfile(SUBMISSIONS / "speed_of_kernels.py", folder / "test_speed.py")
+    return Timed(folder, run_pytest_in(folder, *ONLY))
 
 
 def timed(folder: Path) -> dict[str, dict[str, Any]]:
@@ -119,14 +81,9 @@ def by_test(found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     return {name.split(" ", 1)[1]: of for name, of in found.items()}
 
 
-def test_what_may_be_timed_is_and_what_may_not_leaves_no_time(
-    run: Pytest, reported: Reported, write: Write, tmp_path: Path
-) -> None:
-    write("test_speed.py", SPEED)
+def test_what_may_be_timed_is_and_what_may_not_leaves_no_time(speed: Timed) -> None:
+    done, found, times = speed.done, by_test(report_of(speed.folder)), timed(speed.folder)
 
-    done = run(*ONLY)
-
-    found, times = by_test(reported()), timed(tmp_path)
     assert done.returncode == 1, done.stdout
     one, long = "documents/one-sentence-float32-forward", "ladder/1k-float32-forward"
     assert {name: status for name, (status, _) in found.items()} == {
@@ -136,6 +93,7 @@ def test_what_may_be_timed_is_and_what_may_not_leaves_no_time(
         "test_two[attention/attention-documents/one-sentence-bfloat16-forward]": "passed",
         "test_two[attention/kernels-documents/one-sentence-bfloat16-forward]": "passed",
         f"test_unscaled[{one}]": "failure",
+        f"test_raising[{one}]": "failure",
         f"test_stale[{long}]": "failure",
         f"test_threaded[{long}]": "failure",
         f"test_failing[{long}]": "failure",
@@ -167,16 +125,11 @@ def tables(printed: str) -> str:
     return printed[printed.index(" benchmark '") : printed.index("Legend:")]
 
 
-def test_times_carry_what_was_timed_and_stand_beside_those_of_attnsuite_bench(
-    run: Pytest, write: Write, tmp_path: Path
-) -> None:
-    write("test_speed.py", SPEED)
-    write_bench_results(tmp_path)
+def test_times_carry_what_was_timed_and_stand_beside_those_of_attnsuite_bench(speed: Timed) -> None:
+    start = "test_right[documents/one-sentence-float32-"
+    times = {name.removeprefix(start)[:-1]: of for name, of in timed(speed.folder).items() if name.startswith(start)}
+    write_bench_results(speed.folder)
 
-    run(*ONLY, "-k", "test_right")
-
-    found = timed(tmp_path)
-    times = {name.removeprefix("test_right[documents/one-sentence-float32-")[:-1]: of for name, of in found.items()}
     info = times["forward"]["extra_info"]
     assert 0 <= info.pop("error_ratio") <= 1
     assert info.pop("first_call") > 0
@@ -203,7 +156,7 @@ def test_times_carry_what_was_timed_and_stand_beside_those_of_attnsuite_bench(
     assert times["backward"]["stats"]["iterations"] == 1, "each backward has a forward of its own, which is not timed"
     compared = subprocess.run(
         [sys.executable, "-m", "pytest_benchmark", "compare", "times.json", "bench.json", "--columns=median"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
+        cwd=speed.folder, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     (group,) = [
         part
@@ -230,41 +183,46 @@ def write_bench_results(folder: Path) -> None:
 def test_the_option_times_only_where_benchmarks_alone_are_asked_for(
     run: Pytest, reported: Reported, tmp_path: Path
 ) -> None:
-    target = ("--attention", "theirs.kernels:attention", "--attention", "theirs.kernels:unscaled")
+    target = ("--attention", "theirs.kernels:attention", "--attention", "theirs.kernels:raising")
     broken = ("--attention", "theirs/kernels.py:nosuch")
-    words = ("--attention-workload", "documents/one-sentence", "--attention-direction", "forward_backward")
+    words = ("--attention-workload", "documents/one-sentence", "--attention-dtype", "bfloat16")
+    listing = ("--collect-only", "-q", "-p", "no:cacheprovider")
 
-    asked = run(*target, "--collect-only", "-q", "-p", "no:cacheprovider")
-    done = run(*target, *words, "--attention-dtype", "bfloat16", *ONLY)
+    asked = run(*target, *listing)
+    both = run(*target, *words, "--attention-direction", "forward_backward", "--benchmark-only", *listing)
+    done = run(*target, *words, *ONLY)
 
     assert "attention/kernels::plain/small[float32]" in asked.stdout
     assert "one-sentence-" not in asked.stdout
+    assert "attention/kernels::kernels[documents/one-sentence-bfloat16-forward_backward]" in both.stdout
     assert done.returncode == 1, done.stdout
-    found, which = reported(), "[documents/one-sentence-bfloat16-forward_backward]"
+    found, which = reported(), "[documents/one-sentence-bfloat16-forward]"
     assert {name: status for name, (status, _) in found.items()} == {
         f"attention.kernels kernels{which}": "passed",
-        f"attention.unscaled unscaled{which}": "failure",
+        f"attention.raising raising{which}": "failure",
     }
     assert list(timed(tmp_path)) == [f"kernels{which}"]
-    assert f"FAILED attention/unscaled::unscaled{which}" in done.stdout
-    assert "refused: it fails " in found[f"attention.unscaled unscaled{which}"][1]
+    assert f"FAILED attention/raising::raising{which}" in done.stdout
+    assert "refused: it fails " in found[f"attention.raising raising{which}"][1]
     assert "no function 'nosuch'" in run(*broken, *ONLY).stderr
 
 
 def test_disabled_benchmarks_are_called_once_and_judged_all_the_same(
-    run: Pytest, reported: Reported, write: Write
+    run: Pytest, reported: Reported, tmp_path: Path
 ) -> None:
-    write("test_speed.py", SPEED)
+    copyfile(SUBMISSIONS / "speed_of_kernels.py", tmp_path / "test_speed.py")
 
-    done = run("--benchmark-disable", *TINY, "-k", "test_right or test_unscaled")
+    done = run("--benchmark-disable", *TINY, "-k", "test_right or test_raising")
 
     statuses = [status for status, _ in by_test(reported()).values()]
     assert statuses == ["passed"] * 3 + ["failure"], done.stdout
     assert "Legend" not in done.stdout
 
 
-def test_without_pytest_benchmark_one_line_says_what_to_install(run: Pytest, reported: Reported, write: Write) -> None:
-    write("test_speed.py", SPEED)
+def test_without_pytest_benchmark_one_line_says_what_to_install(
+    run: Pytest, reported: Reported, tmp_path: Path
+) -> None:
+    copyfile(SUBMISSIONS / "speed_of_kernels.py", tmp_path / "test_speed.py")
 
     done = run("-p", "no:benchmark", "-p", "no:cacheprovider", "-k", "test_two or test_picky or test_cases")
 
@@ -312,27 +270,9 @@ def test_every_shipped_attention_is_timed_from_a_checkout(run_pytest: Pytest, re
 
 # The timer
 
-SYNCHRONISED = """
-import pytest
-import torch
-from suite.benchmark.fixture import timer
 
-waits = []
-torch.cuda.synchronize = waits.append
-
-@pytest.mark.benchmark(timer=timer("cuda:1"))
-def test_it(benchmark):
-    seen = len(waits)
-    benchmark(lambda: None)
-    assert len(waits) - seen >= 2 * (benchmark.stats.stats.rounds + 1), "calibration waits for the device as well"
-    assert set(waits) == {"cuda:1"}
-"""
-
-
-def test_pytest_benchmark_calibrates_and_times_with_the_timer_that_waits(
-    run: Pytest, write: Write, tmp_path: Path
-) -> None:
-    write("test_timer.py", SYNCHRONISED)
+def test_pytest_benchmark_calibrates_and_times_with_the_timer_that_waits(run: Pytest, tmp_path: Path) -> None:
+    copyfile(SUBMISSIONS / "timer_that_waits.py", tmp_path / "test_timer.py")
 
     done = run(*ONLY)
 

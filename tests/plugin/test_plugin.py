@@ -17,23 +17,8 @@ Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
 Reported = Callable[[], dict[str, tuple[str, str]]]
 
-KERNELS = """
-import warnings
-import torch
-from suite import implementation
+SUBMISSIONS = Path(__file__).parent.parent / "submissions"
 
-sdpa = torch.nn.functional.scaled_dot_product_attention
-
-@implementation(lacks={"no_keys": "never empty"})
-def attention(query, key, value, *, scale=None, is_causal=False):
-    warnings.warn("slow path")
-    if is_causal and key.shape[-2] == 16:
-        raise NotImplementedError("no triangles of sixteen")
-    return sdpa(query, key, value, is_causal=is_causal)
-
-def unscaled(query, key, value):
-    return (query @ key.mT).softmax(-1) @ value
-"""
 
 THREE_LINES = """
 from suite.pytest_plugin import conformance
@@ -83,7 +68,7 @@ contract.CONTRACT = replace(contract.CONTRACT, findings=Path(__file__).with_name
 def package(write: Write, tmp_path: Path) -> Path:
     """A package with kernels and a test module of three lines."""
     write("theirs/__init__.py", "")
-    write("theirs/kernels.py", KERNELS)
+    write("theirs/kernels.py", (SUBMISSIONS / "checked_kernels.py").read_text())
     write("tests/test_theirs.py", THREE_LINES)
     write("pytest.ini", SETTINGS)
     return tmp_path
@@ -154,10 +139,13 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
     ("arguments", "says"),
     [
         ("--attention theirs.kernels:attn -n 2", "kernels.py has no function 'attn': did you mean attention?"),
-        ("--attention nosuch", "unknown target 'nosuch': of attention there are attention/chunked, "),
+        ("--attention nosuch", "unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         ("--attention missing.py", "attention/missing is missing: No module named 'nosuchlibrary'"),
-        ("--attention missing.py --attention-contract nosuch", "unknown contract 'nosuch': there are add_norm, "),
-        ("--attention-contract transformer", "--attention-contract transformer is of a target: add --attention"),
+        ("--attention missing.py --attention-contract nosuch", "unknown contract 'nosuch'; there are: add_norm, "),
+        (
+            "--attention-contract transformer",
+            "--attention-contract transformer is about a target: add --attention TARGET",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_one_line_and_nothing_runs(

@@ -168,21 +168,21 @@ def test_plugs_of_one_name_are_not_mixed_up(write: Write) -> None:
         ),
         (
             "transformer/eager+transformer/eager",
-            "plug 'transformer/eager' is an implementation of transformer, not of attention: what is plugged in is an "
-            "attention",
+            "plug 'transformer/eager' is an implementation of transformer, not of attention: only an attention can be "
+            "plugged in",
         ),
-        ("transformer/eager+", "target 'transformer/eager+': a plug is due after +, an implementation of attention"),
-        ("+chunked", "target '+chunked': before + is due what takes an attention, as transformer/eager"),
+        ("transformer/eager+", "target 'transformer/eager+': an implementation of attention is due after +"),
+        ("+chunked", "target '+chunked': an implementation that takes an attention is due before +, as in"),
         ("transformer/eager+chunkd", "unknown plug 'chunkd': did you mean attention/chunked?"),
-        ("transformer/eager+nosuch", "unknown plug 'nosuch': of attention there are attention/chunked, "),
+        ("transformer/eager+nosuch", "unknown plug 'nosuch'; implementations of attention are: attention/chunked, "),
         ("transformer/eagr+chunked", "unknown target 'transformer/eagr': did you mean transformer/eager"),
         ("nosuch.py+chunked", "no file 'nosuch.py'"),
         ("eager+nosuch.py", "target 'eager' is ambiguous: transformer/eager or vision_transformer/eager"),
-        ("chunked+matmul", "attention/chunked is asked as an attention, into which none is plugged"),
+        ("chunked+matmul", "attention/chunked is asked as an attention, and nothing can be plugged into an attention"),
         (
             "{folder}/model.py+chunked",
-            "attention/model is asked as an attention, into which none is plugged: say what it is, as --contract "
-            "transformer",
+            "attention/model is asked as an attention, and nothing can be plugged into an attention: say what it is, "
+            "as --contract transformer",
         ),
         ("transformer/eager+{folder}/model.py:nosuch", "model.py has no function 'nosuch': it has transformer"),
     ],

@@ -9,24 +9,19 @@ from dataclasses import replace
 import pytest
 from builders import BASELINES, MACHINE, NASTY, measured, without_time
 from markdown_it import MarkdownIt
-from pages import TIMED, cells, page, recorded
+from pages import TIMED, about_all, cells, page, recorded
 
-from suite.records import EVERY_CASE, ContractFacts, Facts, UsageError, WorkloadFacts
+from suite.records import ContractFacts, Facts, UsageError, WorkloadFacts
 from suite.report import files, write_index
 from suite.report.benchmark import absences, wording
 from suite.report.benchmark import page as page_of
 from suite.report.benchmark.page import benchmark
-from suite.report.benchmark.speed import tables
+from suite.report.benchmark.timed_tables import tables
 from suite.report.benchmark.views import material
 from suite.report.charts.files import Charts
 from suite.report.machine import write_benchmark
 
 WORK = {"attended": 4e9, "convention": 8e9, "bytes": 1e6}
-
-
-def about_all(name="jax_nn", status="missing", detail="No module named 'jax'", device="cpu"):
-    every = {"dtype": "*", "threads": 0, "direction": "*", "cache": "*"}
-    return without_time(name, status, detail, EVERY_CASE, device=device, **every)
 
 
 # Statuses
@@ -75,8 +70,8 @@ def test_a_submission_whose_reasons_all_differ_cannot_fill_the_page():
 
     found = absences.absences(rows)
 
-    assert len(found) == absences.MOST + 1
-    assert found[-1].others == 200 - absences.MOST
+    assert len(found) == absences.MOST_LINES + 1
+    assert found[-1].others == 200 - absences.MOST_LINES
     assert sum(len(each.rows) for each in found) == 200
     assert found[-1].reason.startswith("170 other reasons, such as Error: ")
 

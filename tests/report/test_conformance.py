@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from builders import MACHINE, NASTY, RUN, outcome, recorded
 from markdown_it import MarkdownIt
+from pages import cells
 
 from suite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, UsageError
 from suite.report import write_index
@@ -36,12 +37,6 @@ def of(outcomes, **noted):
 
 def page(outcomes, **noted):
     return markdown.render(conformance(of(outcomes, **noted)))
-
-
-def cells(text, start):
-    """The cells of the table row that starts with `start`."""
-    row = next(line for line in text.splitlines() if line.startswith(f"| {start} |"))
-    return [cell.strip() for cell in row.strip("|").split(" | ")]
 
 
 # The headline

@@ -10,7 +10,7 @@ from builders import BASELINES, MACHINE, outcome, recorded
 
 from suite.commands import reporting
 from suite.records import Facts, WorkloadFacts
-from suite.report import origin, write_index
+from suite.report import provenance, write_index
 from suite.report.benchmark.views import material, workloads
 from suite.report.charts import files as charts_of
 from suite.report.charts.files import write_charts
@@ -237,7 +237,7 @@ def test_the_index_says_all_days_on_which_was_measured(both, tmp_path):
     ],
 )  # fmt: skip
 def test_where_numbers_are_from_is_one_sentence(runs, words):
-    assert origin.sentence(runs) == words
+    assert provenance.sentence(runs) == words
 
 
 def test_a_run_of_a_model_after_one_of_attention_costs_no_table_of_it(tmp_path):

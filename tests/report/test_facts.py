@@ -9,7 +9,7 @@ from builders import MACHINE, outcome, recorded
 from suite.commands import reporting
 from suite.records import EVERY_CASE, ContractFacts, Example, Facts, Measurement, Status
 from suite.report import facts, write_index
-from suite.report.conformance.features import columns, needs
+from suite.report.conformance.features import columns, conventions, gaps, needs
 from suite.report.machine import write_conformance
 from suite.store import Results
 
@@ -138,8 +138,10 @@ def test_an_implementation_asked_anew_that_declares_nothing_has_no_gap():
     later = builders.run("second", "2026-01-02", declared)
     of = recorded({"first": of_attention("attention/matmul"), "second": of_attention()}, (FIRST, later))
 
-    assert facts.gaps(of) == {"attention/loops": {}, "attention/matmul": {}}
-    assert facts.conventions(of)["attention/loops"] == {"causal": "lower"}
+    found = facts.declared(of)
+
+    assert gaps(found).rows == ()
+    assert [[cell.words for cell in row] for row in conventions(found).rows] == [["attention/loops", "causal", "lower"]]
 
 
 def test_a_case_that_is_no_more_needs_what_an_older_run_says():
@@ -216,6 +218,9 @@ def test_who_is_asked_again_by_other_words_than_a_name_is_what_the_newest_run_of
     ]
     found = recorded({"first": [row for _, row in rows]}, (elsewhere, here))
 
-    assert facts.again(found) == {**again, "attention/matmul": ()}
+    assert {name: of.again.get(name, ()) for name, of in facts.declared(found).items()} == {
+        **again,
+        "attention/matmul": (),
+    }
     later = replace(found, rows=(*found.rows[1:], ("second", outcome("plain", name="attention/loops"))))
-    assert facts.again(later)["attention/loops"] == ()
+    assert facts.declared(later)["attention/loops"].again == {}

@@ -10,7 +10,7 @@ from pages import TIMED, cells, column, ladder, page, recorded
 
 from suite.records import Facts
 from suite.report.benchmark.growth import growth_table, growths, power
-from suite.report.benchmark.speed import tables
+from suite.report.benchmark.timed_tables import tables
 from suite.report.benchmark.views import material, workloads
 from suite.report.render import csv
 
@@ -23,7 +23,7 @@ def test_planted_powers_are_found_again():
 
     text = page(*rows)
     of = material(recorded(*rows))
-    table = pandas.read_csv(io.StringIO(csv.render(growth_table(growths(of.tables, of.named)))))
+    table = pandas.read_csv(io.StringIO(csv.render(growth_table(growths(of.tables)))))
     table = table.set_index("implementation")
 
     assert cells(text, "`matmul`", "## Growth")[1:] == ["5", "1,024", "32,768", "s^2.00", "s^2.00", "s^2.00", "s^2.00"]
@@ -43,7 +43,7 @@ def test_powers_are_fitted_apart_for_each_setting():
     ]
     of = recorded(*rows)
 
-    found = growths(tables(of.measured, BASELINES), workloads(of))
+    found = growths(material(of).tables)
 
     assert [(each.setting.threads, each.setting.dtype, round(each.time)) for each in found] == [
         (1, "float32", 2),
@@ -59,10 +59,10 @@ def test_rows_of_two_runs_are_no_growth():
     most = [("20261122", each) for each in rows] + [("20261123", each) for each in later]
     named = workloads(recorded(*rows, *later))
 
-    (found,) = growths(tables(most, BASELINES), named)
+    (found,) = growths(tables(most, BASELINES, named))
     assert (found.lengths, round(found.time, 6)) == ((8192, 16384, 32768), 2)
 
-    (found,) = growths(tables([each for each in most if each[1].workload != "ladder/32k"], BASELINES), named)
+    (found,) = growths(tables([each for each in most if each[1].workload != "ladder/32k"], BASELINES, named))
     assert found.lengths == (1024, 2048), "of two that have as many, the newest"
 
 

@@ -5,20 +5,14 @@ import io
 import pandas
 import pytest
 from builders import BASELINES, measured, without_time
-from pages import cells, column, page, recorded
+from pages import about_all, cells, column, page, recorded
 
-from suite.records import EVERY_CASE
 from suite.report.benchmark import numbers
-from suite.report.benchmark.speed import tables
+from suite.report.benchmark.timed_tables import tables
 from suite.report.benchmark.views import material
 from suite.report.render import csv
 
 WORK = {"attended": 4e9, "convention": 8e9, "bytes": 1e6}
-
-
-def about_all(name="jax_nn", status="missing", detail="No module named 'jax'", device="cpu"):
-    every = {"dtype": "*", "threads": 0, "direction": "*", "cache": "*"}
-    return without_time(name, status, detail, EVERY_CASE, device=device, **every)
 
 
 def test_the_roofline_is_the_nearer_ceiling():

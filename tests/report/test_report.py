@@ -30,6 +30,16 @@ def test_report_writes_what_was_measured_and_says_so(tmp_path, capsys):
     assert all((tmp_path / MACHINE.name / name).exists() for name in names if name != "README.md")
 
 
+def test_paths_go_elsewhere_where_standard_output_is_for_rows(tmp_path, capsys):
+    written(tmp_path, measured())
+
+    reporting.report(tmp_path, lines=sys.stderr)
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "benchmark.md" in said.err
+
+
 def test_after_a_run_the_pages_of_its_machine_are_written_and_the_index_of_all(tmp_path):
     another = replace(TIMED, id="another", machine=replace(MACHINE, name="another"))
     written(tmp_path, measured())

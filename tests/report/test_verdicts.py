@@ -4,16 +4,10 @@ from dataclasses import replace
 
 import pytest
 from builders import BASELINES, measured, without_time
-from pages import LATER, TIMED, cells, page
+from pages import LATER, TIMED, about_all, cells, page
 
-from suite.records import EVERY_CASE
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import ANOTHER_RUN, natural, tables
-
-
-def about_all(name="jax_nn", status="missing", detail="No module named 'jax'", device="cpu"):
-    every = {"dtype": "*", "threads": 0, "direction": "*", "cache": "*"}
-    return without_time(name, status, detail, EVERY_CASE, device=device, **every)
+from suite.report.benchmark.timed_tables import ANOTHER_RUN, natural, tables
 
 
 @pytest.mark.parametrize(

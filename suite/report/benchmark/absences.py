@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from suite.records import EVERY_CASE, Measurement, Status
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import natural
+from suite.report.benchmark.timed_tables import natural
 from suite.report.cells import Cell, listed, said, status, text
 from suite.report.conformance.tally import pattern
 from suite.report.page import Table, table
 
-NAMED = 4
-"""The most implementations or workloads that are named in a line."""
-MOST = 30
-"""The most lines; a submission whose messages all differ would fill the page."""
+MOST_NAMED = 4
+"""The most implementations or workloads that are named in a line; of more, the others are counted."""
+MOST_LINES = 30
+"""The most lines: a submission whose messages all differ would fill the page."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Absence:
     example: Measurement
     rows: tuple[Measurement, ...]
     others: int = 0
-    """For the last line of a long list: how many further absences this line stands for."""
+    """In the last line of a list that was cut short: how many more reasons that line stands for."""
 
     @property
     def names(self) -> list[str]:
@@ -38,7 +38,7 @@ class Absence:
 
     @property
     def reason(self) -> str:
-        """The example's reason, and the finding that knows it."""
+        """The example's reason, and the finding that records it, if one does."""
         known = f"known as {self.example.known}: " if self.example.known else ""
         reason = known + (self.example.detail or "no reason given")
         return f"{self.others} other reasons, such as {reason}" if self.others else reason
@@ -51,8 +51,8 @@ def absences(rows: Iterable[Measurement]) -> list[Absence]:
         if of.status != Status.MEASURED:
             alike[of.status, of.known, pattern(of.detail)].append(of)
     ordered = [alike[key] for key in sorted(alike, key=lambda key: (-len(alike[key]), key))]
-    found = [Absence(each[0], tuple(each)) for each in ordered[:MOST]]
-    if rest := ordered[MOST:]:
+    found = [Absence(each[0], tuple(each)) for each in ordered[:MOST_LINES]]
+    if rest := ordered[MOST_LINES:]:
         found.append(Absence(rest[0][0], tuple(of for each in rest for of in each), len(rest)))
     return found
 
@@ -72,7 +72,7 @@ def note_table(rows: Iterable[Measurement]) -> Table:
     for of in _ordered(rows):
         if of.status == Status.MEASURED and of.detail:
             alike[pattern(of.detail)].append(of)
-    notes = [Absence(each[0], tuple(each)) for each in alike.values()][:MOST]
+    notes = [Absence(each[0], tuple(each)) for each in alike.values()][:MOST_LINES]
     return table(("note", "implementation", "where"), [(of.reason, _who(of), _where(of)) for of in notes])
 
 
@@ -91,4 +91,4 @@ def _where(of: Absence) -> Cell:
 
 
 def _named(names: list[str], what: str) -> Cell:
-    return said(listed(names, NAMED if len(names) <= NAMED else NAMED - 1, what))
+    return said(listed(names, MOST_NAMED if len(names) <= MOST_NAMED else MOST_NAMED - 1, what))

@@ -8,33 +8,33 @@ from dataclasses import dataclass
 
 from suite.records import Machine
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import Row, Setting, Table
-from suite.report.benchmark.views import Workloads, by_setting
+from suite.report.benchmark.timed_tables import Row, Setting, TimedTable
+from suite.report.benchmark.views import by_setting
 from suite.report.cells import NOTHING, Cell, code, number
-from suite.report.page import Column, Section, note, section, table
-from suite.report.page import Table as PageTable
+from suite.report.page import Column, Section, Table, note, section, table
 from suite.statistics import exponent
 
 LADDER = "ladder"
 """The group of workloads that differ in nothing but their length."""
-LONG = 8192
-"""Tokens from which on a length is long: there, what a call takes at every length weighs little."""
+LONG_LENGTH = 8192
+"""Tokens. From this length on, the fixed cost of a call is small beside what grows with the length."""
 
 COLUMNS = (
     Column("implementation", "implementation"), Column(key="contract"), Column(key="dtype"), Column(key="device"),
     Column(key="threads"), Column(key="direction"), Column(key="cache"), Column("lengths", "lengths"),
     Column("from", "shortest"), Column("to", "longest"), Column("time", "time"),
-    Column(f"time from {LONG:,} on", "time_of_long"), Column("memory", "memory"),
-    Column(f"memory from {LONG:,} on", "memory_of_long"),
+    Column(f"time from {LONG_LENGTH:,} on", "time_of_long"), Column("memory", "memory"),
+    Column(f"memory from {LONG_LENGTH:,} on", "memory_of_long"),
 )  # fmt: skip
+"""The columns of a table of growth, for the page and for benchmark_growth.csv."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """The powers of the length by which one implementation's time and memory grow in one run; None where they cannot be
-    fitted.
+    """The powers of the length by which one implementation's time and memory grow; None if they cannot be fitted.
 
-    `long` is fitted to the lengths from LONG on. Memory is net of what the meter says of a call that allocates nothing.
+    `long_time` and `long_memory` are fitted to the lengths from LONG_LENGTH on. Memory is what a call takes beyond what
+    the meter reads for a call that allocates nothing.
     """
 
     setting: Setting
@@ -46,22 +46,22 @@ class Growth:
     long_memory: float | None
 
 
-def growths(tables: Sequence[Table], named: Workloads) -> list[Growth]:
-    """The growth of every implementation that was measured at two lengths of the ladder or more in one run."""
-    ladder = by_setting((of for of in tables if named[of.subject].group == LADDER), named)
-    found = [_growth(of, name, rows) for of, rungs in ladder.items() for name, rows in by_length(rungs, named).items()]
+def growths(tables: Sequence[TimedTable]) -> list[Growth]:
+    """The growth of every implementation that was measured at two or more lengths of the ladder in one run."""
+    ladder = by_setting(table for table in tables if table.facts.group == LADDER)
+    found = [_growth(of, name, rows) for of, rungs in ladder.items() for name, rows in by_length(rungs).items()]
     return sorted((of for of in found if len(of.lengths) > 1), key=lambda of: (of.setting.order, of.name))
 
 
-def by_length(tables: Sequence[Table], named: Workloads) -> dict[str, dict[int, Row]]:
+def by_length(tables: Sequence[TimedTable]) -> dict[str, dict[int, Row]]:
     """The rows of each implementation by length, the shortest first, in tables of one setting.
 
-    All rows of an implementation are of one run, because a machine's pace differs from run to run: the run that
+    All rows of an implementation are of one run, because a machine's speed differs from run to run: the run that
     measured most lengths, or the newest of these.
     """
     found: dict[str, dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
     for of in tables:
-        if length := named[of.subject].length:
+        if length := of.facts.length:
             for row in of.measured:
                 found[row.name][row.run][length] = row
     most = {name: max(runs.items(), key=lambda of: (len(of[1]), of[0]))[1] for name, runs in found.items()}
@@ -70,10 +70,10 @@ def by_length(tables: Sequence[Table], named: Workloads) -> dict[str, dict[int, 
 
 def growth_section(found: Sequence[Growth], machine: Machine) -> Section:
     """A table of exponents for each setting."""
-    tables = [
-        section(_title(setting, machine), growth_table([of for of in found if of.setting == setting]))
-        for setting in dict.fromkeys(of.setting for of in found)
-    ]
+    tables = []
+    for setting in dict.fromkeys(of.setting for of in found):
+        title = ", ".join(filter(None, (wording.contract(setting.contract), wording.setting(setting, machine))))
+        tables.append(section(title, growth_table([of for of in found if of.setting == setting])))
     says = (
         "The power of the length s by which a call's time and memory grow: 2 is quadratic, 1 is linear, 0 is the same "
         "for every length. Fitted by least squares on logarithms to the rows of one run, the one that has most; memory "
@@ -82,7 +82,7 @@ def growth_section(found: Sequence[Growth], machine: Machine) -> Section:
     return section("Growth with the length", note(says) if tables else (), tables)
 
 
-def growth_table(found: Sequence[Growth]) -> PageTable:
+def growth_table(found: Sequence[Growth]) -> Table:
     """A row for each implementation and setting."""
     return table(COLUMNS, map(_row, found))
 
@@ -92,21 +92,10 @@ def power(of: float | None) -> str:
     return NOTHING if of is None else f"s^{of:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
-def _title(of: Setting, machine: Machine) -> str:
-    return ", ".join(filter(None, (wording.contract(of.contract), wording.setting(of, machine))))
-
-
 def _growth(setting: Setting, name: str, rows: dict[int, Row]) -> Growth:
-    long = {length: row for length, row in rows.items() if length >= LONG}
-    return Growth(
-        setting,
-        name,
-        tuple(rows),
-        _fitted(rows, lambda row: row.median),
-        _fitted(long, lambda row: row.median),
-        _fitted(rows, lambda row: row.net_peak),
-        _fitted(long, lambda row: row.net_peak),
-    )
+    long = {length: row for length, row in rows.items() if length >= LONG_LENGTH}
+    powers = (_fitted(of, value) for value in (lambda row: row.median, lambda row: row.net_peak) for of in (rows, long))
+    return Growth(setting, name, tuple(rows), *powers)
 
 
 def _fitted(rows: dict[int, Row], value: Callable[[Row], float | None]) -> float | None:

@@ -10,7 +10,7 @@ from suite.statistics import LEVEL, MARGIN
 
 
 def method(of: Material) -> Points:
-    """The method, each verdict and status explained once, and what the memory meter says of nothing."""
+    """The method, each verdict explained once, and what the memory meter reads for a call that allocates nothing."""
     level, margin = f"{100 * LEVEL:g} %", f"±{100 * MARGIN:g} %"
     return Points((
         note(

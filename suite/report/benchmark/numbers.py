@@ -4,74 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from operator import attrgetter
 
-from suite.records import EVERY_CASE, Measurement
+from suite.records import EVERY_CASE, Measurement, WorkloadFacts
 from suite.report.benchmark import wording
-from suite.report.benchmark.speed import Row, Table
+from suite.report.benchmark.timed_tables import Row, TimedTable, facts_of
 from suite.report.benchmark.views import Material
 from suite.report.cells import Cell, Kind, code, number, text
-from suite.report.page import Column, table
-from suite.report.page import Table as PageTable
+from suite.report.page import Column, Table, table
 from suite.report.units import Unit, energy, percent, rate_unit, significant, size, time_unit, times
 from suite.statistics import LEVEL
 
 LONGEST_KERNEL = 60
-"""Characters of the operators that ran that readers see; the CSV has all."""
+"""Characters of the names of operators on the page: about the first two. The CSV has all of them."""
 TOO_FEW = "too few rounds"
-"""What stands for an interval that is not bounded at its level."""
+"""What is said in place of an interval whose level so few rounds cannot reach."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A column, and what it says of a row."""
+    """A number of a row: the title and the key of its column, and how it is had from the row."""
 
-    column: Column
+    title: str | None
+    key: str
     of: Callable[[Row], object]
 
 
-def long_table(of: Table) -> PageTable:
-    """A row for each implementation that has a time, with all that is known of it; empty columns are left out."""
-    shown = [figure for figure in _figures(of.measured) if figure.column.title is not None]
-    return _table([_figure("implementation", "", lambda row: code(row.name)), *shown], of.measured).filled
+def long_table(of: TimedTable) -> Table:
+    """A row for each implementation that has a time, with every number of it; columns without any are left out."""
+    shown = [figure for figure in _figures(of.measured) if figure.title is not None]
+    return _table([Figure("implementation", "", lambda row: code(row.name)), *shown], of.measured).filled
 
 
-def numbers(of: Material) -> PageTable:
+def numbers(of: Material) -> Table:
     """A row for each measurement, for programs: seconds, bytes, FLOPs per second, joules."""
     compared = {row.of.key: row for table in of.tables for row in table.rows if row.of.workload != EVERY_CASE}
     rows = [compared.get(each.key, Row(run, each)) for run, each in of.recorded.measured]
-    keyed = [figure for figure in (*_asked(of), *_figures(rows)) if figure.column.key]
-    there = {figure.column.key for figure in keyed}
+    keyed = [figure for figure in (*_asked(of), *_figures(rows)) if figure.key]
+    there = {figure.key for figure in keyed}
     kept = {row.of.key: _leaves(row.of) for row in rows}
-    named = sorted({name for leaves in kept.values() for name in leaves} - there, key=_group)
-    return _table([*keyed, *(_figure(None, name, partial(_kept, kept, name)) for name in named)], rows)
+    named = sorted({name for leaves in kept.values() for name in leaves} - there, key=_in_order)
+
+    def by_name(name: str) -> Figure:
+        return Figure(None, name, lambda row: kept[row.of.key].get(name))
+
+    return _table([*keyed, *map(by_name, named)], rows)
 
 
-def _table(figures: Sequence[Figure], rows: Sequence[Row]) -> PageTable:
-    return table([figure.column for figure in figures], [[figure.of(row) for figure in figures] for row in rows])
-
-
-def _figure(title: str | None, key: str, of: Callable[[Row], object]) -> Figure:
-    return Figure(Column(title, key), of)
+def _table(figures: Sequence[Figure], rows: Sequence[Row]) -> Table:
+    columns = [Column(figure.title, figure.key) for figure in figures]
+    return table(columns, [[figure.of(row) for figure in figures] for row in rows])
 
 
 def _asked(material: Material) -> Iterator[Figure]:
     """What was asked, and in which run."""
-    runs, named = material.recorded.runs, material.named
-    yield _figure(None, "run", lambda row: row.run)
-    yield _figure(None, "started", lambda row: runs[row.run].started)
+    runs = material.recorded.runs
+
+    def facts(row: Row) -> WorkloadFacts:
+        return facts_of(material.workloads, (row.of.contract, row.of.workload))
+
+    yield Figure(None, "run", lambda row: row.run)
+    yield Figure(None, "started", lambda row: runs[row.run].started)
     for name in (
         "implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache", "status", "known",
         "detail",
     ):  # fmt: skip
-        yield _figure(None, name, partial(_field, name))
-    yield _figure(None, "group", lambda row: named[row.of.contract, row.of.workload].group)
-    yield _figure(None, "shape", lambda row: named[row.of.contract, row.of.workload].shape)
-    yield _figure(None, "length", lambda row: named[row.of.contract, row.of.workload].length or None)
-
-
-def _field(name: str, row: Row) -> object:
-    return getattr(row.of, name)
+        yield Figure(None, name, attrgetter(f"of.{name}"))
+    yield Figure(None, "group", lambda row: facts(row).group)
+    yield Figure(None, "shape", lambda row: facts(row).shape)
+    yield Figure(None, "length", lambda row: facts(row).length or None)
 
 
 def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
@@ -79,43 +80,40 @@ def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
     time = time_unit(row.time.median for row in rows if row.time)
     rate = rate_unit(found for row in rows if (found := row.rate()))
     again = any(row.rate() != row.rate("convention") for row in rows)
-    yield _figure("time", "median", lambda row: number(row.median, (row.time and time.of(row.time.median)) or "", "s"))
-    yield _figure(f"{100 * LEVEL:g} % interval", "", lambda row: text(_between(row, time)))
-    yield _figure(None, "low", lambda row: row.time and row.time.low)
-    yield _figure(None, "high", lambda row: row.time and row.time.high)
-    yield _figure("speed-up", "verdict", lambda row: Cell(text(_speedup(row)).spans, row.verdict, Kind.VERDICT))
-    for key, name in {"speedup": "speedup", "speedup_low": "low", "speedup_high": "high", "pairs": "pairs"}.items():
-        yield _figure(None, key, partial(_against, name))
-    yield _figure("rounds", "rounds", lambda row: len(row.of.seconds))
-    yield _figure(None, "calls", lambda row: row.of.calls)
-    yield _figure(None, "stopped", lambda row: row.of.stopped)
-    yield _figure("first call", "first_call", lambda row: _duration(row.of.first_call))
-    yield _figure(None, "warm_up", lambda row: row.of.warm_up)
-    yield _figure("made in", "making_factory", lambda row: _duration(row.of.making.get("factory")))
-    yield _figure("export", "making_export", lambda row: _duration(row.of.making.get("export")))
-    yield _figure("session start", "making_session", lambda row: _duration(row.of.making.get("session")))
-    yield _figure("its file", "making_file", lambda row: _size(row.of.making.get("file")))
-    yield _figure("tokens/s", "tokens_per_second", lambda row: _said(row.rate("tokens"), significant))
-    yield _figure("images/s", "images_per_second", lambda row: _said(row.rate("images"), significant))
-    yield _figure(rate.name, "flops_per_second", lambda row: _said(row.rate(), rate.bare))
-    yield _figure(
+    yield Figure("time", "median", lambda row: number(row.median, (row.time and time.of(row.time.median)) or "", "s"))
+    yield Figure(f"{100 * LEVEL:g} % interval", "", lambda row: text(_between(row, time)))
+    yield Figure(None, "low", lambda row: row.time and row.time.low)
+    yield Figure(None, "high", lambda row: row.time and row.time.high)
+    yield Figure("speed-up", "verdict", lambda row: Cell(text(_speedup(row)).spans, row.verdict, Kind.VERDICT))
+    yield Figure(None, "speedup", lambda row: row.against and row.against.speedup)
+    yield Figure(None, "speedup_low", lambda row: row.against and row.against.low)
+    yield Figure(None, "speedup_high", lambda row: row.against and row.against.high)
+    yield Figure(None, "pairs", lambda row: row.against and row.against.pairs)
+    yield Figure("rounds", "rounds", lambda row: len(row.of.seconds))
+    yield Figure(None, "calls", lambda row: row.of.calls)
+    yield Figure(None, "stopped", lambda row: row.of.stopped)
+    yield Figure("first call", "first_call", lambda row: _duration(row.of.first_call))
+    yield Figure(None, "warm_up", lambda row: row.of.warm_up)
+    yield Figure("made in", "making_factory", lambda row: _duration(row.of.making.get("factory")))
+    yield Figure("export", "making_export", lambda row: _duration(row.of.making.get("export")))
+    yield Figure("session start", "making_session", lambda row: _duration(row.of.making.get("session")))
+    yield Figure("its file", "making_file", lambda row: _size(row.of.making.get("file")))
+    yield Figure("tokens/s", "tokens_per_second", lambda row: _said(row.rate("tokens"), significant))
+    yield Figure("images/s", "images_per_second", lambda row: _said(row.rate("images"), significant))
+    yield Figure(rate.name, "flops_per_second", lambda row: _said(row.rate(), rate.bare))
+    yield Figure(
         f"{rate.name} as FlashAttention counts" if again else None,
         "flops_per_second_by_convention",
         lambda row: _said(row.rate("convention"), rate.bare),
     )
-    yield _figure("of roofline", "of_roofline", lambda row: _said(row.roofline or None, percent))
-    yield _figure("peak memory", "peak", lambda row: _said(row.of.peak, lambda _: wording.peak(row), "B"))
-    yield _figure("its output", "memory_output", lambda row: _size(row.of.memory.get("output")))
-    yield _figure("retained", "memory_retained", lambda row: _size(row.of.memory.get("retained")))
-    yield _figure("by NVML", "memory_driver", lambda row: _size(row.of.memory.get("driver")))
-    yield _figure("energy", "joules", lambda row: _said(row.joules, energy, "J"))
-    yield _figure("error in bounds", "error_ratio", lambda row: _said(row.of.error_ratio, lambda e: significant(e, 2)))
-    yield _figure("what ran", "kernel", lambda row: Cell(text(row.of.kernel, LONGEST_KERNEL).spans, row.of.kernel))
-
-
-def _against(name: str, row: Row) -> float | None:
-    value: float | None = getattr(row.against, name, None)
-    return value
+    yield Figure("of roofline", "of_roofline", lambda row: _said(row.roofline or None, percent))
+    yield Figure("peak memory", "peak", lambda row: _said(row.of.peak, lambda _: wording.peak(row), "B"))
+    yield Figure("its output", "memory_output", lambda row: _size(row.of.memory.get("output")))
+    yield Figure("retained", "memory_retained", lambda row: _size(row.of.memory.get("retained")))
+    yield Figure("by NVML", "memory_driver", lambda row: _size(row.of.memory.get("driver")))
+    yield Figure("energy", "joules", lambda row: _said(row.joules, energy, "J"))
+    yield Figure("error in bounds", "error_ratio", lambda row: _said(row.of.error_ratio, lambda e: significant(e, 2)))
+    yield Figure("what ran", "kernel", lambda row: Cell(text(row.of.kernel, LONGEST_KERNEL).spans, row.of.kernel))
 
 
 def _between(row: Row, unit: Unit) -> str:
@@ -145,13 +143,14 @@ def _size(value: float | None) -> Cell:
     return _said(value, size, "B")
 
 
-# What is kept by name, which not every measurement has
+# Numbers that some measurements have and others have not, each kept under a name
 
 _GROUPS = ("making", "memory", "work", "ceiling", "telemetry")
+"""The groups of such numbers, in the order of the CSV; a column is called `<group>_<name>`."""
 
 
 def _leaves(of: Measurement) -> dict[str, object]:
-    """A column for each number that is kept by name. What telemetry says about its gaps is in benchmark.jsonl."""
+    """Every named number of a measurement, by its column. Why telemetry lacks one is in benchmark.jsonl."""
     groups = zip(_GROUPS, (of.making, of.memory, of.work, of.ceilings, of.telemetry), strict=True)
     return {
         f"{group}_{name}": value
@@ -161,12 +160,8 @@ def _leaves(of: Measurement) -> dict[str, object]:
     }
 
 
-def _kept(kept: Mapping[tuple[str, ...], Mapping[str, object]], name: str, row: Row) -> object:
-    return kept[row.of.key].get(name)
-
-
-def _group(name: str) -> tuple[int, str]:
-    return _GROUPS.index(name.partition("_")[0]), name
+def _in_order(column: str) -> tuple[int, str]:
+    return _GROUPS.index(column.partition("_")[0]), column
 
 
 def _flat(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:

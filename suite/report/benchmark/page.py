@@ -7,33 +7,32 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from suite.records import EVERY_CASE, Machine, Run
-from suite.report import origin
+from suite.report import provenance
 from suite.report.benchmark import pivots, wording
 from suite.report.benchmark.absences import absence_table, note_table
 from suite.report.benchmark.growth import growth_section, growth_table, growths
 from suite.report.benchmark.method import method
 from suite.report.benchmark.numbers import long_table, numbers
-from suite.report.benchmark.speed import Setting, Table
-from suite.report.benchmark.views import Material, Workloads, by_group, by_setting, material
+from suite.report.benchmark.timed_tables import Setting, TimedTable
+from suite.report.benchmark.views import Material, by_group, by_setting, material
 from suite.report.cells import NOTHING, Span, code, joined, listed, number, said, strong
 from suite.report.charts.files import Charts
-from suite.report.page import Block, Column, Page, Section, blocks, note, section, table
-from suite.report.page import Table as PageTable
+from suite.report.page import Block, Column, Page, Section, Table, blocks, note, section, table
 from suite.report.units import duration, percent, rate_unit, significant
 from suite.store import Recorded
 from suite.store.recorded import ages
 
 LONGEST_NOTE = 600
-"""Characters of what is said about charts that are left out."""
+"""Characters of the note that says which charts are missing: it has a command that must stay whole."""
 LEFT_OUT = "Long tables are left out below, for there are too many to show: benchmark.csv has every number."
+"""The note on a page that is too long for all its tables."""
 
 
 def benchmark(recorded: Recorded, run: Run, charts: Charts) -> Iterator[Page]:
-    """The page with all long tables; then with those of the settings that are shown first; then with none.
+    """The page in three lengths: with all long tables, with those of the settings that are shown first, with none.
 
-    The later ones are for when a page would be too long for GitHub to show.
-
-    `run` is the newest that measured something here, `charts` those that lie beside the page.
+    The shorter ones are for when GitHub would not show the longer. `run` is the newest that measured something here,
+    `charts` are those that lie beside the page.
     """
     of = material(recorded)
     every = {table.setting for table in of.tables}
@@ -42,12 +41,12 @@ def benchmark(recorded: Recorded, run: Run, charts: Charts) -> Iterator[Page]:
 
 
 def _page(of: Material, run: Run, charts: Charts, folded: Collection[Setting]) -> Page:
-    """The page. `folded` are the settings of which it has the long tables."""
-    measurements, machine, grown = of.recorded.measurements, run.machine, growths(of.tables, of.named)
+    """The page, with the long tables of the settings in `folded`."""
+    measurements, machine, grown = of.recorded.measurements, run.machine, growths(of.tables)
     not_timed = absence_table(each for each in measurements if each.workload == EVERY_CASE)
     ceilings = _ceilings(_reached(of.tables), machine)
     shown = blocks(
-        origin.provenance(run),
+        provenance.run_table(run),
         section("In short", _in_short(of, run)),
         section("Charts", charts.charts, note(charts.note, longest=LONGEST_NOTE)),
         section("How it was measured", method(of)),
@@ -85,7 +84,7 @@ def _time_spent(recorded: Recorded) -> Iterator[Block]:
 
 
 def _spent_in(run: Run, whose: Sequence[Span]) -> Iterator[Block]:
-    """How long a run took, by activity. All but the timed rounds is spent by the suite itself."""
+    """How long a run took, by activity. Every activity but the timed rounds is the suite's own work."""
     spent = {name: seconds for name, seconds in run.facts.seconds.items() if seconds > 0}
     parts = {name: seconds for name, seconds in spent.items() if name != "total"}
     total = max(spent.get("total", 0.0), sum(parts.values()))
@@ -95,69 +94,64 @@ def _spent_in(run: Run, whose: Sequence[Span]) -> Iterator[Block]:
     timed = f", {percent(parts['rounds'] / total)} of it in timed rounds" if "rounds" in parts else ""
     yield note("The run that measured most of ", whose, f"{profile} took {duration(total)}{timed}.")
     rows = [
-        (
-            name.replace("_", " "),
-            number(seconds, duration(seconds), "s"),
-            percent(seconds / total),
-        )
+        (name.replace("_", " "), number(seconds, duration(seconds), "s"), percent(seconds / total))
         for name, seconds in sorted(parts.items(), key=lambda part: (-part[1], part[0]))
     ]
     yield table(("activity", "time", "share"), rows)
 
 
-def _earlier(recorded: Recorded) -> PageTable:
-    """Rows that the newest run did not measure anew."""
+def _earlier(recorded: Recorded) -> Table:
+    """The rows that the newest run did not measure again, by the run that they are from."""
     newest = recorded.measured_run
     rows = []
     for identity, run in recorded.runs.items():
         mine = [of for of_run, of in recorded.measured if of_run == identity and run != newest]
         if mine:
             who = said(listed(sorted({of.implementation for of in mine})))
-            rows.append((*origin.of_run(run), len(mine), who))
-    return table((*origin.OF_RUN, "rows", "of"), rows)
+            rows.append((*provenance.of_run(run), len(mine), who))
+    return table((*provenance.OF_RUN, "rows", "of"), rows)
 
 
 def _groups(of: Material, machine: Machine, folded: Collection[Setting]) -> Iterator[Section]:
-    groups = by_group(of.tables, of.named)
+    groups = by_group(of.tables)
     several = len({contract for contract, _ in groups}) > 1
     for (contract, group), members in groups.items():
         rows = [row.of for table in members for row in table.rows if row.of.workload != EVERY_CASE]
         yield section(
             f"{contract}: {group}" if several else group,
-            _shapes(members, of.named),
+            _shapes(members),
             [
-                _of_setting(wording.setting(setting, machine), alike, of.named, setting in folded)
-                for setting, alike in by_setting(members, of.named).items()
+                _of_setting(wording.setting(setting, machine), alike, setting in folded)
+                for setting, alike in by_setting(members).items()
             ],
             section("Why there is no time", absence_table(rows), note_table(rows)),
         )
 
 
-def _shapes(members: Iterable[Table], named: Workloads) -> Iterator[Block]:
+def _shapes(members: Iterable[TimedTable]) -> Iterator[Block]:
     """The workloads of a group: their sizes and purposes. A purpose that all of them share is said once."""
-    subjects = sorted({of.subject for of in members}, key=named.place)
-    known = {subject: of for subject in subjects if (of := named[subject]).shape}
-    purposes = {of.why for of in known.values()}
+    known = {of.workload: of for of in sorted(members, key=lambda of: of.order) if of.facts.shape}
+    purposes = {of.facts.why for of in known.values()}
     shared = len(purposes) == 1
     if shared and (why := purposes.pop()):
         yield note(f"{why[0].upper()}{why[1:]}.")
     columns = ("workload", "shape", *([] if shared else ["what it is"]))
-    rows = ((code(named.short(subject)), of.shape, of.why)[: len(columns)] for subject, of in known.items())
-    yield table(columns, rows)
+    yield table(columns, ((code(of.short), of.facts.shape, of.facts.why)[: len(columns)] for of in known.values()))
 
 
-def _of_setting(title: str, alike: Sequence[Table], named: Workloads, folded: bool) -> Section:
-    """The medians and peaks of the tables of one setting, and every number of them where they are `folded`."""
-    pages = [(page, [named.short(of.subject) or of.workload for of in page]) for page in pivots.pages(alike, named)]
+def _of_setting(title: str, alike: Sequence[TimedTable], folded: bool) -> Section:
+    """The medians and peaks of the tables of one setting; with `folded`, every number of them as well."""
+    pages = [(page, [of.short or of.workload for of in page]) for page in pivots.pages(alike)]
     pivoted = [pivot(page, heads) for page, heads in pages for pivot in (pivots.times, pivots.memory)]
     long = blocks(*(block for of in alike if of.measured for block in (note(strong(of.workload)), long_table(of))))
     return section(title, pivoted, Section(f"Every number: {title}", long, folded=True) if folded else ())
 
 
 Reached = Mapping[tuple[Setting, str], Mapping[str, float]]
+"""By setting and run, the FLOPs per second of a matrix product and the bytes per second of a copy."""
 
 
-def _reached(found: Iterable[Table]) -> Reached:
+def _reached(found: Iterable[TimedTable]) -> Reached:
     """What each run reached, by device, dtype and number of threads."""
     reached = {
         (replace(of.setting, direction="", cache=""), row.run): row.of.ceilings
@@ -168,7 +162,7 @@ def _reached(found: Iterable[Table]) -> Reached:
     return {key: reached[key] for key in sorted(reached, key=lambda key: (key[0].order, key[1]))}
 
 
-def _ceilings(reached: Reached, machine: Machine) -> PageTable:
+def _ceilings(reached: Reached, machine: Machine) -> Table:
     columns = (
         Column(key="contract"), Column("device", "device"), Column("dtype", "dtype"), Column("threads", "threads"),
         Column("run", "run"), Column("matrix product", "flops_per_second"), Column("copy", "bytes_per_second"),
@@ -183,7 +177,7 @@ def _ceilings(reached: Reached, machine: Machine) -> PageTable:
     return table(columns, rows)
 
 
-def _once(of: PageTable) -> PageTable:
+def _once(of: Table) -> Table:
     """Each row once: contracts of one run have the same ceilings, and readers do not see the contract."""
     unlike = {tuple(cell.words for cell in row): row for row in of.shown.rows}
-    return PageTable(of.shown.columns, tuple(unlike.values()))
+    return Table(of.shown.columns, tuple(unlike.values()))

@@ -1,21 +1,20 @@
-"""Measurements in words: what a cell says where there is a number, and where there is none."""
+"""Measurements in words: verdicts, peaks and settings, and why there is no time."""
 
 from __future__ import annotations
 
 import math
 
 from suite.records import Machine, Measurement, Reason
-from suite.report.benchmark.speed import BASELINE, Row, Setting
+from suite.report.benchmark.timed_tables import BASELINE, Row, Setting
 from suite.report.cells import NOTHING
 from suite.report.units import size, times
 
 ATTENTION = "attention"
-"""The contract that the suite is about: first on each page, and not named where no other is."""
-DIRECTIONS = {"forward": "forward", "backward": "backward", "forward_backward": "forward and backward"}
+"""The contract that the suite is about. It comes first on each page, and pages do not name it in headings."""
 
 
 def verdict(row: Row) -> str:
-    """Who is faster, the baseline or this: "2.31× faster", "same"; empty where nothing is compared."""
+    """How the row compares with the baseline: "2.31× faster", "same"; empty if there is nothing to compare."""
     if row.against is None:
         return "" if row.verdict == BASELINE else row.verdict
     if row.verdict == "faster":
@@ -33,14 +32,14 @@ def status(of: Measurement) -> str:
 
 
 def peak(row: Row) -> str:
-    """The peak of memory, or that the meter saw none: no more than for a call that allocates nothing."""
+    """The peak of memory; "none seen" if the meter reads no more than for a call that allocates nothing."""
     if row.of.peak is None or not math.isfinite(row.of.peak):
         return NOTHING
     return size(row.of.peak) if row.net_peak is not None else "none seen"
 
 
 def threads(number: int, machine: Machine | None = None) -> str:
-    """How many threads an implementation had; empty on devices other than the CPU."""
+    """How many threads an implementation had: "one thread", "both cores"; empty on devices other than the CPU."""
     if number < 2:
         return "one thread" if number else ""
     if machine is None or number not in (machine.cores, machine.threads):
@@ -50,12 +49,12 @@ def threads(number: int, machine: Machine | None = None) -> str:
 
 
 def direction(name: str) -> str:
-    """What is computed."""
-    return DIRECTIONS.get(name, name)
+    """What is computed: "forward and backward" for `forward_backward`."""
+    return name.replace("_", " and ")
 
 
 def contract(name: str) -> str:
-    """The contract, where it has to be named: not for attention."""
+    """The contract as headings name it: nothing for attention."""
     return "" if name == ATTENTION else name
 
 

@@ -1,4 +1,4 @@
-"""What the charts of a benchmark show, as data: no library that draws is needed to know it."""
+"""What the charts of a benchmark show, as data, without the library that draws them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from suite.records import Machine
-from suite.report import origin
+from suite.report import provenance
 from suite.report.benchmark import wording
 from suite.report.benchmark.growth import LADDER, by_length, growths, power
-from suite.report.benchmark.speed import BASELINE, Row, Setting, Table, names, runs_of
-from suite.report.benchmark.views import Material, View, Workloads, by_setting
+from suite.report.benchmark.timed_tables import BASELINE, Row, Setting, TimedTable, names, runs_of
+from suite.report.benchmark.views import Material, View, by_setting
 from suite.report.cells import NOTHING, plain
 from suite.report.page import Mark, Panel, Picture
 from suite.report.units import percent, rate_unit
 
-PANELS = 4
-"""The most that fit into one picture."""
+MOST_PANELS = 4
+"""The most panels that fit into one picture."""
 LEAST_ERROR = 1e-3
-"""An answer without error has this place on an axis of powers of ten."""
-LONGEST_NAME = 30
-"""Characters of an implementation's name."""
+"""In bounds: where an answer without any error is drawn, for an axis of powers of ten has no 0."""
+LONGEST_LABEL = 30
+"""Characters of an implementation's name: longer labels would cover the marks of others."""
 FRONT = "filled and joined: no other is better in both"
+"""How charts of two quantities explain their marks."""
 
 
 def pictures(view: View, of: Material) -> dict[str, Picture]:
-    """The charts of one view by name, without those that have too little to show."""
+    """The charts of one view by name; charts with too few points to compare are left out."""
     made = {
         "time": _grown(view, of, "time", lambda row: row.median),
         "memory": _grown(view, of, "memory", lambda row: row.net_peak),
@@ -48,17 +49,16 @@ def _of_contract(contract: str, picture: Picture) -> Picture:
 
 def _grown(view: View, of: Material, what: str, value: Callable[[Row], float | None]) -> Picture:
     """A quantity over the lengths of the ladder, in a panel for each direction and number of threads."""
-    named = of.named
-    ladder = [table for table in view.related if named[table.subject].group == LADDER]
-    grown = growths(ladder, named)
+    ladder = [table for table in view.related if table.facts.group == LADDER]
+    grown = growths(ladder)
     powers = {(each.setting, each.name): each.time if what == "time" else each.memory for each in grown}
     panels = []
-    for setting, tables in by_setting(ladder, named).items():
+    for setting, tables in by_setting(ladder).items():
         labels = {name: _with_power(name, powers.get((setting, name))) for name in names(tables)}
         title = _panel_title(setting, of.recorded.run.machine)
-        panels.append(Panel(title, _series(view, tables, named, value, labels.__getitem__)))
+        panels.append(Panel(title, _series(view, tables, value, labels.__getitem__)))
     says = "Time over sequence length" if what == "time" else "Peak memory over sequence length, without inputs"
-    why = next((named[table.subject].why for table in ladder), "")
+    why = next((table.facts.why for table in ladder), "")
     subtitle, kept = _subtitle(view, ladder, of, why.partition(":")[0], threads=False), _worth_it(panels)
     return Picture("lines", says, subtitle, "length", what, kept, _how_to_read(kept))
 
@@ -75,12 +75,12 @@ def _with_power(name: str, fitted: float | None) -> str:
 
 def _flash(view: View, of: Material) -> Picture:
     """FLOPs per second over the lengths of FlashAttention's grid, in a panel for each of its variants."""
-    variants: dict[str, list[Table]] = defaultdict(list)
+    variants: dict[str, list[TimedTable]] = defaultdict(list)
     for table in view.tables:
-        if of.named[table.subject].group.startswith("flash"):
-            variants[of.named.short(table.subject).partition("-")[2]].append(table)
+        if table.facts.group.startswith("flash"):
+            variants[table.short.partition("-")[2]].append(table)
     panels = [
-        Panel(variant.replace("e", "width ", 1).replace("-", ", "), _series(view, tables, of.named, Row.rate, _short))
+        Panel(variant.replace("e", "width ", 1).replace("-", ", "), _series(view, tables, Row.rate, _short))
         for variant, tables in variants.items()
     ]
     title = "Throughput over sequence length, FlashAttention's grid"
@@ -90,13 +90,12 @@ def _flash(view: View, of: Material) -> Picture:
 
 def _series(
     view: View,
-    tables: Sequence[Table],
-    named: Workloads,
+    tables: Sequence[TimedTable],
     value: Callable[[Row], float | None],
     label: Callable[[str], str],
 ) -> tuple[Mark, ...]:
     styles, marks = _styles(view), []
-    for name, rows in by_length(tables, named).items():
+    for name, rows in by_length(tables).items():
         points = tuple((length, found) for length, row in rows.items() if (found := value(row)) is not None)
         if points:
             marks.append(Mark(_short(name), styles[name], points, label(name)))
@@ -104,8 +103,8 @@ def _series(
 
 
 def _worth_it(panels: Sequence[Panel]) -> tuple[Panel, ...]:
-    """The panels in which some line has two points, at most PANELS of them."""
-    return tuple(panel for panel in panels if any(len(mark.points) > 1 for mark in panel.marks))[:PANELS]
+    """The panels in which some line has two points, at most MOST_PANELS of them."""
+    return tuple(panel for panel in panels if any(len(mark.points) > 1 for mark in panel.marks))[:MOST_PANELS]
 
 
 def _throughput(view: View, of: Material) -> Picture:
@@ -135,18 +134,14 @@ def _error(view: View, of: Material) -> Picture:
             if speed and row.of.error_ratio is not None and math.isfinite(row.of.error_ratio):
                 places[row.name] = max(row.of.error_ratio, LEAST_ERROR), speed
         panels.append(Panel(plain(table.workload, 60), _placed(view, places, better=(-1, 1))))
-    kept = tuple(panel for panel in panels if len(panel.marks) > 2)[:PANELS]
+    kept = tuple(panel for panel in panels if len(panel.marks) > 2)[:MOST_PANELS]
     title = f"Speed against error: speed relative to {_baseline(view)}, error in units of its bound"
     return Picture("points", title, _subtitle(view, view.representatives, of), "error", "speed", kept, FRONT)
 
 
 def _tradeoff(view: View, of: Material) -> Picture:
     """Memory against time at the longest rung of the ladder at which more than half of all were measured."""
-    ladder = {
-        shape.length: table
-        for table in view.tables
-        if (shape := of.named[table.subject]).group == LADDER and shape.length
-    }
+    ladder = {table.facts.length: table for table in view.tables if table.facts.group == LADDER and table.facts.length}
     rungs = {
         length: {row.name: (row.median, row.net_peak) for row in table.measured if row.median and row.net_peak}
         for length, table in ladder.items()
@@ -160,7 +155,7 @@ def _tradeoff(view: View, of: Material) -> Picture:
 
 
 def _placed(view: View, places: Mapping[str, tuple[float, float]], better: tuple[int, int]) -> tuple[Mark, ...]:
-    """The points by name; in front are those that no other beats on both axes. `better` is the good sign of each."""
+    """The points by name, in front those that none beats. `better` is 1 for an axis where more is better, else -1."""
     styles = _styles(view)
     good = {name: (better[0] * at[0], better[1] * at[1]) for name, at in places.items()}
     return tuple(
@@ -191,7 +186,7 @@ def _panel_title(setting: Setting, machine: Machine) -> str:
     return plain(", ".join(filter(None, said)))
 
 
-def _subtitle(view: View, shown: Sequence[Table], of: Material, what: str = "", threads: bool = True) -> str:
+def _subtitle(view: View, shown: Sequence[TimedTable], of: Material, what: str = "", threads: bool = True) -> str:
     """Dtype, device, machine, torch and dates, and the number of threads unless the panels say it."""
     runs = runs_of(shown, of.recorded)
     setting, machine = view.setting, (runs[-1] if runs else of.recorded.run).machine
@@ -201,11 +196,11 @@ def _subtitle(view: View, shown: Sequence[Table], of: Material, what: str = "", 
         what,
         ", ".join(filter(None, (f"{setting.dtype} on {setting.device}", said))),
         f"{on}, {machine.cores} cores" if setting.device == "cpu" else on,
-        origin.torch(runs),
-        origin.dates(runs),
+        provenance.torch(runs),
+        provenance.dates(runs),
     )
     return plain(" · ".join(filter(None, parts)), 200)
 
 
 def _short(name: str) -> str:
-    return plain(name, LONGEST_NAME) or NOTHING
+    return plain(name, LONGEST_LABEL) or NOTHING

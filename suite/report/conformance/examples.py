@@ -1,4 +1,4 @@
-"""The documents' examples: what is printed beside what is computed, and who reproduces it."""
+"""The documents' examples: what is printed, what is computed, and which implementations reproduce it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from suite.records import FAILURES, Example, Status
 from suite.report.cells import NOTHING, Cell, Span, code, said, text
 from suite.report.page import Column, Table, table
 
-LONGEST = 60
-"""Characters of a printed tensor that readers see: its first entries."""
+LONGEST_TENSOR = 60
+"""Characters of a printed tensor that readers see: its first few entries; the CSV has all."""
 
 COLUMNS = (
     Column(key="id"), Column("document", "document"), Column("section", "section"), Column("quantity", "quantity"),
     Column("printed", "printed"), Column("computed", "computed"), Column("reproduced by"), Column(key="passed"),
     Column(key="asked"), Column(key="failed"), Column("note", "note"),
 )  # fmt: skip
+"""The columns of the table, for the page and for conformance_examples.csv."""
 
 
 def example_table(examples: Sequence[Example]) -> Table:
@@ -34,7 +35,7 @@ def _row(of: Example) -> Sequence[object]:
 
 
 def _tensor(words: str) -> Cell:
-    return Cell(text(words or NOTHING, LONGEST).spans, words)
+    return Cell(text(words or NOTHING, LONGEST_TENSOR).spans, words)
 
 
 def _who(passed: int, asked: int, failed: dict[str, Status]) -> Cell:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
-from suite.records import DTYPES, EVERY_CASE, ContractFacts, Outcome
+from suite.records import DTYPES, EVERY_CASE, ContractFacts, Facts, Outcome
 from suite.report.cells import Cell, code, said, strong, text
 from suite.report.conformance.tally import COUNTS, Count, by_implementation, count
 from suite.report.page import Block, Column, Section, Table, note, section, table
 
-CORE = "core"
-"""The column of the cases that need no feature."""
+NO_FEATURE = "core"
+"""The heading above the cases that need no feature."""
+LONGEST_LEGEND = 10_000
+"""Characters of the list that explains all features of a contract: nothing of it may be cut off."""
 
 Matrix = dict[tuple[str, str, str], dict[str, Count]]
 """(contract, implementation, device) → feature → count."""
@@ -36,7 +37,7 @@ def feature_matrix(outcomes: Sequence[Outcome], contracts: Mapping[str, Contract
 def columns(of: ContractFacts) -> list[str]:
     """The features that some case needs, in the contract's order. The dtypes have a table of their own."""
     needed = set(chain.from_iterable(of.cases.values())) - set(DTYPES)
-    return [CORE, *(name for name in of.features if name in needed), *sorted(needed - set(of.features))]
+    return [NO_FEATURE, *(name for name in of.features if name in needed), *sorted(needed - set(of.features))]
 
 
 def needs(facts: ContractFacts, outcome: Outcome, column: str) -> bool:
@@ -46,7 +47,7 @@ def needs(facts: ContractFacts, outcome: Outcome, column: str) -> bool:
     if outcome.case not in facts.cases:
         return False
     needed = set(facts.cases[outcome.case]) - set(DTYPES)
-    return column in needed if needed else column == CORE
+    return column in needed if needed else column == NO_FEATURE
 
 
 def feature_section(matrix: Matrix, contracts: Mapping[str, ContractFacts]) -> Section:
@@ -55,7 +56,9 @@ def feature_section(matrix: Matrix, contracts: Mapping[str, ContractFacts]) -> S
         section(contract, *_of_contract(contract, matrix, contracts[contract]))
         for contract in sorted({contract for contract, _, _ in matrix})
     ]
-    legend = note(f"Passed/asked. A case counts for each feature that it needs, and as {CORE} when it needs none.")
+    legend = note(
+        f"Passed/asked. A case counts for each feature that it needs, and as {NO_FEATURE} when it needs none."
+    )
     return section("Features", legend if tables else (), tables)
 
 
@@ -69,7 +72,7 @@ def _of_contract(contract: str, matrix: Matrix, facts: ContractFacts) -> Iterato
     yield table(("implementation", "device", *shown), rows)
     words = [f"{name}: {facts.features.get(name, name)}" for name in shown[1:]]
     if words:
-        yield note("; ".join(words) + ".", longest=10_000)
+        yield note("; ".join(words) + ".", longest=LONGEST_LEGEND)
 
 
 def feature_counts(matrix: Matrix) -> Table:
@@ -79,22 +82,22 @@ def feature_counts(matrix: Matrix) -> Table:
     return table(heads, rows)
 
 
-def gaps(declared: Mapping[str, Mapping[str, str]]) -> Table:
-    """What implementations declare they lack."""
+def gaps(declared: Mapping[str, Facts]) -> Table:
+    """What implementations declare they lack. `declared` are the facts of the run that each was last checked in."""
     rows = [
         (code(name), feature, reason)
-        for name, lacks in sorted(declared.items())
-        for feature, reason in sorted(lacks.items())
+        for name, of in sorted(declared.items())
+        for feature, reason in sorted(of.gaps.get(name, {}).items())
     ]
     return table(("implementation", "lacks", "because"), rows)
 
 
-def conventions(declared: Mapping[str, Mapping[str, Any]]) -> Table:
+def conventions(declared: Mapping[str, Facts]) -> Table:
     """Where implementations declare another convention than the contract's."""
     rows = [
         (code(name), point, text(_words(value)))
-        for name, points in sorted(declared.items())
-        for point, value in sorted(points.items())
+        for name, of in sorted(declared.items())
+        for point, value in sorted(of.conventions.get(name, {}).items())
     ]
     return table(("implementation", "point", "its convention"), rows)
 

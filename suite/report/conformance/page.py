@@ -6,16 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from suite.records import EVERY_CASE, FAILURES, Outcome, Run, Status
-from suite.report import facts, origin
-from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, status, text
+from suite.report import facts, provenance
+from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, spans, status, text
 from suite.report.conformance import features
 from suite.report.conformance.examples import example_table
 from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
-from suite.report.page import Block, Column, Note, Page, Points, Section, Table, blocks, note, section, table
+from suite.report.page import Block, Column, Note, Page, Section, Table, blocks, note, points, section, table
 from suite.store import Recorded
 
 MOST_NAMED = 12
-"""The most implementations that are named beside an earlier run."""
+"""The most implementations that are named beside an earlier run; of more, the others are counted."""
 WORDS = {
     Status.PASSED: "the answer is within the bound",
     Status.WRONG: "it is not; what is said in quotes is a known mistake that gives the same answer",
@@ -26,21 +26,23 @@ WORDS = {
     Status.MISSING: "a library that it requires is not installed",
     "known failure": "a finding records that this library fails here; a check does not fail for it",
 }
-"""The words that this page uses for what became of a question."""
+"""The words that this page uses for what became of a case, each explained."""
 LONGEST_FINDING = 600
-"""Characters of what a finding records."""
+"""Characters of a finding: it explains a row of failures, and the longest that ships is shorter."""
 
 
 def conformance(recorded: Recorded) -> Page:
     """The page and its tables for programs."""
     outcomes, run = recorded.outcomes, recorded.checked_run or recorded.run
-    again, contracts = facts.again(recorded), facts.contracts(recorded)
+    declared, contracts = facts.declared(recorded), facts.contracts(recorded)
+    again = {name: of.again.get(name, ()) for name, of in declared.items()}
     failures = [outcome for outcome in outcomes if outcome.status in FAILURES]
     new = groups((outcome for outcome in failures if not outcome.known), again)
     known = groups((outcome for outcome in failures if outcome.known), again)
     matrix, examples = features.feature_matrix(outcomes, contracts), example_table(facts.examples(recorded))
+    words = [spans(emphasis(word), f": {means}.") for word, means in WORDS.items()]
     shown = blocks(
-        origin.provenance(run),
+        provenance.run_table(run),
         _several(recorded.checked_runs),
         headline(outcomes),
         section("Rows of an earlier run", _earlier(recorded.earlier)),
@@ -48,11 +50,11 @@ def conformance(recorded: Recorded) -> Page:
         section("Known failures", _failures(known, facts.findings(recorded))),
         _reasons("Missing", outcomes, Status.MISSING),
         features.feature_section(matrix, contracts),
-        section("Declared gaps", features.gaps(facts.gaps(recorded))),
-        section("Declared conventions", features.conventions(facts.conventions(recorded))),
+        section("Declared gaps", features.gaps(declared)),
+        section("Declared conventions", features.conventions(declared)),
         _reasons("Declined", outcomes, Status.DECLINED),
         section("The documents' examples", examples),
-        section("What the words mean", _words()) if outcomes else (),
+        section("What the words mean", points(words)) if outcomes else (),
     )
     data = {
         "conformance": _counts(outcomes),
@@ -63,21 +65,16 @@ def conformance(recorded: Recorded) -> Page:
     return Page(f"Conformance on {run.machine.name}", shown, data)
 
 
-def _words() -> Points:
-    """Each word that this page uses for an outcome, explained once."""
-    return Points(tuple(note(emphasis(word), f": {means}.") for word, means in WORDS.items()))
-
-
 def _several(runs: Sequence[Run]) -> Note:
-    """When and with which torch all was checked, where that took several runs."""
+    """The dates and versions of torch of all runs, if the rows are from several."""
     if len(runs) < 2:
         return note()
-    used = " with ".join(filter(None, (origin.when(runs), origin.torch(runs))))
+    used = " with ".join(filter(None, (provenance.when(runs), provenance.torch(runs))))
     return note(f"Checked in {len(runs)} runs {used}: above is the newest, and below stands what is of an earlier one.")
 
 
 def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
-    """Implementation × dtype: passed/asked, and beside it what was declined or failed."""
+    """Implementation × dtype: passed/asked, and beside it how many were declined or failed."""
     columns = dtypes(outcomes)
     rows: list[list[object]] = [
         [code(name), device, *_headline_cells(members, columns)]
@@ -101,16 +98,16 @@ def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list
 
 
 def _earlier(earlier: Mapping[str, Run]) -> Table:
-    """The runs of rows that the newest run did not ask anew, and whose rows these are."""
+    """The earlier runs that have rows on this page, and the implementations whose rows they are."""
     whose: dict[str, list[str]] = defaultdict(list)
     for name, run in sorted(earlier.items(), key=lambda of: (of[1].started, of[0])):
         whose[run.id].append(name)
-    rows = [(*origin.of_run(earlier[names[0]]), said(listed(names, MOST_NAMED))) for names in whose.values()]
-    return table((*origin.OF_RUN, "of"), rows)
+    rows = [(*provenance.of_run(earlier[names[0]]), said(listed(names, MOST_NAMED))) for names in whose.values()]
+    return table((*provenance.OF_RUN, "of"), rows)
 
 
 def _failures(found: Sequence[Group], findings: Mapping[str, str] | None = None) -> Table:
-    """A row per group of failures; with `findings`, known ones have a column that says what is known."""
+    """A row per group of failures; `findings`, if given, add a column that says what is known about each."""
     columns = [
         Column("implementation", "implementation"), Column(key="device"), Column(key="status"), Column(key="finding"),
         Column("count", "count"), Column("what"), Column(key="detail"), Column("for example"), Column(key="case"),
@@ -132,7 +129,7 @@ def _finding(of: Group, findings: Mapping[str, str]) -> Cell:
 
 
 def _reasons(title: str, outcomes: Sequence[Outcome], of: Status) -> Section:
-    """Why some outcomes have this status, by implementation."""
+    """A section that says why outcomes have this status, by implementation."""
     rows: list[Sequence[object]] = []
     for group in groups(outcome for outcome in outcomes if outcome.status is of):
         example = group.example

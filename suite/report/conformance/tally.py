@@ -16,17 +16,18 @@ from suite.records import DTYPES, EVERY_CASE, FAILURES, Outcome, Status
 Key = TypeVar("Key", bound=tuple[object, ...])
 
 COUNTS = ("passed", "asked", "declined", "failures", "known_failures", "missing")
-GROUPS = 10
-"""The most groups of failures shown of one implementation: one whose messages all differ would fill the page."""
+"""The columns of `Count.numbers`."""
+MOST_GROUPS = 10
+"""The most groups of failures shown of one implementation: if all its messages differ, they would fill the page."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many outcomes have which status. What was declined or is missing was not asked and is never passed."""
+    """How many outcomes have which status. Declined and missing ones were not asked, so they never count as passed."""
 
     passed: int
     failures: int
-    """Failures that no finding records."""
+    """Failures that no finding records; `known` are those that one does."""
     known: int
     declined: int
     missing: int
@@ -37,7 +38,7 @@ class Count:
 
     @property
     def numbers(self) -> list[int]:
-        """In the order of COUNTS."""
+        """The numbers in the order of COUNTS."""
         return [self.passed, self.asked, self.declined, self.failures, self.known, self.missing]
 
     def __str__(self) -> str:
@@ -56,13 +57,13 @@ def count(outcomes: Iterable[Outcome]) -> Count:
 
 
 def breakdown(outcomes: Iterable[Outcome]) -> str:
-    """The failures that no finding records, by kind: "3 wrong, 1 hung"; empty where there are none."""
+    """The failures that no finding records, by status: "3 wrong, 1 hung"; empty if there are none."""
     statuses = Counter(outcome.status for outcome in outcomes if outcome.fails)
     return ", ".join(f"{statuses[status]} {status}" for status in FAILURES if statuses[status])
 
 
 def grouped(outcomes: Iterable[Outcome], key: Callable[[Outcome], Key]) -> dict[Key, list[Outcome]]:
-    """The outcomes by `key`, keys and outcomes in an order that does not depend on when they were asked."""
+    """The outcomes by `key`, in an order that does not depend on when they were asked."""
     groups: dict[Key, list[Outcome]] = {}
     for outcome in sorted(outcomes, key=_order):
         groups.setdefault(key(outcome), []).append(outcome)
@@ -81,20 +82,18 @@ class Group:
     example: Outcome
     count: int
     others: int = 0
-    """For the last line of a long list: how many further groups this line stands for."""
+    """In the last line of a list that was cut short: how many more groups that line stands for."""
     asked: tuple[str, ...] = ()
-    """The words by which the implementation is asked again; empty where its registered name does."""
+    """The words of a command line that name the implementation; empty if its registered name does."""
 
     @property
     def says(self) -> str:
-        """The example's status and detail, and what else this line stands for."""
-        status, detail = self.example.status, self.example.detail
-        says = detail if detail.startswith(f"{status}:") else f"{status}: {detail}" if detail else status
-        return f"{self.others} other kinds, such as {says}" if self.others else says
+        """The example's status and detail, and how many more groups this line stands for."""
+        return f"{self.others} other kinds, such as {self.example.says}" if self.others else self.example.says
 
     @property
     def where(self) -> str:
-        """The example's question in words; some outcomes are about the implementation as a whole."""
+        """The example's case and dtype; some outcomes are about the implementation as a whole."""
         if self.example.case == EVERY_CASE:
             return "every case"
         return self.example.case if self._whole else f"{self.example.case} in {self.example.dtype}"
@@ -115,25 +114,25 @@ class Group:
 
 
 def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[Group]:
-    """One group per implementation, status, finding and diagnosis, or message where there is no diagnosis.
+    """One group per implementation, status, finding and diagnosis; without a diagnosis, the message takes its place.
 
     Groups with a diagnosis come first, larger ones before smaller ones. A wrong answer without a diagnosis joins the
-    group that the same case has in another dtype. `again` maps implementations to the words by which they are asked
-    again, where that is not their registered name.
+    group that the same case has in another dtype. `again` has the words of a command line that name an implementation
+    whose registered name does not.
     """
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
         asked = tuple(again.get(name, ()))
         alike = grouped(members, partial(_kind, _named(members)))
         ordered = sorted(alike.values(), key=lambda group: (not _telling(group).diagnosis, -len(group)))
-        found += [Group(_telling(group), len(group), asked=asked) for group in ordered[:GROUPS]]
-        if rest := ordered[GROUPS:]:
+        found += [Group(_telling(group), len(group), asked=asked) for group in ordered[:MOST_GROUPS]]
+        if rest := ordered[MOST_GROUPS:]:
             found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked))
     return found
 
 
 def _telling(group: Sequence[Outcome]) -> Outcome:
-    """The first whose mistake has a name, or the first."""
+    """The first outcome with a diagnosis, or else the first."""
     return next((outcome for outcome in group if outcome.diagnosis), group[0])
 
 
@@ -143,12 +142,12 @@ def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
 
 
 def _diagnosis(outcome: Outcome) -> str:
-    """The deviations that explain an outcome; failures with the same ones are of one kind, whatever their numbers."""
+    """The deviations that explain an outcome, as one text: failures with the same ones form one group."""
     return " or ".join(outcome.diagnosis)
 
 
 def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """The deviations that explain each case, in the first dtype in which any does."""
+    """The diagnosis of each case, from the first dtype that has one."""
     found: dict[str, str] = {}
     for outcome in sorted(outcomes, key=_order):
         if outcome.status == Status.WRONG and outcome.diagnosis:
@@ -157,7 +156,7 @@ def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
 
 
 def pattern(detail: str) -> str:
-    """The detail with its numbers left out, so that two that differ in nothing else are equal."""
+    """The detail with each number replaced by #, so that details which differ in numbers alone are equal."""
     numbers = r"(?<![A-Za-z_])[-+]?(?:0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf\b|nan\b)"
     return re.sub(r"#(?:\s*[,x×]\s*#)+", "#", re.sub(numbers, "#", detail))
 
@@ -174,7 +173,7 @@ def dtypes(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def _order(outcome: Outcome) -> tuple[object, ...]:
-    """float32 first: an example in it runs everywhere."""
+    """A key to sort by: float32 first, because it runs on every device, so that the example of a group is in it."""
     dtype = outcome.dtype
     place = -1 if dtype == "float32" else DTYPES.index(dtype) if dtype in DTYPES else len(DTYPES)
     return outcome.implementation, outcome.device, place, outcome.case, dtype

@@ -1,1 +1,1 @@
-"""Pages as text: a file for each form. A page knows none of them."""
+"""Pages as text: a file for each format. Adding a format changes no page."""

@@ -1,4 +1,4 @@
-"""Tables → CSV for pandas and spreadsheets, in which no cell is a formula."""
+"""Tables → CSV for pandas and spreadsheets; no cell can become a formula."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from suite.report.cells import LONGEST_CODE, Value, plain
 from suite.report.page import Table
 
 SUFFIX = ".csv"
+"""The ending of the names of such files."""
 
 
 def render(table: Table) -> str:
@@ -21,7 +22,7 @@ def render(table: Table) -> str:
 
 
 def _harmless(value: Value) -> Value:
-    """Numbers as they are; of texts, what a spreadsheet would compute is quoted."""
+    """Numbers as they are; a text that a spreadsheet would take for a formula gets a quote before it."""
     if not isinstance(value, str):
         return value
     words = plain(value, LONGEST_CODE)

@@ -1,4 +1,4 @@
-"""Pages → Markdown, in which whatever a submission says is shown as it is."""
+"""Pages → Markdown. Texts from submissions are escaped, so that they cannot change the page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from suite.report.cells import Span, Style, plain
 from suite.report.page import Block, Chart, Note, Page, Points, Section, Table
 
 SUFFIX = ".md"
+"""The ending of the names of such files."""
 
 
 def render(page: Page) -> str:
@@ -23,7 +24,7 @@ def render(page: Page) -> str:
 def escaped(words: str) -> str:
     """Words so that Markdown shows them as they are, also within a table."""
     words = re.sub(r"[\\`*\[\]~|$]", r"\\\g<0>", words)
-    words = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", words)  # within a word it is no emphasis
+    words = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", words)  # inside a word it does not mark emphasis
     return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -36,7 +37,7 @@ def code(words: str) -> str:
 
 
 def said(spans: Iterable[Span]) -> str:
-    """Words in their styles."""
+    """Words with the marks of their styles."""
     return "".join(map(_span, spans))
 
 
@@ -59,7 +60,7 @@ def _blocks(blocks: Iterable[Block], level: int) -> list[str]:
 
 @singledispatch
 def _lines(block: Block, level: int) -> Iterator[str]:
-    """A block, and an empty line after it. `level` is that of the headings in it."""
+    """A block, and an empty line after it. `level` is the level of headings inside it."""
     raise TypeError(f"Markdown has no {type(block).__name__}")
 
 
@@ -69,7 +70,7 @@ def _note(block: Note, level: int) -> Iterator[str]:
 
 
 def _paragraph(of: Note) -> str:
-    """What is said, so that its first words are no heading and no item of a list."""
+    """The words of a note, escaped at the start so that they do not become a heading or an item of a list."""
     return re.sub(r"^(\d*)([-+#=.)])", r"\1\\\2", said(of.spans))
 
 

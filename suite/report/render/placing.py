@@ -9,26 +9,28 @@ from itertools import pairwise, product
 LINE = 15.0
 """Pixels: the height of a line of text."""
 WIDTHS = {**dict.fromkeys("ijl.,:;|'", 2.9), **dict.fromkeys("ftrI-() ", 3.8), **dict.fromkeys("mwMW%", 9.6)}
+"""Pixels: the widths of narrow and wide letters at the size of labels."""
 LETTER = 6.5
-"""Pixels: the width of most letters; WIDTHS has the narrow and the wide ones."""
-MARGIN = 24.0
-"""Pixels by which a label may leave its panel on the right."""
+"""Pixels: the width of all other letters."""
+OVERHANG = 24.0
+"""Pixels by which a label may stand out of its panel on the right: so much of the gap to the next panel is free."""
 NEAR = 10.0
 """Pixels from a point to its label."""
 MARK = 8.0
 """Pixels: half the side of the square that a point takes."""
 SWEEPS = 6
-"""How often labels are placed anew around each other; they settle within a few."""
+"""The most rounds in which each label is placed again around the others; after a few, none moves any more."""
 
 Point = tuple[float, float]
+"""Across and down."""
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions from `low` to `high`, at least `gap` apart, in the order of those wanted and as near to them as can be.
+    """Positions from `low` to `high`, at least `gap` apart, in the order wanted and as near to it as possible.
 
-    The least squares of what each is moved: isotonic regression by pooling adjacent violators.
+    Minimises the squared distances moved: isotonic regression by pooling adjacent violators.
     """
     order = sorted(range(len(wanted)), key=lambda place: (wanted[place], place))
     pools: list[tuple[float, int]] = []
@@ -48,9 +50,9 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 def beside(
     points: Sequence[Point], texts: Sequence[str], size: tuple[float, float], line: Sequence[Point] = ()
 ) -> list[Box]:
-    """A box for the text of each point, near it and within `size`, that hides as little as possible of the rest.
+    """A box for the text of each point, near it and within `size`, that covers as little as possible of the others.
 
-    `line` are the corners of a line that should not be written over.
+    `line` are the corners of a line that labels should not cover.
     """
     marks = [(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in points]
     along = [(x - 2, y - 2, x + 2, y + 2) for x, y in _along(line)]
@@ -68,30 +70,27 @@ def beside(
 
 
 def _cost(point: Point, box: Box, others: Sequence[Box], along: Sequence[Box], size: tuple[float, float]) -> float:
-    """What a label there would hide: other labels and points, with it or with the leader to it, and the line."""
+    """How bad a label there would be: what it and the leader to it cover, and how far it leaves the panel."""
     hidden = sum(_shared(box, other) for other in (*others, *along))
-    led = sum(_inside(at, other) for at in _along((point, nearest(point, box))) for other in others)
+    leader = _along((point, nearest(point, box)))
+    led = sum(left < x < right and top < y < bottom for x, y in leader for left, top, right, bottom in others)
     return hidden + 12.0 * led + _out(box, size)
 
 
 def nearest(point: Point, box: Box) -> Point:
-    """Where the leader of a point meets the box of its label: on the nearer side, at half its height."""
+    """Where the leader from a point meets the box of its label: on the nearer side, at half the height."""
     return min(max(point[0], box[0]), box[2]), (box[1] + box[3]) / 2
 
 
-def _inside(point: Point, box: Box) -> bool:
-    return box[0] < point[0] < box[2] and box[1] < point[1] < box[3]
-
-
 def _along(line: Sequence[Point]) -> Iterator[Point]:
-    """Points on a line, four pixels apart."""
+    """Points along a line, four pixels apart."""
     for (x, y), (to_x, to_y) in pairwise(line):
         steps = max(1, int(math.hypot(to_x - x, to_y - y) / 4))
         yield from ((x + (to_x - x) * step / steps, y + (to_y - y) * step / steps) for step in range(steps + 1))
 
 
 def _around(point: Point, width: float) -> Iterator[tuple[Box, float]]:
-    """Boxes near a point, and how bad each is by itself: right of it is best, and far is worse than near."""
+    """Boxes near a point, and how bad each is by itself: to the right is best, far is worse than near."""
     (x, y), half = point, LINE / 2
     for ring, (across, down) in product(range(6), _SIDES):
         away = NEAR + ring * LINE * 0.8
@@ -101,15 +100,16 @@ def _around(point: Point, width: float) -> Iterator[tuple[Box, float]]:
 
 
 _SIDES = ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1))
+"""Directions from a point, across and down, the best place for a label first."""
 
 
 def _shared(one: Box, other: Box) -> float:
-    """The area on which two boxes lie on each other."""
+    """The area that two boxes have in common."""
     across = min(one[2], other[2]) - max(one[0], other[0])
     down = min(one[3], other[3]) - max(one[1], other[1])
     return across * down if across > 0 and down > 0 else 0.0
 
 
 def _out(box: Box, size: tuple[float, float]) -> float:
-    beyond = max(0.0, -box[0], box[2] - size[0] - MARGIN), max(0.0, -box[1], box[3] - size[1])
+    beyond = max(0.0, -box[0], box[2] - size[0] - OVERHANG), max(0.0, -box[1], box[3] - size[1])
     return 100.0 * sum(beyond)

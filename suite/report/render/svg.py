@@ -10,13 +10,19 @@ from typing import Any
 
 import altair as alt
 
+from suite.report import units
 from suite.report.page import Mark, Panel, Picture
 from suite.report.render.placing import LINE, beside, nearest, spread
 
-INK, MUTED, GRID = "#1f2328", "#59636e", "#e4e7eb"
+INK = "#1f2328"
+"""The colour of text and of the baseline."""
+MUTED = "#59636e"
+"""The colour of axes and of what explains the chart."""
+GRID = "#e4e7eb"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")
-"""Okabe and Ito's, which the colour-blind can tell apart, with a grey for their yellow, which no one sees on white."""
+"""The palette of Okabe and Ito, which the colour-blind can tell apart; their yellow is too faint on white: grey."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
+"""The shapes of marks: as many as there are colours, shifted by one after each round of colours."""
 FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
 
 CONFIG = {
@@ -47,20 +53,25 @@ AXES = {
     "error": "error, in units of the bound",
     "speed": "speed relative to the baseline",
 }
+"""The title of an axis, by the quantity on it."""
+
+
+def _scaled(units: Sequence[tuple[float, str]]) -> str:
+    """An expression of Vega that writes a tick in the largest of these units in which it is at least 0.95."""
+    said = [f"format(datum.value / {size!r}, '~g') + ' {name}'" for size, name in units]
+    choices = (f"datum.value >= {0.95 * size!r} ? {says} : " for (size, _), says in zip(units, said[:-1], strict=False))
+    return "".join(choices) + said[-1]
+
+
 UNITS = {
     "length": "datum.value % 1024 ? format(datum.value, ',') : datum.value / 1024 + 'k'",
-    "time": "datum.value < 9e-7 ? format(datum.value * 1e9, '~g') + ' ns' :"
-    " datum.value < 9e-4 ? format(datum.value * 1e6, '~g') + ' µs' :"
-    " datum.value < 0.9 ? format(datum.value * 1e3, '~g') + ' ms' : format(datum.value, '~g') + ' s'",
-    "memory": "datum.value < 1024 ? datum.value + ' B' :"
-    " datum.value < 1048576 ? format(datum.value / 1024, '~g') + ' KiB' :"
-    " datum.value < 1073741824 ? format(datum.value / 1048576, '~g') + ' MiB' :"
-    " format(datum.value / 1073741824, '~g') + ' GiB'",
-    "rate": "datum.value < 1e9 ? format(datum.value / 1e6, '~g') + ' MFLOP/s' : datum.value < 1e12 ?"
-    " format(datum.value / 1e9, '~g') + ' GFLOP/s' : format(datum.value / 1e12, '~g') + ' TFLOP/s'",
+    "time": _scaled(units.TIMES),
+    "memory": _scaled(units.SIZES),
+    "rate": _scaled(units.RATES),
     "error": "format(datum.value, '~g')",
     "speed": "format(datum.value, '~g') + '×'",
 }
+"""An expression of Vega that writes a tick of an axis, by the quantity on it."""
 
 
 def render(picture: Picture) -> str:
@@ -83,7 +94,7 @@ def render(picture: Picture) -> str:
 
 
 def _numbered(svg: str) -> str:
-    """The drawing with its clips numbered from one; the library goes on counting from chart to chart of a process."""
+    """The drawing with its clip paths numbered from 1: the library goes on counting from chart to chart."""
     places: dict[str, str] = {}
     return re.sub(r"\bclip\d+", lambda found: places.setdefault(found[0], f"clip{len(places) + 1}"), svg)
 
@@ -92,7 +103,7 @@ def _numbered(svg: str) -> str:
 
 
 def _lines(picture: Picture) -> list[Any]:
-    """Panels of lines over the length, each line named at its right end; the panels share their scales."""
+    """Panels of lines over the length, each line labelled at its right end; the panels share their scales."""
     points = [point for panel in picture.panels for mark in panel.marks for point in mark.points]
     across = _Axis(picture.across, [x for x, _ in points], 1.12)
     up = _Axis(picture.up, [y for _, y in points], 1.35)
@@ -133,7 +144,7 @@ def _line_panel(panel: Panel, across: _Axis, up: _Axis, size: tuple[int, int]) -
 
 
 def _points(picture: Picture) -> list[Any]:
-    """Panels of named points; those that no other beats in both are filled and joined."""
+    """Panels of labelled points; those that no other beats in both quantities are filled and joined."""
     size = (380, 320) if len(picture.panels) > 1 else (620, 420)
     return [_point_panel(panel, picture, size) for panel in picture.panels]
 
@@ -174,8 +185,8 @@ def _point_panel(panel: Panel, picture: Picture, size: tuple[int, int]) -> Any:
 
 
 def _bars(picture: Picture) -> list[Any]:
-    """Panels of bars, the longest first, each with its name before it and its number behind it."""
-    return [_bar_panel(panel) for panel in picture.panels]
+    """Panels of bars, the longest first, each with its name on the left and its number on the right."""
+    return list(map(_bar_panel, picture.panels))
 
 
 def _bar_panel(panel: Panel) -> Any:
@@ -195,7 +206,7 @@ def _bar_panel(panel: Panel) -> Any:
 
 
 class _Axis:
-    """An axis of powers: its domain, its ticks, and where on it a value lies."""
+    """A logarithmic axis: its domain, its ticks, and where a value lies on it. `room` widens the domain by a factor."""
 
     def __init__(self, what: str, values: Sequence[float], room: float) -> None:
         self.what = what
@@ -208,17 +219,17 @@ class _Axis:
         return channel(f"{field}:Q", axis=axis, scale=scale)
 
     def pixel(self, value: float, length: float, down: bool = False) -> float:
-        """How far along the axis a value lies; `down` for an axis that is counted from above."""
+        """How far along the axis a value lies; `down` for an axis whose pixels count from the top."""
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return length * (1 - share if down else share)
 
     def value(self, pixel: float, length: float, down: bool = False) -> float:
-        """The value that lies there."""
+        """The value at a pixel: the inverse of `pixel`."""
         share = 1 - pixel / length if down else pixel / length
         return self.low * float((self.high / self.low) ** share)
 
     def _powers(self) -> list[float]:
-        """Powers of two for bytes, else of ten; between them steps where there would be too few."""
+        """Powers of two for bytes, else of ten; with steps between them if there would be less than three ticks."""
         if self.what == "memory":
             step = max(1, round(math.log2(self.high / self.low) / 7))
             return [2.0**power for power in range(0, 60, step) if self.low <= 2.0**power <= self.high]
@@ -244,7 +255,7 @@ def _said(mark: Mark) -> dict[str, Any]:
 
 
 def _styles(marks: Sequence[Mark]) -> tuple[Any, Any, Any]:
-    """Colour, shape and dashes by style: the baseline in ink, and no two alike in both colour and shape up to 49."""
+    """Colour, shape and dashes by style. The baseline has INK; up to 49 styles, no two share both colour and shape."""
     numbers = sorted({mark.style for mark in marks})
     domain = [f"{number:03d}" for number in numbers]
     colours = [COLOURS[(number - 1) % len(COLOURS)] if number else INK for number in numbers]

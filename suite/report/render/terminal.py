@@ -9,11 +9,11 @@ from suite.report.cells import LONGEST_CODE, Cell, Span, plain
 from suite.report.page import Block, Chart, Column, Note, Page, Points, Section, Table
 
 GAP = "  "
-"""Between two columns, and before what belongs to the line above."""
+"""The space between two columns, and before a line that belongs to the line above."""
 
 
 def render(page: Page) -> list[str]:
-    """The blocks of a page, a line each; its title is for files."""
+    """The lines of a page. Its title is not printed: the command that prints it has said what follows."""
     return _blocks(page.blocks)
 
 

@@ -9,18 +9,17 @@ from pathlib import Path
 
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
-from suite.registry.reading import FunctionSource, ModuleSource, Unreadable, read
+from suite.registry.reading import FunctionSource, ModuleSource, read
+
+MOST_LISTED = 12
+"""The most names in a message: more would not be read."""
 
 
 def of_file(file: Path, contract: str, name: str, module: str = "") -> list[Declaration]:
-    """The decorated functions of a file; what is wrong with it, if there are none."""
-    whole = Declaration(contract, name, "", module, str(file))
-    try:
-        source = read(file)
-    except Unreadable as error:
-        return [replace(whole, broken=str(error))]
+    """The decorated functions of a file; if it has none, one declaration that says what is wrong with the file."""
+    whole, source = Declaration(contract, name, "", module, str(file)), read(file)
     if not source.decorated:
-        return [replace(whole, broken="decorates no function with @implementation")]
+        return [replace(whole, broken=source.problem or "decorates no function with @implementation")]
     return decorated(source, whole)
 
 
@@ -39,7 +38,7 @@ def decorated(source: ModuleSource, whole: Declaration) -> list[Declaration]:
 
 
 def of_function(function: FunctionSource, source: ModuleSource, whole: Declaration) -> Declaration:
-    """The declaration of one function, with the name and the place that `whole` gives it."""
+    """The declaration of one function, with the name and the place of `whole`."""
     summaries = (function.summary, source.summary) if function.variant else (source.summary, function.summary)
     declared = {key: value for key, value in (function.declared or {}).items() if key != "variant"}
     return replace(
@@ -52,28 +51,22 @@ def of_function(function: FunctionSource, source: ModuleSource, whole: Declarati
     )
 
 
-def of_source(whole: Declaration) -> Declaration:
-    """The declaration of the function that `whole` names, with what its source says of it."""
-    try:
-        source = read(Path(whole.file))
-    except Unreadable as error:
-        return replace(whole, broken=str(error))
+def of_source(source: ModuleSource, whole: Declaration) -> Declaration:
+    """The declaration of the function that `whole` names, completed from its source. UsageError if it is not there."""
     functions = [function for function in source.functions if function.name == whole.function]
     if functions:
         return of_function(functions[-1], source, whole)
     if source.names is None or whole.function.partition(".")[0] in source.names:
-        return replace(whole, summary=source.summary)  # assigned or imported there: its import will tell more
-    raise UsageError(_no_function(Path(whole.file), whole.function, source))
-
-
-def _no_function(file: Path, function: str, source: ModuleSource) -> str:
+        return replace(whole, summary=source.summary, broken=source.problem)  # its import will tell more
     names = [known.name for known in source.public]
-    close = get_close_matches(function, names)
+    close = get_close_matches(whole.function, names)
     hint = f"did you mean {close[0]}? " if close else ""
-    return f"{file.name} has no function {function!r}: {hint}it has {listed(names) or 'none'}"
+    has = f"{hint}it has {listed(names) or 'none'}"
+    raise UsageError(f"{Path(whole.file).name} has no function {whole.function!r}: {has}")
 
 
-def listed(names: Iterable[str], most: int = 12) -> str:
-    """The names in a row, the first dozen of many."""
+def listed(names: Iterable[str]) -> str:
+    """The names, separated by commas: the first MOST_LISTED, and how many more there are."""
     names = list(dict.fromkeys(names))
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return ", ".join(names[:MOST_LISTED]) + more

@@ -1,4 +1,4 @@
-"""What a benchmark notes with its run, for reports that need no torch."""
+"""A campaign: what a run notes for reports, which need no torch."""
 
 from types import SimpleNamespace
 

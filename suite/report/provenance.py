@@ -1,4 +1,4 @@
-"""Which runs the numbers of a page come from, and where, when and with what that was."""
+"""The runs that the numbers of a page come from: machine, date, versions, commit."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from suite.records import Run
 from suite.report.cells import NOTHING, text
 from suite.report.page import Table, table
 
+LONGEST_FACT = 600
+"""Characters of a line about a run: the versions of a dozen libraries fit."""
 OF_RUN = ("run started", "torch", "commit")
 """The columns that tell one run from another."""
 
 
 def of_run(run: Run) -> tuple[object, ...]:
-    """A run as the columns of OF_RUN say it."""
+    """The cells of a run in the columns OF_RUN."""
     return run.started, run.versions.get("torch", NOTHING), run.commit or NOTHING
 
 
-def provenance(run: Run) -> Table:
-    """Where, when and with what."""
+def run_table(run: Run) -> Table:
+    """The table at the top of a page: machine, system, date, versions and commit of a run."""
     machine = run.machine
     memory = f"{machine.memory_bytes / 2**30:.0f} GiB"
     facts = {
@@ -29,11 +31,11 @@ def provenance(run: Run) -> Table:
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "commit": run.commit or "unknown",
     }
-    return table(("", ""), ((name, text(fact, 600)) for name, fact in facts.items()))
+    return table(("", ""), ((name, text(fact, LONGEST_FACT)) for name, fact in facts.items()))
 
 
 def date(run: Run) -> str:
-    """The day on which a run ended, or started where it never ended."""
+    """The day on which a run ended, or started if it was interrupted."""
     return (run.finished or run.started)[:10]
 
 
@@ -44,19 +46,19 @@ def dates(runs: Iterable[Run]) -> str:
 
 
 def torch(runs: Iterable[Run]) -> str:
-    """The versions of torch: "torch 2.13.0"; empty where no run notes one."""
+    """The versions of torch: "torch 2.13.0"; empty if no run notes one."""
     found = [run.versions["torch"] for run in runs if "torch" in run.versions]
     return f"torch {' and '.join(dict.fromkeys(found))}" if found else ""
 
 
 def when(runs: Sequence[Run]) -> str:
-    """The days, as they follow "measured": "on 2026-11-22", "from 2026-11-21 to 2026-11-22"."""
+    """The days, as they follow the word "measured": "on 2026-11-22", "from 2026-11-21 to 2026-11-22"."""
     days = dates(runs)
     return f"from {days}" if " to " in days else f"on {days}"
 
 
 def sentence(runs: Sequence[Run]) -> str:
-    """Where numbers are from: "Measured on 2026-11-22 with torch 2.13.0, commit abc123."."""
+    """When and with what numbers were measured: "Measured on 2026-11-22 with torch 2.13.0, commit abc123."."""
     commits = list(dict.fromkeys(run.commit or "unknown" for run in runs))
     used = " with ".join(filter(None, (f"Measured {when(runs)}", torch(runs))))
     return f"{used}, commit{'s' * (len(commits) > 1)} {' and '.join(commits)}."

@@ -1,4 +1,4 @@
-"""What an import or a call does to the rest of the process: kept aside and undone."""
+"""Undoes what an import or a call changes in the process, and catches what it prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 PRINTED_LIMIT = 10_000
-"""How many characters are kept of what an import printed: the last ones."""
+"""Characters that are kept of what an import prints, from its end, where messages about failures are."""
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def _set_streams(stdout: Any, stderr: Any) -> None:
 
 
 class _Stream:
-    """Stands in for a text stream; what a handler made meanwhile writes to it later goes where it should."""
+    """Replaces sys.stdout or sys.stderr for a while. Afterwards it passes on what a log handler still writes to it."""
 
     def __init__(self, stream: Any, file: BinaryIO) -> None:
         self.stream = stream
@@ -96,14 +96,14 @@ class _Stream:
 
 @contextmanager
 def diverted(divert: bool) -> Iterator[Callable[[], str]]:
-    """Keep what is printed, by Python and by libraries below it, and yield the function that returns it afterwards."""
+    """Catch what Python and C libraries print, and yield a function that returns it afterwards."""
     if not divert:
         yield lambda: ""
         return
     text = ""
     with tempfile.TemporaryFile(buffering=0) as file, ExitStack() as undo:
         for descriptor in (1, 2):
-            with suppress(OSError):  # a daemon's may be closed
+            with suppress(OSError):  # a daemon may have closed it
                 saved = os.dup(descriptor)
                 undo.callback(os.close, saved)
                 undo.callback(os.dup2, saved, descriptor)
@@ -119,7 +119,7 @@ def diverted(divert: bool) -> Iterator[Callable[[], str]]:
         try:
             yield lambda: text
         finally:
-            ctypes.CDLL(None).fflush(None)  # what C has printed and not yet written
+            ctypes.CDLL(None).fflush(None)  # what C has in its buffers
             _set_streams(*streams)
             for stream in standing_in:
                 stream.file = None

@@ -1,4 +1,4 @@
-"""Which implementations a request names."""
+"""The implementations that the targets of a command line name."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
+from suite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
+from suite.registry.from_source import decorated, listed, of_function, of_source
 from suite.registry.loading import load, locate, on_path
 from suite.registry.plugging import may_take_plug, plugged, takes_plug
-from suite.registry.reading import FunctionSource, ModuleSource, Unreadable, read
-from suite.registry.rooms import DEFAULT_CONTRACT, contracts, discover
-from suite.registry.sources import decorated, listed, of_function, of_source
+from suite.registry.reading import FunctionSource, ModuleSource, read
 
 
 def find(
@@ -26,21 +26,21 @@ def find(
 
     A target is one of
 
-    - `attention/torch_sdpa.flash`, a registered name, without its contract where that is clear;
+    - `attention/torch_sdpa.flash`, a registered name; the contract may be left out if only one has the name;
     - `torch_sdpa`, a file with all its variants;
     - `attention/*`, a pattern;
     - `path/to/file.py`: its decorated functions; without any, the one named as the contract, else the only public one;
     - `path/to/file.py:function` and `package.module:function`: no decorator needed;
     - `TARGET+PLUG`: an attention, named in any of these ways, plugged into another: `transformer/eager+chunked`.
 
-    The contract of a file or module is `contract` where given, else the folder's name where that is a contract, else
-    attention; a plug's is attention. It is named after the file, or after a function that the user named, unless that
-    is called as the contract is. Raises `UsageError`, one line, for what cannot be found. Nothing is imported, except
-    the packages around a module that cannot be located otherwise.
+    The contract of a file or module is `contract` if given, else the name of its folder if that is a contract, else
+    attention; that of a plug is attention. The implementation is named after the file, or after the function that the
+    user named, unless that has the name of the contract. Raises `UsageError`, one line, if a target is not found.
+    Nothing is imported, except the packages around a module that cannot be located otherwise.
     """
     known = contracts(root)
     if contract is not None and contract not in known:
-        raise UsageError(f"unknown contract {contract!r}: there are {', '.join(known)}")
+        raise UsageError(f"unknown contract {contract!r}; there are: {', '.join(known)}")
     search = _Search(tuple(discover(root)), known, contract)
     targets = list(targets)
     if not targets:
@@ -56,9 +56,9 @@ def find(
 
 
 def spelled(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
-    """The words of a command line that name each again, by full name.
+    """The words of a command line that name each of these, by full name.
 
-    They are its registered name, else where it is and, where that does not tell it, `--contract` with its contract.
+    They are the registered name; without one, file or module and function, and `--contract` unless the folder names it.
     """
     registered = {declaration.full_name: declaration for declaration in discover()}
     known = contracts()
@@ -77,7 +77,7 @@ def _spelled(declaration: Declaration, registered: Mapping[str, Declaration], kn
 
 
 def _parts(declaration: Declaration) -> list[Declaration]:
-    """The declaration, or the host and the plug of which it is made."""
+    """The declaration alone; or, if something is plugged into it, the declarations of host and plug."""
     if declaration.plug is None:
         return [declaration]
     name = declaration.name.removesuffix(f"+{declaration.plug.name}")
@@ -85,15 +85,13 @@ def _parts(declaration: Declaration) -> list[Declaration]:
 
 
 def _place(declaration: Declaration) -> str:
-    """`path/to/file.py:function`, or the file alone where that is how it was found, and what it is named after."""
-    file, function = Path(declaration.file), declaration.function
-    if not (declaration.named or declaration.module) and (declaration.broken or not _is_decorated(file, function)):
+    """The target that finds it by its place: `path/to/file.py:function`, or the file if it was found by that alone."""
+    function = declaration.function
+    if not (declaration.named or declaration.module) and (
+        declaration.broken or function not in {each.name for each in read(Path(declaration.file)).decorated}
+    ):
         function = ""
     return ":".join(filter(None, (declaration.module or declaration.file, function)))
-
-
-def _is_decorated(file: Path, function: str) -> bool:
-    return any(each.name == function for each in read(file).decorated)
 
 
 def _same(one: Declaration, other: Declaration) -> bool:
@@ -103,14 +101,14 @@ def _same(one: Declaration, other: Declaration) -> bool:
 
 
 def _contract_at(declaration: Declaration, known: Sequence[str]) -> str:
-    """The contract that the folder of a file or module says."""
+    """The contract that the folder of a file or module is named after, or attention."""
     path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
     return path[-2] if len(path) > 1 and path[-2] in known else DEFAULT_CONTRACT
 
 
 @dataclass(frozen=True)
 class _Search:
-    """What a target may mean: a name among `everything` that is registered, or a place; of one contract, if given."""
+    """Finds what a target means: a name registered among `everything`, a file or a module; of `contract`, if given."""
 
     everything: tuple[Declaration, ...]
     known: tuple[str, ...]
@@ -122,7 +120,7 @@ class _Search:
         return [declaration for declaration in self.everything if self.contract in (None, declaration.contract)]
 
     def named(self, target: str) -> list[Declaration]:
-        """All that a target means. UsageError where that is nothing."""
+        """The declarations that a target means. UsageError if there are none."""
         if found := _clear(target, _matching(target, self.registered)):
             return found
         if "+" in target and not _is_path(target):
@@ -140,49 +138,52 @@ class _Search:
         return self._of_path(file, function)
 
     def _plugged(self, target: str) -> list[Declaration]:
-        """Each of the hosts before a + with each of the attentions after it."""
-        host, plug = self._parted(target)
+        """Each host before the + with each attention after it plugged in."""
+        host, plug = self._split_at_plug(target)
         if not host:
-            raise UsageError(f"{self.word} {target!r}: before + is due what takes an attention, as transformer/eager")
+            due = "an implementation that takes an attention is due before +, as in transformer/eager+chunked"
+            raise UsageError(f"{self.word} {target!r}: {due}")
         takers = _matching(host, [each for each in self.registered if may_take_plug(each)])
         found = _clear(host, takers) or self.named(host)
         hosts = [each for each in found if may_take_plug(each)]
         if not hosts:
             raise UsageError(self._no_host(found))
         if not plug:
-            raise UsageError(f"{self.word} {target!r}: a plug is due after +, an implementation of attention")
+            raise UsageError(f"{self.word} {target!r}: an implementation of attention is due after +")
         plugs = replace(self, contract=DEFAULT_CONTRACT, word="plug").named(plug)
         return [plugged(outside, each) for outside in hosts for each in plugs]
 
-    def _parted(self, target: str) -> tuple[str, str]:
-        """Host and plug. A + may stand in a path, too: the first that follows something that is there parts them."""
+    def _split_at_plug(self, target: str) -> tuple[str, str]:
+        """Host and plug, split at the first + that follows something that exists: a path may contain a + too."""
         places = [place for place, sign in enumerate(target) if sign == "+"]
-        cut = next((place for place in places if self._is_there(target[:place])), places[0])
+        cut = next((place for place in places if self._exists(target[:place])), places[0])
         return target[:cut], target[cut + 1 :]
 
-    def _is_there(self, target: str) -> bool:
+    def _exists(self, target: str) -> bool:
         place, colon, function = target.rpartition(":")
         is_module = bool(colon) and all(part.isidentifier() for part in [*place.split("."), *function.split(".")])
         is_file = Path(place if colon else target).expanduser().is_file()
         return is_module or is_file or bool(_matching(target, self.everything))
 
     def _no_host(self, found: Sequence[Declaration]) -> str:
-        """Why nothing can be plugged into any of what was found."""
+        """The message that nothing can be plugged into these declarations."""
         contract, function, name = found[0].contract, found[0].function, listed(_names(found))
         if contract == DEFAULT_CONTRACT:
             says_more = function in self.known and function != contract
             hint = f": say what it is, as --contract {function}" if says_more else ""
-            return f"{name} is asked as an attention, into which none is plugged{hint}"
+            return f"{name} is asked as an attention, and nothing can be plugged into an attention{hint}"
         takers = _names(each for each in self.everything if takes_plug(each) and each.contract == contract)
         others = f"of {contract}, these do: {listed(takers)}" if takers else f"nothing of {contract} does"
         return f"{name} takes no parameter 'attention'; {others}"
 
     def _unknown(self, target: str) -> str:
-        """That nothing is called so, and what may have been meant."""
+        """The message that nothing has this name, and what may have been meant."""
         if elsewhere := _matching(target, self.everything):
             told = f"{self.word} {target!r} is an implementation of {elsewhere[0].contract}, not of {self.contract}"
-            return f"{told}: what is plugged in is an attention" if self.word == "plug" else told
-        last = sorted(self.registered, key=lambda d: d.contract == DEFAULT_CONTRACT)  # of equal names it is meant
+            return f"{told}: only an attention can be plugged in" if self.word == "plug" else told
+        last = sorted(
+            self.registered, key=lambda d: d.contract == DEFAULT_CONTRACT
+        )  # so that of equal names attention is meant
         names = {name: d.full_name for d in last if d.plug is None for name in (d.name, d.full_name)}
         close = list(dict.fromkeys(names[name] for name in get_close_matches(target, names, n=3)))
         if target in self.known:
@@ -192,7 +193,7 @@ class _Search:
         contract = target.partition("/")[0]
         contract = contract if contract in self.known else self.contract or DEFAULT_CONTRACT
         there = _names(each for each in self.registered if each.contract == contract and each.plug is None)
-        return f"unknown {self.word} {target!r}: of {contract} there are {listed(there) or 'none'}"
+        return f"unknown {self.word} {target!r}; implementations of {contract} are: {listed(there) or 'none'}"
 
     def _of_path(self, file: Path, function: str) -> list[Declaration]:
         if not file.exists():
@@ -200,22 +201,21 @@ class _Search:
             hint = f": did you mean {file.with_name(close[0])}?" if close else ""
             raise UsageError(f"no file {str(file)!r}{hint}")
         if file.suffix != ".py" or not file.is_file():
-            raise UsageError(f"{str(file)!r} is no Python file (.py)")
+            raise UsageError(f"{str(file)!r} is not a Python file (.py)")
         file = file.resolve()
         here = [d for d in self.registered if d.file == str(file) and d.plug is None]
         if shipped := [d for d in here if function in ("", d.function)]:
             return shipped
         whole = Declaration("", file.stem, function, "", str(file), named=bool(function))
         whole = replace(whole, contract=self.contract or _contract_at(whole, self.known))
-        try:
-            source = read(file)
-        except Unreadable as error:
-            return [replace(whole, broken=str(error))]
-        if not function and source.decorated:
+        source = read(file)
+        if source.problem:
+            return [replace(whole, broken=source.problem)]
+        if function:
+            return [of_source(source, _called(whole, source))]
+        if source.decorated:
             return decorated(source, whole)
-        if not function:
-            return [of_function(_the_one(source, file, whole.contract), source, whole)]
-        return [of_source(_called(whole, source))]
+        return [of_function(_the_one(source, file, whole.contract), source, whole)]
 
     def _of_module(self, module: str, function: str) -> Declaration:
         if not all(part.isidentifier() for part in module.split(".")):
@@ -224,20 +224,16 @@ class _Search:
         whole = replace(whole, contract=self.contract or _contract_at(whole, self.known))
         with on_path(Path.cwd()):
             spec = locate(module)
-        if spec is None:
-            return _of_unlocated(whole)
+        if spec is None:  # a package may make it when it is imported, as `os` makes `os.path`
+            return replace(_called(whole, None), broken=getattr(load(whole), "reason", ""))
         if not (spec.origin and Path(spec.origin).suffix == ".py"):
             return _called(whole, None)
-        whole = replace(whole, file=spec.origin)
-        try:
-            source = read(Path(spec.origin))
-        except Unreadable as error:
-            return replace(whole, broken=str(error))
-        return of_source(_called(whole, source))
+        whole, source = replace(whole, file=spec.origin), read(Path(spec.origin))
+        return replace(whole, broken=source.problem) if source.problem else of_source(source, _called(whole, source))
 
 
 def _matching(target: str, registered: Iterable[Declaration]) -> list[Declaration]:
-    """Those of this name, file or pattern."""
+    """The declarations that a name, the name of a file, or a pattern means."""
     registered = list(registered)
 
     def those(matches: Callable[[str], bool]) -> list[Declaration]:
@@ -249,7 +245,7 @@ def _matching(target: str, registered: Iterable[Declaration]) -> list[Declaratio
 
 
 def _clear(target: str, found: list[Declaration]) -> list[Declaration]:
-    """What a name without its contract means among those that have it: attention, if one of them keeps that."""
+    """Of declarations with the same name, those of attention if there are any. UsageError if it is not clear."""
     contracts = sorted({d.contract for d in found})
     if len(contracts) < 2 or any(sign in target for sign in "*?["):
         return found
@@ -259,7 +255,7 @@ def _clear(target: str, found: list[Declaration]) -> list[Declaration]:
 
 
 def _is_path(target: str) -> bool:
-    """Whether each + of a target is one of a path, as in `c++/kernel.py`, and none stands before a plug."""
+    """Whether every + in a target is part of a path, as in `c++/kernel.py`, so that it has no plug."""
     place, colon, function = target.rpartition(":")
     path = Path(place if colon else target).expanduser()
     return "+" not in function * bool(colon) and (path.is_file() or ("+" not in path.name and path.parent.is_dir()))
@@ -270,7 +266,7 @@ def _names(found: Iterable[Declaration]) -> list[str]:
 
 
 def _the_one(source: ModuleSource, file: Path, contract: str) -> FunctionSource:
-    """The function that a file without decorators must mean."""
+    """The only function that a file without decorators can mean. UsageError if there are several, or none."""
     called = [function for function in source.public if function.name == contract]
     candidates = called or source.public
     if len(candidates) == 1:
@@ -280,13 +276,8 @@ def _the_one(source: ModuleSource, file: Path, contract: str) -> FunctionSource:
     raise UsageError(f"{file.name} decorates no function with @implementation and {choice}")
 
 
-def _of_unlocated(whole: Declaration) -> Declaration:
-    """A module that no path leads to: a package may make it as it is imported, as `os` makes `os.path`."""
-    return replace(_called(whole, None), broken=getattr(load(whole), "reason", ""))
-
-
 def _called(whole: Declaration, source: ModuleSource | None) -> Declaration:
-    """Named as its decorator says, else after the function, unless that is called as the contract is."""
+    """The declaration with its name: by the decorator, else the function, unless that is called like the contract."""
     for function in source.decorated if source else ():
         if function.name == whole.function:
             return replace(whole, name=".".join(filter(None, (whole.name, function.variant))))

@@ -9,17 +9,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from suite.records import DIRECTIONS, DTYPES, EVERY_CASE, ContractFacts, Measurement, Run, Status
+from suite.records import DIRECTIONS, DTYPES, EVERY_CASE, ContractFacts, Measurement, Run, Status, WorkloadFacts
 from suite.statistics import Comparison, Interval, compare, interval
 from suite.store import Recorded
 
 BASELINE = "baseline"
-"""The verdict on the row with which the others are compared."""
+"""The verdict on the row that the other rows of its table are compared with."""
 ANOTHER_RUN = "another run"
-"""The verdict on a row that was not timed in the same rounds as the baseline, so not compared with it."""
+"""The verdict on a row that was timed in another run than the baseline, so that the two cannot be compared."""
 
-Subject = tuple[str, str]
-"""A contract and one of its workloads: other contracts may have one of the same name."""
+WorkloadKey = tuple[str, str]
+"""A contract and the name of one of its workloads: two contracts may use the same name."""
+Workloads = Mapping[WorkloadKey, WorkloadFacts]
+"""What runs noted of workloads, in the order in which pages show them."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Row:
     time: Interval | None = None
     against: Comparison | None = None
     verdict: str = ""
-    """One of VERDICTS, BASELINE or ANOTHER_RUN; empty where there is nothing to compare."""
+    """One of VERDICTS, BASELINE or ANOTHER_RUN; empty if there is no baseline to compare with."""
 
     @property
     def name(self) -> str:
@@ -45,20 +47,20 @@ class Row:
 
     @property
     def net_peak(self) -> float | None:
-        """Peak bytes of one call above what the meter says of a call that allocates nothing; None where not above."""
+        """Peak bytes of one call, less what the meter reads for a call that allocates nothing; None if not above 0."""
         if self.of.peak is None or not self.time:
             return None
         net = self.of.peak - (self.of.memory.get("constant") or 0.0)
         return net if 0 < net < math.inf else None
 
     def rate(self, work: str = "attended") -> float | None:
-        """FLOPs per second, by the pairs `attended` or by FlashAttention's `convention`; or `tokens`, or `images`."""
-        flops = self.of.work.get(work)
-        return flops / self.time.median if flops and self.time and math.isfinite(flops) else None
+        """Work per second: FLOPs of the pairs `attended` or by FlashAttention's `convention`, `tokens`, `images`."""
+        amount = self.of.work.get(work)
+        return amount / self.time.median if amount and self.time and math.isfinite(amount) else None
 
     @property
     def roofline(self) -> float | None:
-        """The share of its time that the work would take at the ceilings measured on this machine."""
+        """The time that the work takes at the ceilings measured on this machine, as a share of the measured time."""
         least = [
             self.of.work[work] / self.of.ceilings[ceiling]
             for work, ceiling in (("attended", "flops"), ("bytes", "bytes"))
@@ -93,21 +95,30 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Table:
-    """The rows that were measured round by round together, the baseline first and the others by name.
+class TimedTable:
+    """The rows that were measured together, round by round: the baseline first, then the others by name.
 
-    An implementation of which one row speaks for all workloads (its library is missing) has that row here as well.
+    An implementation that has one row for all workloads (its library is missing) has that row in each table.
     """
 
     workload: str
     setting: Setting
     rows: tuple[Row, ...]
+    facts: WorkloadFacts
+    place: int
+    """The place of the workload among those that runs noted; one that no run noted comes last."""
     baseline: str = ""
-    """The implementation with which the others are compared, without its contract; empty where none is."""
+    """The implementation that others are compared with, without its contract; empty if there is none."""
 
     @property
-    def subject(self) -> Subject:
-        return self.setting.contract, self.workload
+    def order(self) -> tuple[object, ...]:
+        """A key to sort the tables of a contract by: workloads in the order of their contract, 2k before 16k."""
+        return self.place, natural(self.workload)
+
+    @property
+    def short(self) -> str:
+        """The name of the workload without its group."""
+        return self.workload.removeprefix(f"{self.facts.group}/")
 
     @cached_property
     def measured(self) -> tuple[Row, ...]:
@@ -119,45 +130,60 @@ class Table:
         return next((row for row in self.rows if row.name == name), None)
 
 
-def tables(measured: Iterable[tuple[str, Measurement]], contracts: Mapping[str, ContractFacts]) -> list[Table]:
-    """The tables of some rows, each with the id of its run. They do not depend on the order of the rows.
+Measured = tuple[str, Measurement]
+"""The id of a run, and one of its rows."""
 
-    `contracts` name the baseline of each contract; where one names none, its rows are not compared.
+
+def tables(
+    measured: Iterable[Measured], contracts: Mapping[str, ContractFacts], workloads: Workloads | None = None
+) -> list[TimedTable]:
+    """The tables that these rows form, whatever the order of the rows.
+
+    `contracts` name the baseline of each contract; the rows of a contract without a baseline are not compared.
     """
-    members: dict[tuple[str, Setting], list[tuple[str, Measurement]]] = defaultdict(list)
-    about_all: list[tuple[str, Measurement]] = []
+    members: dict[tuple[str, Setting], list[Measured]] = defaultdict(list)
+    about_all: list[Measured] = []
     for run, of in measured:
         if of.workload == EVERY_CASE:
             about_all.append((run, of))
         else:
             setting = Setting(of.contract, of.dtype, of.device, of.threads, of.direction, of.cache)
             members[of.workload, setting].append((run, of))
+    known = workloads or {}
+    places = {key: place for place, key in enumerate(known)}
     found = []
     for (workload, setting), rows in members.items():
-        baseline = contracts.get(setting.contract, ContractFacts()).baseline
-        found.append(Table(workload, setting, _rows([*rows, *_absent(about_all, setting, rows)], baseline), baseline))
+        baseline, key = contracts.get(setting.contract, ContractFacts()).baseline, (setting.contract, workload)
+        compared = _rows([*rows, *_absent(about_all, setting, rows)], baseline)
+        place = places.get(key, len(places))
+        found.append(TimedTable(workload, setting, compared, facts_of(known, key), place, baseline))
     return sorted(found, key=lambda table: (table.setting.order, natural(table.workload)))
 
 
-def names(tables: Sequence[Table]) -> list[str]:
-    """The implementations of some tables, without their contract, the baseline first."""
+def facts_of(workloads: Workloads, key: WorkloadKey) -> WorkloadFacts:
+    """What is noted of a workload; of one that no run noted, the group that its name says."""
+    group, _, _ = key[1].rpartition("/")
+    return workloads.get(key) or WorkloadFacts(group or key[1], "", "", 0)
+
+
+def names(tables: Sequence[TimedTable]) -> list[str]:
+    """The implementations in these tables, without their contract, the baseline first."""
     baselines = {table.baseline for table in tables}
     return sorted({row.name for table in tables for row in table.rows}, key=lambda name: (name not in baselines, name))
 
 
-def runs_of(tables: Iterable[Table], recorded: Recorded) -> list[Run]:
-    """The runs in which something was timed of these tables, the newest last."""
+def runs_of(tables: Iterable[TimedTable], recorded: Recorded) -> list[Run]:
+    """The runs that the times in these tables come from, the newest last."""
     return recorded.runs_of(row.run for table in tables for row in table.measured)
 
 
 def natural(text: str) -> tuple[object, ...]:
-    """An order in which 2k comes before 16k."""
+    """A key to sort texts by, so that 2k comes before 16k."""
     return tuple((int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", text))
 
 
-def _absent(
-    about_all: Sequence[tuple[str, Measurement]], setting: Setting, rows: Sequence[tuple[str, Measurement]]
-) -> list[tuple[str, Measurement]]:
+def _absent(about_all: Sequence[Measured], setting: Setting, rows: Sequence[Measured]) -> list[Measured]:
+    """The rows about all workloads of implementations that have no row of their own here."""
     there = {of.implementation for _, of in rows}
     return [
         (run, of)
@@ -166,8 +192,11 @@ def _absent(
     ]
 
 
-def _rows(members: Sequence[tuple[str, Measurement]], baseline: str) -> tuple[Row, ...]:
-    found = [_row(run, of) for run, of in members]
+def _rows(members: Sequence[Measured], baseline: str) -> tuple[Row, ...]:
+    found = [
+        Row(run, of, interval(of.seconds) if of.status == Status.MEASURED and of.seconds else None)
+        for run, of in members
+    ]
     base = next((row for row in found if row.time and row.name == baseline), None)
     if base:
         others = {row.name: row.of.seconds for row in found if row.time and row.run == base.run and row is not base}
@@ -176,12 +205,8 @@ def _rows(members: Sequence[tuple[str, Measurement]], baseline: str) -> tuple[Ro
     return tuple(sorted(found, key=lambda row: (row.name != baseline, row.name)))
 
 
-def _row(run: str, of: Measurement) -> Row:
-    return Row(run, of, interval(of.seconds) if of.status == Status.MEASURED and of.seconds else None)
-
-
 def _compared(row: Row, base: Row, against: Mapping[str, Comparison]) -> Row:
-    """The row with its verdict, where it has a time."""
+    """The row with its verdict, if it has a time."""
     if not row.time:
         return row
     if row is base:

@@ -1,4 +1,4 @@
-"""Which implementations there are: the files of a room, and the installed entry points."""
+"""All registered implementations: the files in a folder of implementations, and the installed entry points."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from pathlib import Path
 from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
+from suite.registry.from_source import of_file, of_source
 from suite.registry.loading import locate
 from suite.registry.plugging import plugs
-from suite.registry.sources import of_file, of_source
+from suite.registry.reading import read
 
 ENTRY_POINTS = "attnsuite.implementations"
-"""The entry-point group: `contract/name = package.module:function`, or a module whose decorated functions all count."""
+"""The group of entry points. One is `contract/name = package.module:function`, or a module with decorated functions."""
 
 DEFAULT_CONTRACT = "attention"
+"""The contract of a function whose folder and command line name none."""
 
 
 def contracts(root: str | Path | None = None) -> tuple[str, ...]:
-    """The names of the contracts: those of the suite, and the folders of the room."""
-    room, _ = _room(root)
-    return tuple(sorted({*contract_names(), *(folder.name for folder in _folders(room))}))
+    """The names of the contracts: those of the suite, and the folders of implementations."""
+    home, _ = _home(root)
+    return tuple(sorted({*contract_names(), *(folder.name for folder in _folders(home))}))
 
 
 def discover(root: str | Path | None = None) -> list[Declaration]:
     """Every registered implementation, in alphabetical order, none of them imported.
 
-    They are the files of the shipped room, or of the folder `root` in its place, and the installed entry points. Files
-    whose name begins with an underscore are helpers. What cannot be read stands in the list with the reason. Each that
-    takes a plug stands there with every attention plugged into it as well.
+    They come from the files that ship, or from those in the folder `root` instead, and from installed entry points.
+    Files whose name begins with an underscore are helpers. An implementation that cannot be read is in the list with
+    the reason. One that takes a plug is there once more for every attention.
     """
-    room, package = _room(root)
+    home, package = _home(root)
     found: dict[str, Declaration] = {}
-    for folder in _folders(room):
+    for folder in _folders(home):
         for file in sorted(folder.glob("*.py")):
             if not file.name.startswith("_"):
                 module = f"{package}.{folder.name}.{file.stem}" if package else ""
@@ -44,7 +46,7 @@ def discover(root: str | Path | None = None) -> list[Declaration]:
                     found[declaration.full_name] = declaration
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
         for declaration in _of_entry_point(point, contracts(root)):
-            if declaration.full_name in found:  # two of the same name both stand in every table
+            if declaration.full_name in found:  # two of the same name are both in every table
                 distribution = point.dist.name if point.dist else point.value
                 declaration = replace(declaration, name=f"{declaration.name}@{distribution}")
             found[declaration.full_name] = declaration
@@ -52,8 +54,8 @@ def discover(root: str | Path | None = None) -> list[Declaration]:
     return sorted(found.values(), key=lambda declaration: (declaration.contract, declaration.name))
 
 
-def _room(root: str | Path | None) -> tuple[Path, str]:
-    """The folder with a folder per contract, and the package that it is, if it is one."""
+def _home(root: str | Path | None) -> tuple[Path, str]:
+    """The folder with a folder per contract, and the name of the package that it is, or empty."""
     if root is not None:
         return Path(root).resolve(), ""
     beside = Path(__file__).resolve().parent.parent.parent / "implementations"  # in a checkout and when installed
@@ -77,9 +79,9 @@ def _of_entry_point(point: EntryPoint, known: Sequence[str]) -> list[Declaration
     try:
         whole = replace(whole, module=point.module, function=point.attr or "")
     except AttributeError:
-        return [replace(whole, broken=f"the entry point's value {point.value!r} is no package.module:function")]
+        return [replace(whole, broken=f"the entry point's value {point.value!r} is not package.module:function")]
     if whole.contract not in known:
-        return [replace(whole, broken=f"unknown contract {whole.contract!r}: there are {', '.join(known)}")]
+        return [replace(whole, broken=f"unknown contract {whole.contract!r}; there are: {', '.join(known)}")]
     spec = locate(whole.module)
     if spec is None:
         return [replace(whole, broken=f"ModuleNotFoundError: No module named {whole.module!r}")]
@@ -89,6 +91,6 @@ def _of_entry_point(point: EntryPoint, known: Sequence[str]) -> list[Declaration
         return of_file(Path(spec.origin), whole.contract, name, whole.module)
     whole = replace(whole, file=spec.origin)
     try:
-        return [of_source(whole)]
-    except UsageError as error:  # the author's mistake, not the user's
+        return [of_source(read(Path(spec.origin)), whole)]
+    except UsageError as error:  # the mistake of the package, not of the user
         return [replace(whole, broken=str(error))]

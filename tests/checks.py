@@ -1,0 +1,78 @@
+"""What tests of the runner share: a function as a subject, and what came of asking it some cases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from suite import registry, worker
+from suite.conformance import findings
+from suite.conformance.runner import Check, Questions, Subject
+from suite.conformance.session import CheckRequest
+from suite.contracts.attention.contract import CONTRACT
+from suite.records import EVERY_CASE, Outcome
+from suite.registry import Declaration
+
+Function = Callable[..., Any]
+
+CASES = {case.name: case for case in CONTRACT.cases()}
+
+NOWHERE = Declaration("attention", "mine", "attention", "")
+
+
+def subject(function: Function, **declared: Any) -> Subject:
+    """The function as the runner sees it, asked in this process."""
+    parameters = registry.from_function(function).declaration.parameters
+    ask = partial(worker.ask, function)
+    taken = None if parameters is None else frozenset(parameters)
+    return Subject("attention/mine", CONTRACT, **{"ask": ask, "ask_apart": ask, "parameters": taken} | declared)
+
+
+def check(
+    function: Function,
+    *cases: str,
+    dtypes: Sequence[str] = ("float32",),
+    found: Sequence[findings.Finding] = (),
+    earlier: Sequence[Outcome] = (),
+    **declared: Any,
+) -> list[Outcome]:
+    asked = CheckRequest(cases, tuple(dtypes)).asked(CONTRACT)
+    return list(Check(subject(function, **declared), Questions(CONTRACT, keep=True), asked, found, earlier).run())
+
+
+def only(outcomes: Iterable[Outcome]) -> Outcome:
+    (outcome,) = outcomes
+    return outcome
+
+
+def statuses(outcomes: Iterable[Outcome]) -> set[str]:
+    return {outcome.status for outcome in outcomes}
+
+
+def about(outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """What is said of the implementation as a whole."""
+    return {outcome.case: outcome.detail for outcome in outcomes if outcome.dtype == EVERY_CASE}
+
+
+def scores_of(query: Tensor, key: Tensor, scale: float | None = None) -> Tensor:
+    return query @ key.mT * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+
+
+def counted(function: Function) -> tuple[Function, list[tuple[Any, ...]]]:
+    """The function, and the shapes of the keys that it was called with."""
+    asked: list[tuple[Any, ...]] = []
+
+    def counting(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
+        asked.append((tuple(key.shape), *sorted(options)))
+        return function(query, key, value, **options)
+
+    return counting, asked
+
+
+def refuse(reason: str, *_: object, **__: object) -> None:
+    """A function that declines every call when it is asked, once a reason is bound to it."""
+    raise NotImplementedError(reason)

@@ -1,0 +1,167 @@
+"""Whatever a submission answers, or does to the process or to its inputs, is an outcome."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from checks import NOWHERE, Function, check, only
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from suite import worker
+from suite.asking import Call, Reply, Unanswered
+from suite.conformance.runner import HUNG_IN_A_ROW
+from suite.records import Reason, Status
+from suite.registry import Broken, Missing
+from suite.worker import Died, Hung
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "detail"),
+    [
+        (lambda q, k, v: None, "wrong", "returned None, should return a Tensor"),
+        (lambda q, k, v: sdpa(q, k, v).numpy(), "wrong", "returned a numpy.ndarray, should return a Tensor"),
+        (lambda q, k, v: (sdpa(q, k, v),), "wrong", "returned a tuple, should return a Tensor"),
+        (lambda q, k, v: sdpa(q, k, v).to("meta"), "wrong", "returned a tensor without data (device meta), should"),
+        (lambda q, k, v: v.clone(), "wrong", "output has shape (2, 2, 7, 8), should have (2, 2, 5, 8)"),
+        (lambda q, k, v: sdpa(q, k, v).double(), "wrong", "output is float64, should be float32"),
+        (lambda q, k, v: sdpa(q, k, v) * math.nan, "wrong", "output[0, 0, 0, 0] is nan, should be"),
+        (lambda q, k, v: 1 / 0, "raised", "ZeroDivisionError: division by zero"),
+        (lambda q: q, "raised", "TypeError: <lambda>() takes 1 positional argument but 3 were given"),
+    ],
+    ids=["none", "array", "tuple", "meta", "shape", "dtype", "nan", "exception", "signature"],
+)
+def test_whatever_comes_back_is_an_outcome(answer: Function, status: str, detail: str) -> None:
+    outcome = only(check(answer, "plain/small"))
+
+    assert outcome.status == status
+    assert detail in outcome.detail
+
+
+def test_one_nan_never_passes() -> None:
+    def one_nan(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        output = sdpa(query, key, value)
+        output[-1, -1, -1, -1] = math.nan
+        return output
+
+    outcome = only(check(one_nan, "plain/small"))
+
+    assert outcome.status == "wrong"
+    assert outcome.error_ratio == math.inf
+    assert "1 of 160 elements" in outcome.detail
+
+
+def test_an_output_on_another_device_is_wrong() -> None:
+    def elsewhere(calls: Sequence[Call]) -> tuple[Reply, ...]:
+        return tuple(replace(reply, device="cuda") for reply in worker.ask(sdpa, calls))
+
+    outcome = only(check(sdpa, "plain/small", ask=elsewhere))
+
+    assert (outcome.status, outcome.detail) == ("wrong", "the output is on cuda, should be on cpu")
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "words"),
+    [
+        (Died("SIGSEGV", "ouch"), Status.DIED, "died: SIGSEGV; the last it printed: ouch"),
+        (Hung(60.0), Status.HUNG, "hung: no answer within 60 s"),
+        (Missing(NOWHERE, "No module named 'x'"), Status.MISSING, "No module named 'x'"),
+        (Broken(NOWHERE, "ImportError: x"), Status.RAISED, "ImportError: x"),
+    ],
+    ids=["died", "hung", "missing", "broken"],
+)
+def test_what_became_of_a_process_is_an_outcome(failure: Unanswered, status: Status, words: str) -> None:
+    outcome = only(check(sdpa, "plain/small", ask=lambda calls: failure))
+
+    assert (outcome.status, outcome.detail) == (status, words)
+
+
+def test_bad_input_is_asked_in_a_process_of_its_own() -> None:
+    here, apart = (partial(told, Broken(NOWHERE, where)) for where in ("here", "apart"))
+
+    outcomes = check(sdpa, "plain/small", "bad_input/narrow_keys", ask=here, ask_apart=apart)
+
+    assert [outcome.detail for outcome in outcomes] == ["here", "apart"]
+
+
+def told(failure: Unanswered, calls: Sequence[Call]) -> Unanswered:
+    return failure
+
+
+def test_changing_an_input_is_wrong() -> None:
+    def scaling_in_place(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        output = sdpa(query, key, value)
+        query.mul_(2)
+        return output
+
+    outcome = only(check(scaling_in_place, "plain/small"))
+
+    assert (outcome.status, outcome.detail) == ("wrong", "changed its input query")
+
+
+def test_an_output_that_is_an_input_is_wrong() -> None:
+    outcome = only(check(lambda query, key, value: value, "behaviour/one_key_one_query"))
+
+    assert (outcome.status, outcome.detail) == ("wrong", "the output shares memory with value")
+
+
+def test_an_output_overwritten_by_a_later_call_is_wrong() -> None:
+    buffers: dict[torch.Size, Tensor] = {}
+
+    def into_one_buffer(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        output = sdpa(query, key, value)
+        return buffers.setdefault(output.shape, torch.empty_like(output)).copy_(output)
+
+    outcome = only(check(into_one_buffer, "behaviour/other_numbers"))
+
+    assert outcome.status == "wrong"
+    assert outcome.detail == "call 1 of 2: a later call changed this output"
+
+
+def test_a_submission_that_writes_to_its_inputs_cannot_touch_the_truth() -> None:
+    def answering_zeros(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        value.zero_()
+        return sdpa(query, key, value)
+
+    outcomes = check(answering_zeros, "plain/small")
+    again = check(sdpa, "plain/small")
+
+    assert only(outcomes).status == "wrong"
+    assert only(again).status == "passed"
+
+
+def test_what_always_hangs_is_given_up_and_every_question_still_has_a_row() -> None:
+    asked: list[Sequence[Call]] = []
+
+    def hangs(calls: Sequence[Call]) -> Unanswered:
+        asked.append(calls)
+        return Hung(60.0)
+
+    outcomes = check(lambda query, key, value: value, "plain", ask=hangs)
+
+    assert len(asked) == HUNG_IN_A_ROW < len(outcomes)
+    assert {outcome.status for outcome in outcomes} == {"hung"}
+    assert outcomes[-1].reason == Reason.NOT_ASKED
+
+
+def test_a_backward_pass_that_writes_to_the_output_gradient_is_wrong() -> None:
+    class Spoils(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, output: Tensor) -> Tensor:
+            return output.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            kept = gradient.clone()
+            gradient.zero_()
+            return kept
+
+    outcome = only(check(lambda query, key, value: Spoils.apply(sdpa(query, key, value)), "gradients/plain"))
+
+    assert (outcome.status, outcome.detail) == ("wrong", "changed its input output_gradient")

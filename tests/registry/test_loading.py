@@ -1,0 +1,228 @@
+"""Importing a submission: what it may do, and what it cannot do to the process."""
+
+from __future__ import annotations
+
+import random
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from targets import PLAIN, SUBMISSIONS, Write, loaded
+
+from suite import implementation, registry
+from suite.registry import Broken, Declaration, Loaded, Missing, discover, find, load
+
+# Loading
+
+
+def test_a_missing_library_is_missing(write: Write) -> None:
+    file = write(
+        "k.py", "from suite import implementation\n@implementation(requires=['json', 'nosuch.lib'])\ndef f(): ..."
+    )
+    result = loaded(file)
+    assert isinstance(result, Missing)
+    assert result.reason == "No module named 'nosuch.lib'"
+    assert (result.status, str(result)) == ("missing", "No module named 'nosuch.lib'")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import nosuch", "ModuleNotFoundError: No module named 'nosuch'"),
+        ("1/0", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise ValueError('two\\nlines')", "ValueError: two lines"),
+        ("import pytest; pytest.skip('no', allow_module_level=True)", "Skipped: no"),
+        ("class E(Exception):\n    def __str__(self): raise self\nraise E", "E: (its message cannot be printed)"),
+    ],
+)
+def test_an_import_that_raises_is_broken(write: Write, text: str, reason: str) -> None:
+    before = {name for name in sys.modules if name.startswith("attnsuite_file")}
+    result = loaded(write("kernel.py", f"def attention(query, key, value): ...\n{text}"))
+    assert isinstance(result, Broken)
+    assert result.reason == reason
+    assert {name for name in sys.modules if name.startswith("attnsuite_file")} == before
+
+
+def test_an_interrupted_import_is_interrupted(write: Write) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        loaded(write("kernel.py", "def attention(): ...\nraise KeyboardInterrupt"))
+
+
+def test_what_an_import_prints_is_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    result = loaded(SUBMISSIONS / "prints_while_imported.py")
+
+    assert capfd.readouterr() == ("", "")
+    assert isinstance(result, Loaded)
+    assert sorted(result.printed.split("\n")) == ["", "as a complaint", "below Python", "by C", "by Python"]
+    result.function(1, 2, 3)
+    assert capfd.readouterr() == ("now\n", "later")
+
+
+@pytest.mark.parametrize("said", [None, "0"])
+def test_onnxruntime_tells_its_makers_nothing_unless_the_user_lets_it(
+    write: Write, monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", said or "")
+    if said is None:
+        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    file = write(
+        "kernel.py",
+        """
+        import os
+        seen = os.environ["ORT_DISABLE_TELEMETRY"]
+        def attention(query, key, value):
+            return seen
+        """,
+    )
+
+    result = loaded(file)
+
+    assert isinstance(result, Loaded)
+    assert result.function(1, 2, 3) == (said or "1")
+
+
+def test_what_an_import_changes_in_the_process_is_undone() -> None:
+    def state() -> list[object]:
+        return [
+            torch.get_default_dtype(),
+            torch.get_default_device(),
+            torch.get_num_threads(),
+            torch.is_grad_enabled(),
+            torch.get_rng_state().tolist(),
+            random.getstate(),
+            np.random.get_state()[1].tolist(),  # noqa: NPY002  the very state that must not change
+            Path.cwd(),
+            list(sys.path),
+            sys.stdout,
+        ]
+
+    before = state()
+    assert isinstance(loaded(SUBMISSIONS / "changes_the_process.py"), Loaded)
+    assert state() == before
+    with pytest.warns(UserWarning, match="still heard"):
+        warnings.warn("still heard", stacklevel=1)
+
+
+def test_files_of_one_name_import_their_own_neighbours(write: Write) -> None:
+    text = "import neighbour\ndef attention(query, key, value): return neighbour.NAME"
+    files = [write(f"{folder}/kernel.py", text) for folder in "ab"]
+    for folder in "ab":
+        write(f"{folder}/neighbour.py", f"NAME = {folder!r}")
+    first, second = (loaded(file) for file in files)
+    assert isinstance(first, Loaded)
+    assert isinstance(second, Loaded)
+    assert (first.function(1, 2, 3), second.function(1, 2, 3)) == ("a", "b")
+
+
+def test_a_neighbour_shadows_no_library(write: Write) -> None:
+    write("json.py", "raise SystemExit")
+    file = write("kernel.py", "import json\njson.dumps\ndef attention(query, key, value): ...")
+    write("wave.py", "raise SystemExit")  # a library that nobody has imported yet
+    assert isinstance(loaded(file), Loaded)
+    assert isinstance(loaded(write("other.py", "import wave\ndef attention(): ...")), Loaded)
+
+
+def test_a_file_is_run_once_for_all_its_functions_and_again_when_it_changed(write: Write) -> None:
+    text = "def attention(): return {}\ndef other(): ..."
+    file = write("kernel.py", text.format(1))
+    one, other = (load(find([f"{file}:{name}"])[0]) for name in ("attention", "other"))
+    assert isinstance(one, Loaded)
+    assert isinstance(other, Loaded)
+    assert one.function.__globals__ is other.function.__globals__
+    file.write_text(text.format(2))
+    changed = loaded(file)
+    assert isinstance(changed, Loaded)
+    assert changed.function() == 2
+    assert not list(file.parent.rglob("__pycache__"))
+
+
+def test_parameters_come_from_the_function_where_the_source_does_not_tell(write: Write) -> None:
+    file = write(
+        "kernel.py",
+        """
+        from functools import partial
+        from torch.nn.functional import scaled_dot_product_attention as builtin
+        def _general(query, key, /, value, *, scale=None, unused): ...
+        bound = partial(_general, unused=1)
+        """,
+    )
+    bound, builtin = (load(find([f"{file}:{name}"])[0]) for name in ("bound", "builtin"))
+    assert bound.declaration.parameters == ("value", "scale", "unused")
+    assert builtin.declaration.parameters is None, "no signature: it takes everything"
+
+
+def test_declarations_made_at_import_are_known_when_loaded(importable: Path, write: Write) -> None:
+    write("home.py", "from suite import implementation\n@implementation(lacks={'gqa': 'no'})\ndef f(query): ...")
+    write("facade.py", "from home import f as attention")
+    (declaration,) = find(["facade:attention"])
+    assert load(declaration).declaration.lacks == {"gqa": "no"}
+
+
+def test_every_shipped_implementation_is_loaded_or_missing() -> None:
+    for declaration in discover():
+        if declaration.module.startswith("implementations."):
+            assert isinstance(load(declaration), Loaded | Missing), declaration.full_name
+
+
+# Hashes
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "mine"])
+def test_of_what_is_installed_beside_it_a_source_hash_follows_its_own_package_alone(write: Write, folder: str) -> None:
+    text = "from implementations.blocks import norm\nfrom library.functional import relu\nimport single"
+    file = write(f"{folder}/implementations/attention/mine.py", text)
+    imported = ("implementations/blocks", "library/functional", "single")
+    for name in imported:
+        write(f"{folder}/{name}.py", "")
+    hashes = [registry.source_hash(Declaration("attention", "mine", "f", file=str(file)))]
+
+    for name in imported:
+        write(f"{folder}/{name}.py", f"changed = {name!r}")
+        hashes.append(registry.source_hash(Declaration("attention", "mine", "f", file=str(file))))
+
+    assert len(set(hashes)) == (4 if folder == "mine" else 2)
+    assert hashes[0] != hashes[1]
+
+
+def test_a_source_hash_follows_the_file(write: Write) -> None:
+    file = write("kernel.py", PLAIN)
+    (declaration,) = find([str(file)])
+    before = registry.source_hash(declaration)
+    assert len(before) == 12
+    file.write_text(file.read_text() + "# changed\n")
+    assert registry.source_hash(declaration) != before
+    assert registry.source_hash(Declaration("attention", "x", "f")) == ""
+
+
+# Functions at hand
+
+
+def at_module_level(query: object, key: object, value: object, *, scale: float | None = None) -> None: ...
+
+
+def test_a_function_at_hand_becomes_an_implementation() -> None:
+    found = registry.from_function(at_module_level)
+    assert found.declaration.full_name == "attention/at_module_level"
+    assert found.declaration.parameters == ("query", "key", "value", "scale")
+    again = load(found.declaration)
+    assert isinstance(again, Loaded), "a worker can import it"
+
+
+@pytest.mark.parametrize("function", [lambda query: query, partial(at_module_level, scale=1.0)])
+def test_a_function_that_nobody_can_import_has_no_home(function: Callable[..., object]) -> None:
+    declaration = registry.from_function(function, "transformer").declaration
+    assert (declaration.contract, declaration.module, declaration.file) == ("transformer", "", "")
+
+
+def test_a_decorated_function_at_hand_keeps_its_declaration() -> None:
+    @implementation(variant="mine", lacks={"gqa": "no"})
+    def function(query: object) -> None: ...
+
+    declaration = registry.from_function(function).declaration
+    assert declaration.lacks == {"gqa": "no"}

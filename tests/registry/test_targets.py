@@ -1,0 +1,191 @@
+"""Every way to name an implementation, and every way in which a request can be wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from targets import PLAIN, Write, complaint, names
+
+from suite import registry
+from suite.registry import Loaded, discover, find, load
+
+# Targets
+
+
+def test_no_target_means_all(room: Path) -> None:
+    assert find(root=room) == discover(room)
+    assert names(find((), "transformer", root=room)) == ["transformer/eager"]
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [
+        ("attention/chunked", ["attention/chunked"]),
+        ("chunked", ["attention/chunked"]),
+        ("sdpa", ["attention/sdpa.flash", "attention/sdpa.math"]),
+        ("attention/sdpa", ["attention/sdpa.flash", "attention/sdpa.math"]),
+        ("sdpa.flash", ["attention/sdpa.flash"]),
+        ("transformer/*", ["transformer/eager"]),
+        ("sdpa.*", ["attention/sdpa.flash", "attention/sdpa.math"]),
+    ],
+)
+def test_a_name_means(room: Path, target: str, meant: list[str]) -> None:
+    assert names(find([target], root=room)) == meant
+
+
+def test_a_target_named_twice_is_found_once(room: Path) -> None:
+    assert names(find(["sdpa.math", "sdpa", str(room / "attention" / "sdpa.py")], root=room)) == [
+        "attention/sdpa.math",
+        "attention/sdpa.flash",
+    ]
+
+
+def test_a_contract_makes_a_short_name_clear(room: Path) -> None:
+    assert names(find(["eager"], "transformer", root=room)) == ["transformer/eager"]
+
+
+def test_a_file_without_decorators_means_its_only_or_its_aptly_named_function(write: Write) -> None:
+    only = write("kernel.py", "import math\ndef _helper(): ...\ndef forward(query, key, value): ...")
+    apt = write("kernels.py", "def attention(query, key, value): ...\ndef other(): ...")
+    (declaration,) = find([str(only)])
+    assert (declaration.full_name, declaration.function) == ("attention/kernel", "forward")
+    assert find([str(apt)])[0].function == "attention"
+
+
+def test_a_function_in_a_file_needs_no_decorator(write: Write) -> None:
+    file = write("kernel.py", "def forward(query, key, value): ...\ndef attention(): ...\nmade = print")
+    assert names(find([f"{file}:forward", f"{file}:attention", f"{file}:made"])) == [
+        "attention/forward",
+        "attention/kernel",
+        "attention/made",
+    ]
+
+
+def test_a_decorated_function_in_a_file_keeps_its_name_and_declaration(room: Path) -> None:
+    (declaration,) = find([f"{room}/attention/sdpa.py:flash"])
+    assert declaration.full_name == "attention/sdpa.flash"
+    assert declaration.lacks == {"bool_mask": "the kernel takes none"}
+
+
+def test_the_folder_says_the_contract_unless_the_user_does(write: Write) -> None:
+    file = str(write("attention/kernel.py", PLAIN))
+    assert find([file])[0].contract == "attention"
+    assert find([str(write("elsewhere/kernel.py", PLAIN))])[0].contract == "attention"
+    other = next((name for name in registry.contracts() if name != "attention"), None)
+    if other:
+        assert find([file], other)[0].contract == other
+
+
+def test_a_function_in_a_module_is_found_without_importing_it(importable: Path, write: Write) -> None:
+    write("outer/__init__.py", "raise SystemExit")
+    write("outer/inner.py", "def forward(query, key, value, *, scale=None): ...")
+    (declaration,) = find(["outer.inner:forward"])
+    assert declaration.full_name == "attention/forward"
+    assert declaration.parameters == ("query", "key", "value", "scale")
+    assert "outer" not in sys.modules
+
+
+def test_a_module_in_the_current_folder_is_found(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("mine_here.py", "def forward(query, key, value): return 'mine'")
+    monkeypatch.chdir(tmp_path)
+    loaded = load(find(["mine_here:forward"])[0])
+    sys.modules.pop("mine_here")
+    assert isinstance(loaded, Loaded)
+    assert loaded.function(1, 2, 3) == "mine"
+
+
+def test_a_module_that_is_made_by_importing_another_is_found() -> None:
+    loaded = load(find(["os.path:join"])[0])
+    assert isinstance(loaded, Loaded)
+    assert loaded.function is os.path.join
+
+
+# Every usage error, one line each
+
+
+def test_an_unknown_name_gets_its_likely_meaning_and_what_exists(room: Path) -> None:
+    assert complaint("chuncked", root=room) == "unknown target 'chuncked': did you mean attention/chunked?"
+    assert complaint("attention", root=room) == "unknown target 'attention': did you mean attention/*?"
+    assert complaint("zzz*", root=room) == (
+        "unknown target 'zzz*'; implementations of attention are: attention/chunked, attention/eager, "
+        "attention/sdpa.flash, attention/sdpa.math"
+    )
+    assert complaint("zzz", "transformer/zz", contract="transformer", root=room) == (
+        "unknown target 'zzz'; implementations of transformer are: transformer/eager"
+    )
+    assert complaint("sdpa", contract="transformer", root=room) == (
+        "target 'sdpa' is an implementation of attention, not of transformer"
+    )
+
+
+def test_no_more_than_a_dozen_names_are_listed(room: Path) -> None:
+    for number in range(20):
+        (room / "transformer" / f"kind{number}.py").write_text(PLAIN)
+
+    message = complaint("zzz", contract="transformer", root=room)
+
+    assert message.count("transformer/") == 12
+    assert message.endswith(" and 9 more")
+
+
+def test_a_name_alone_is_an_attention_s_where_there_is_one(room: Path) -> None:
+    assert names(find(["eager"], root=room)) == ["attention/eager"]
+
+
+def test_an_ambiguous_name_is_not_guessed(room: Path) -> None:
+    for contract in ("transformer", "vision_transformer"):
+        (room / contract).mkdir(exist_ok=True)
+        (room / contract / "other.py").write_text((room / "transformer" / "eager.py").read_text())
+
+    assert complaint("other", root=room) == "target 'other' is ambiguous: transformer/other or vision_transformer/other"
+
+
+def test_an_unknown_contract_gets_those_that_exist(room: Path) -> None:
+    message = complaint("eager", contract="attenton", root=room)
+    assert message.startswith("unknown contract 'attenton'; there are: add_norm, ")
+
+
+def test_mistakes_about_files_are_named(write: Write) -> None:
+    two = write("kernel.py", "def one(): ...\ndef two(): ...\nthree = 3")
+    folder = two.parent
+    note = write("note.txt", "")
+    empty = write("empty.py", "")
+    assert complaint(f"{folder}/kernal.py") == f"no file '{folder}/kernal.py': did you mean {two}?"
+    assert complaint(f"{folder}/zzz.py:one") == f"no file '{folder}/zzz.py'"
+    assert complaint(str(note)) == f"'{note}' is not a Python file (.py)"
+    assert complaint(f"{note}:one") == f"'{note}' is not a Python file (.py)"
+    assert complaint(str(folder)) == f"'{folder}' is not a Python file (.py)"
+    assert complaint(f"{two}:tow") == "kernel.py has no function 'tow': did you mean two? it has one, two"
+    assert complaint(f"{two}:three") == "'three' in kernel.py cannot be called: it is of type int"
+    assert complaint(f"{two}:") == f"target '{two}:': a colon stands between a file or module and a function in it"
+    assert complaint(str(two)) == (
+        "kernel.py decorates no function with @implementation and has one, two: name one, as kernel.py:one"
+    )
+    assert complaint(str(empty)) == "empty.py decorates no function with @implementation and has no public function"
+
+
+def test_mistakes_about_modules_are_named() -> None:
+    assert complaint("nosuchmodule:f") == "No module named 'nosuchmodule'"
+    assert complaint("json.nosuchmodule:f") == "No module named 'json.nosuchmodule'"
+    assert complaint("no such:f") == "'no such' is neither a file (.py) nor the name of a module"
+    assert complaint("json.decoder:scaner") == (
+        "decoder.py has no function 'scaner': it has py_scanstring, JSONObject, JSONArray"
+    )
+    assert complaint("json.decoder:NaN") == "'NaN' in decoder.py cannot be called: it is of type float"
+    assert complaint("os.path:jion") == "os.path has no function 'jion'"
+
+
+def test_a_name_that_only_the_import_can_deny_is_denied_then(write: Write) -> None:
+    file = write("kernel.py", "globals()['made'] = print")
+    assert complaint(f"{file}:absent") == "kernel.py has no function 'absent'"
+    assert isinstance(load(find([f"{file}:made"])[0]), Loaded)
+
+
+def test_two_files_of_one_name_are_not_mixed_up(write: Write) -> None:
+    one, two = write("a/kernel.py", PLAIN), write("b/kernel.py", PLAIN)
+    assert complaint(str(one), str(two)) == (
+        f"two targets are called attention/kernel: {one}:attention and {two}:attention; ask them one by one"
+    )
