@@ -113,7 +113,7 @@ class Worker:
     def foresee(self) -> None:
         """Begin, in the background, what takes longest of a start, for a process that is needed later or never.
 
-        On a CPU that is the process which workers are forked from, with its import of PyTorch; `start` would wait for it.
+        On a CPU that is the import of PyTorch by the process which workers are forked from: `start` would wait for it.
         """
         if self.device == "cpu":
             expect(self._environment, self._cores)
