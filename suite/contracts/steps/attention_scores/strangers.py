@@ -18,19 +18,7 @@ Formula = Callable[..., Tensor]
 
 
 def _function(formulas: Mapping[str, Formula]) -> Formula:
-    def attention_scores(
-        query: Tensor,
-        key: Tensor,
-        *,
-        score: str = "scaled_dot",
-        w: Tensor | None = None,
-        w_query: Tensor | None = None,
-        w_key: Tensor | None = None,
-        w_score: Tensor | None = None,
-    ) -> Tensor:
-        given = {"w": w, "w_query": w_query, "w_key": w_key, "w_score": w_score}
-        weights = {name: tensor for name, tensor in given.items() if tensor is not None}
-        Scores.check(score, query, key, weights)
+    def attention_scores(query: Tensor, key: Tensor, *, score: str = "scaled_dot", **weights: Tensor) -> Tensor:
         return formulas[score](query, key, *(weights[name] for name in SCORES[score]))
 
     return attention_scores
@@ -134,13 +122,13 @@ def _library() -> Formula:
 
 def strangers() -> list[Stranger]:
     """Five formulas, many orders."""
+    in_own_dtype, library = "the same in the dtype itself, half types too", in_float64(Scores, _library())
+    queries_first, keys_first, einsum = (widened(Scores, each()) for each in (_queries_first, _keys_first, _einsum))
     return [
-        Stranger(
-            "queries_first", "what can be done to the queries comes before the product", widened(_queries_first())
-        ),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", _queries_first()),
-        Stranger("keys_first", "keys are mapped and scaled, distances expanded", widened(_keys_first())),
-        Stranger("keys_first_in_own_dtype", "the same in the dtype itself, half types too", _keys_first()),
-        Stranger("einsum", "einsum, and the root of the scale on both sides", widened(_einsum())),
-        Stranger("library", "torch's linear, bilinear, baddbmm and cdist, in float64", in_float64(_library())),
+        Stranger("queries_first", "what can be done to the queries comes before the product", queries_first),
+        Stranger("own_dtype", in_own_dtype, Scores.checked(_queries_first())),
+        Stranger("keys_first", "keys are mapped and scaled, distances expanded", keys_first),
+        Stranger("keys_first_in_own_dtype", in_own_dtype, Scores.checked(_keys_first())),
+        Stranger("einsum", "einsum, and the root of the scale on both sides", einsum),
+        Stranger("library", "torch's linear, bilinear, baddbmm and cdist, in float64", library),
     ]

@@ -10,19 +10,16 @@ import torch
 from torch import Tensor
 
 from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, tensors, widened
+from suite.asking.foreign import in_numpy, widened
 from suite.contracts.steps.recurrent_gradient.deviations import ThroughTime
 
 Array = np.ndarray[Any, Any]
 WEIGHTS = {"d_w_hx": 0, "d_w_hh": 1, "d_w_qh": 2}
 
 
-def _autograd(
-    x: Tensor, y: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor, w_qh: Tensor, *, of: str = "d_w_hh"
-) -> Tensor:
+def _autograd(*tensors: Tensor, of: str = "d_w_hh") -> Tensor:
     """Torch's own differentiation; each step is one product of both matrices side by side."""
-    ThroughTime.check_of(of)
-    ThroughTime.check(x, y, h0, w_hx, w_hh, w_qh)
+    x, y, h0, w_hx, w_hh, w_qh = tensors
     with torch.enable_grad():
         weights = [each.detach().clone().requires_grad_() for each in (w_hx, w_hh, w_qh)]
         states = [h0.detach()]
@@ -39,14 +36,9 @@ def _autograd(
     return {"hidden": torch.stack(states[1:]), "output": output, "loss": loss}[of].detach()
 
 
-def _by_hand(
-    x: Array, y: Array, h0: Array, w_hx: Array, w_hh: Array, w_qh: Array, *, of: str = "d_w_hh",
-    truncate: int | None = None, keep: float | None = None,
-) -> Array:  # fmt: skip
+def _by_hand(*arrays: Array, of: str = "d_w_hh", truncate: int | None = None, keep: float | None = None) -> Array:
     """Forward in time and back again, gradients of weights as sums of outer products."""
-    ThroughTime.check_of(of)
-    ThroughTime.check_flow(truncate, keep)
-    ThroughTime.check(*tensors(x, y, h0, w_hx, w_hh, w_qh))
+    x, y, h0, w_hx, w_hh, w_qh = arrays
     states = [h0]
     for row in x:
         states.append(w_hh.dot(states[-1]) + w_hx.dot(row))
@@ -79,14 +71,9 @@ def _back(d_output: Array, w_hh: Array, w_qh: Array, window: int, keep: float | 
     return found
 
 
-def _powers(
-    x: Tensor, y: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor, w_qh: Tensor, *, of: str = "d_w_hh",
-    truncate: int | None = None,
-) -> Tensor:  # fmt: skip
+def _powers(*tensors: Tensor, of: str = "d_w_hh", truncate: int | None = None) -> Tensor:
     """Powers of w_hh, and one sum for all that meets in a step."""
-    ThroughTime.check_of(of)
-    ThroughTime.check_flow(truncate, None)
-    ThroughTime.check(x, y, h0, w_hx, w_hh, w_qh)
+    x, y, h0, w_hx, w_hh, w_qh = tensors
     length = len(x)
     powers = [torch.linalg.matrix_power(w_hh, number) for number in range(length + 1)]
     given = x @ w_hx.mT
@@ -116,7 +103,7 @@ def _powers(
 def strangers() -> list[Stranger]:
     """One recursion, many ways through it."""
     return [
-        Stranger("autograd", "torch's own differentiation of fused steps", widened(_autograd)),
-        Stranger("by_hand", "numpy in float64, each output's error by itself", in_numpy(_by_hand)),
-        Stranger("powers", "powers of w_hh, never a recursion", widened(_powers)),
+        Stranger("autograd", "torch's own differentiation of fused steps", widened(ThroughTime, _autograd)),
+        Stranger("by_hand", "numpy in float64, each output's error by itself", in_numpy(ThroughTime, _by_hand)),
+        Stranger("powers", "powers of w_hh, never a recursion", widened(ThroughTime, _powers)),
     ]

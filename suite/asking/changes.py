@@ -1,0 +1,66 @@
+"""What mistakes of many contracts do to a tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Change = Callable[[Tensor], Tensor]
+
+
+def turned(x: Tensor) -> Tensor:
+    """Transposed where it is square."""
+    return x.mT if x.dim() > 1 and x.shape[-1] == x.shape[-2] else x
+
+
+def first_for_all(axis: int = 0, *, from_rank: int = 0) -> Change:
+    """The first along an axis serves all, in tensors of at least so many axes."""
+    return lambda x: x.narrow(axis, 0, 1).expand_as(x) if x.dim() >= from_rank and x.shape[axis] else x
+
+
+def reversed_along(axis: int) -> Change:
+    """From the last to the first."""
+    return lambda x: x.flip(axis)
+
+
+def only_first(count: int, axis: int) -> Change:
+    """The first so many along an axis, all others left out."""
+    return lambda x: x.narrow(axis, 0, min(count, x.shape[axis]))
+
+
+def repeated_beyond(count: int, axis: int) -> Change:
+    """All beyond so many along an axis are like the last of them."""
+
+    def change(x: Tensor) -> Tensor:
+        few = x.dim() < -axis or x.shape[axis] <= count
+        return x if few else x.index_select(axis, torch.arange(x.shape[axis]).clamp_max(count - 1))
+
+    return change
+
+
+def filled_beyond(count: int, number: float) -> Change:
+    """Another number stands beyond so many in the last axis."""
+    return lambda x: x.masked_fill(torch.arange(x.shape[-1]) >= count, number)
+
+
+def hidden_last(count: int) -> Change:
+    """The last of more than so many scores is −∞."""
+    return lambda scores: filled_beyond(scores.shape[-1] - 1, -math.inf)(scores) if scores.shape[-1] > count else scores
+
+
+def as_it_lies(x: Tensor) -> Tensor:
+    """Read in the order in which it lies in memory, whatever the strides."""
+    return x.as_strided(x.shape, torch.empty(x.shape, device="meta").stride())
+
+
+def rounded(dtype: torch.dtype) -> Change:
+    """Rounded to a dtype, and back again."""
+    return lambda x: x.to(dtype).to(x.dtype)
+
+
+def for_all_items(x: Tensor, query: Tensor) -> Tensor:
+    """A single item serves all that the query has."""
+    return x.expand(len(query), *x.shape[1:]) if len(x) == 1 else x

@@ -1,0 +1,130 @@
+"""Mistakes as rows of a table: each makes one step of a correct computation go wrong.
+
+    MISTAKES = mistakes(
+        Network,
+        first={
+            "no_first_bias": ("the first bias is left out", given(b1=torch.zeros_like)),
+            "from_the_other_side": ("x is multiplied from the other side", lambda x, w1, b1: w1 @ x + b1),
+        },
+        second={
+            "rectified_output": ("the output is rectified too", then(torch.relu), "documents, E5"),
+        },
+    )
+
+A row has the mistake's name; says it in words, as a diagnosis quotes it; and has what replaces the step: another
+function, or the step itself with its arguments changed before (`given`) or its result after (`then`). Changes that many
+contracts need are in [changes.py](changes.py). A row may end with where the mistake happened, and, where the mistake
+depends on the dtype, with the dtypes in which the audit asks it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any
+
+from suite.asking.contract import Deviation
+
+Function = Callable[..., Any]
+Rows = Mapping[str, tuple[Any, ...]]
+"""Mistakes by name: what is wrong in words, what replaces the step, where it happened, the dtypes it depends on."""
+WHOLE = "whole"
+"""Names the computation as a whole where otherwise a step is named."""
+
+
+class Stepwise:
+    """A computation in steps that can be replaced."""
+
+    @classmethod
+    def step(cls, name: str) -> Function:
+        """The correct step, or with `WHOLE` the computation. AttributeError where there is none."""
+        raise NotImplementedError
+
+    @classmethod
+    def replacing(cls, name: str, replacement: Function) -> Function:
+        """The computation with another step, as a function with the contract's signature."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A step between changes: of its arguments, by name, and of its result."""
+
+    before: Mapping[str, Function] = field(default_factory=dict)
+    after: Sequence[Function] = ()
+
+    def then(self, change: Function) -> Changed:
+        """And the result is changed as well."""
+        return replace(self, after=(*self.after, change))
+
+    def of(self, step: Function) -> Function:
+        """The step with these changes."""
+        signature = inspect.signature(step)
+        before = {name: _told(change) for name, change in self.before.items()}
+        after = [_told(change) for change in self.after]
+
+        @wraps(step)
+        def changed(*arguments: Any, **named: Any) -> Any:
+            bound = signature.bind(*arguments, **named)
+            bound.apply_defaults()
+            given = dict(bound.arguments)
+            bound.arguments.update({name: change(given[name], given) for name, change in before.items()})
+            found = step(*bound.args, **bound.kwargs)
+            for change in after:
+                found = change(found, given)
+            return found
+
+        return changed
+
+
+def given(**changes: Function) -> Changed:
+    """The step, of changed arguments: `given(key=lambda key, query: …)`.
+
+    A change is given the argument, and the step's other arguments by the names of its further parameters.
+    """
+    return Changed(before=changes)
+
+
+def then(change: Function) -> Changed:
+    """The step, and a change of its result: `then(lambda weights, mask: …)`, further parameters as with `given`."""
+    return Changed(after=(change,))
+
+
+def _told(change: Function) -> Callable[[Any, Mapping[str, Any]], Any]:
+    """The change as a function of its subject and of all that the step was given."""
+    try:
+        _, *further = inspect.signature(change).parameters.values()
+    except ValueError:  # a builtin, whose signature cannot be read
+        further = []
+    names = [each.name for each in further if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+    return lambda subject, given: change(subject, *(given[name] for name in names))
+
+
+def mistakes(of: type[Stepwise], **by_step: Rows) -> list[Deviation]:
+    """The deviations of a table: rows by the step that they replace, or `whole`."""
+    return [_deviation(of, step, name, *row) for step, rows in by_step.items() for name, row in rows.items()]
+
+
+def _deviation(
+    of: type[Stepwise],
+    step: str,
+    name: str,
+    says: str,
+    replacement: Function | Changed,
+    source: str = "",
+    dtypes: tuple[str, ...] = ("float32",),
+) -> Deviation:
+    function = replacement.of(of.step(step)) if isinstance(replacement, Changed) else replacement
+    return Deviation(name, says, of.replacing(step, function), dtypes, source)
+
+
+def collected(things: Iterable[Any]) -> list[Deviation]:
+    """The deviations among these things, those in lists too, sorted by name. ValueError where two have one name."""
+    found: dict[str, Deviation] = {}
+    for thing in things:
+        for each in thing if isinstance(thing, list) else [thing]:
+            if isinstance(each, Deviation) and found.setdefault(each.name, each) is not each:
+                raise ValueError(f"two deviations are named {each.name}")
+    return [found[name] for name in sorted(found)]

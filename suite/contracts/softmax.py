@@ -1,0 +1,54 @@
+"""The softmax that deviations are made around: rows may be empty, and then weigh nothing."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from suite.asking.changes import Change
+
+
+def softmax(scores: Tensor) -> Tensor:
+    """Over the last axis; a row of −∞ alone gives zeros."""
+    if not scores.shape[-1]:
+        return scores.clone()
+    largest = scores.amax(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).min)
+    return shares((scores - largest).exp())
+
+
+def shares(terms: Tensor) -> Tensor:
+    """Each number divided by the sum of its row; zeros where that is 0."""
+    total = terms.sum(-1, keepdim=True)
+    return terms / total.masked_fill(total == 0, 1.0)
+
+
+def unguarded(terms: Tensor) -> Tensor:
+    """The mistake of dividing by a sum of 0."""
+    return terms / terms.sum(-1, keepdim=True)
+
+
+def overflowing(scores: Tensor) -> Tensor:
+    """The mistake of not subtracting the largest score."""
+    return shares(scores.exp())
+
+
+def over_queries(scores: Tensor) -> Tensor:
+    """The mistake of another axis."""
+    return softmax(scores.mT).mT
+
+
+def masked(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Scores of −∞ where a query may not attend."""
+    return scores.masked_fill(~allowed, -math.inf)
+
+
+def fill(number: float, *, but_empty_rows: bool = False) -> Change:
+    """The mistake of another number than −∞ for what is masked, with or without a guard for rows that are empty."""
+
+    def mask(scores: Tensor, allowed: Tensor) -> Tensor:
+        found = scores.masked_fill(~allowed, number)
+        return found.masked_fill(~allowed.any(-1, keepdim=True), -math.inf) if but_empty_rows else found
+
+    return mask
