@@ -1,4 +1,4 @@
-"""Mistakes in masks and in the softmax."""
+"""Mistakes in the weights: in masks, in the softmax, in dropout, and in what they are summed with."""
 
 from __future__ import annotations
 
@@ -7,112 +7,160 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.staged import Mistake, instead_of, mistakes
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
-
-IN_MASK = mistakes(
-    MultiHead.mask,
-    inverted_mask=Mistake(
-        "the boolean mask is inverted: True hides, as in torch.nn.MultiheadAttention",
-        lambda scores, mask: scores.masked_fill(mask, -math.inf),
-    ),
-    ignored_mask=Mistake("the mask is ignored", lambda scores, mask: scores),
-    finite_fill=Mistake(
-        "masked scores are −10⁹: a query with nothing to attend to gets the mean",
-        lambda scores, mask: scores.masked_fill(~mask, -1e9),
-        source="documents, E8",
-    ),
-    fills_with_minus_10000=Mistake(
-        "masked scores are −10,000, above some that are not masked",
-        lambda scores, mask: scores.masked_fill(~mask, -1e4).masked_fill(~mask.any(-1, keepdim=True), -math.inf),
-    ),
-    zero_fill=Mistake("masked scores are zeros, which weigh too", lambda scores, mask: scores.masked_fill(~mask, 0.0)),
-    mask_of_first_head=Mistake(
-        "the mask of the first head serves all heads",
-        lambda scores, mask: MultiHead.mask(scores, mask[:, :1] if mask.dim() == 4 else mask),
-    ),
-    mask_of_first_item=Mistake(
-        "the mask of the first item serves all items",
-        lambda scores, mask: MultiHead.mask(scores, mask[:1] if mask.dim() == 4 else mask),
-    ),
-    transposed_mask=Mistake(
-        "queries and keys are swapped in the mask where it is square",
-        lambda scores, mask: MultiHead.mask(scores, mask.mT if mask.shape[-1] == mask.shape[-2] else mask),
-    ),
-)
+from suite.asking import Deviation
+from suite.asking.changes import first_for_all, hidden_last, turned
+from suite.asking.mistakes import given, mistakes, then
+from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, multiplier
+from suite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
 
 
-@instead_of(
-    MultiHead.mask, "the mask of an item is read as that of a head where there are as many", source="documents, E7"
-)
-def mask_of_items_for_heads(scores: Tensor, mask: Tensor) -> Tensor:
-    swap = mask.dim() == 4 and scores.shape[0] == scores.shape[1]
-    return MultiHead.mask(scores, mask.transpose(0, 1) if swap else mask)
+def triangle(scores: Tensor) -> Tensor:
+    return torch.ones(scores.shape[-2:], dtype=torch.bool)
 
 
-IN_PAST = mistakes(
-    MultiHead.past,
-    strictly_past=Mistake(
-        "the own position is hidden too",
-        lambda scores: scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(), -math.inf),
-        source="documents, E9",
-    ),
-    future=Mistake(
-        "the past is hidden instead of the future",
-        lambda scores: scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).tril(-1), -math.inf),
-    ),
-    causal_in_first_head=Mistake(
-        "the causal rule holds in the first head alone",
-        lambda scores: torch.cat([MultiHead.past(scores[:, :1]), scores[:, 1:]], 1),
-    ),
-)
-
-
-@instead_of(MultiHead.past, "the causal rule is aligned at the lower right")
 def lower_right(scores: Tensor) -> Tensor:
     queries, keys = scores.shape[-2:]
-    return scores.masked_fill(torch.ones((queries, keys), dtype=torch.bool).triu(keys - queries + 1), -math.inf)
+    return masked(scores, triangle(scores).tril(keys - queries))
 
 
-@instead_of(MultiHead.softmax, "one softmax runs over the keys of all heads together")
-def softmax_over_heads(scores: Tensor) -> Tensor:
-    together = MultiHead.softmax(scores.transpose(1, 2).flatten(2))  # b l (h s)
+def of_items_for_heads(mask: Tensor, scores: Tensor) -> Tensor:
+    return mask.transpose(0, 1) if mask.dim() == 4 and scores.shape[0] == scores.shape[1] else mask
+
+
+def over_heads(scores: Tensor) -> Tensor:
+    together = softmax(scores.transpose(1, 2).flatten(2))  # b l (h s)
     return together.reshape(scores.transpose(1, 2).shape).transpose(1, 2)
 
 
-IN_SOFTMAX = mistakes(
-    MultiHead.softmax,
-    softmax_over_queries=Mistake(
-        "the softmax runs over the queries instead of the keys", lambda scores: MultiHead.softmax(scores.mT).mT
-    ),
-    nan_for_empty_rows=Mistake(
-        "a query with nothing to attend to gives NaN", lambda scores: scores.softmax(-1), source="documents, E25"
-    ),
-    weights_of_first_item=Mistake(
-        "the weights of the first item serve all items",
-        lambda scores: MultiHead.softmax(scores[:1]).expand_as(scores) if len(scores) else scores,
-    ),
-    weights_of_first_head=Mistake(
-        "the weights of the first head serve all heads",
-        lambda scores: MultiHead.softmax(scores[:, :1]).expand_as(scores),
-    ),
-    averaged_weights=Mistake(
-        "the weights of all heads are averaged",
-        lambda scores: MultiHead.softmax(scores).mean(1, keepdim=True).expand_as(scores),
-        source="documents, 11.5: heads weigh differently",
-    ),
+def kept(weights: Tensor, p: float) -> Tensor:
+    return torch.rand(weights.shape) >= p
+
+
+def kept_alike(weights: Tensor, p: float) -> Tensor:
+    kept = torch.rand(weights.shape, generator=torch.Generator().manual_seed(0)) >= p
+    return weights * kept / (1 - p if p < 1 else 1.0)
+
+
+def dropped_output(output: Tensor, p: float) -> Tensor:
+    return output * multiplier(output, p) if p else output
+
+
+drops_output_instead = Deviation(
+    "drops_output_instead",
+    "the output is dropped instead of the weights",
+    MultiHead(drop=lambda weights, p: weights, finish=dropped_output),
 )
 
-
-@instead_of(MultiHead.softmax, "exponentials are taken without subtracting the largest score: they overflow")
-def overflows(scores: Tensor) -> Tensor:
-    powers = scores.exp()
-    total = powers.sum(-1, keepdim=True)
-    return powers / total.masked_fill(total == 0, 1.0)
-
-
-@instead_of(MultiHead.softmax, "the last of more than 64 keys is dropped")
-def drops_key_beyond_64(scores: Tensor) -> Tensor:
-    if scores.shape[-1] > 64:
-        scores = torch.cat([scores[..., :-1], torch.full_like(scores[..., :1], -math.inf)], -1)
-    return MultiHead.softmax(scores)
+MISTAKES = mistakes(
+    MultiHead,
+    mask={
+        "inverted_mask": (
+            "the boolean mask is inverted: True hides, as in torch.nn.MultiheadAttention",
+            given(allowed=torch.logical_not),
+        ),
+        "ignored_mask": ("the mask is ignored", lambda scores, allowed: scores),
+        "finite_fill": (
+            "masked scores are −10⁹: a query with nothing to attend to gets the mean",
+            fill(-1e9),
+            "documents, E8",
+        ),
+        "fills_with_minus_10000": (
+            "masked scores are −10,000, above some that are not masked",
+            fill(-1e4, but_empty_rows=True),
+        ),
+        "zero_fill": ("masked scores are zeros, which weigh too", fill(0.0)),
+        "mask_of_first_head": (
+            "the mask of the first head serves all heads",
+            given(allowed=first_for_all(-3, from_rank=4)),
+        ),
+        "mask_of_first_item": (
+            "the mask of the first item serves all items",
+            given(allowed=first_for_all(from_rank=4)),
+        ),
+        "transposed_mask": ("queries and keys are swapped in the mask where it is square", given(allowed=turned)),
+        "mask_of_items_for_heads": (
+            "the mask of an item is read as that of a head where there are as many",
+            given(allowed=of_items_for_heads),
+            "documents, E7",
+        ),
+    },
+    past={
+        "strictly_past": (
+            "the own position is hidden too",
+            lambda scores: masked(scores, triangle(scores).tril(-1)),
+            "documents, E9",
+        ),
+        "future": (
+            "the past is hidden instead of the future",
+            lambda scores: masked(scores, triangle(scores).triu()),
+        ),
+        "causal_in_first_head": (
+            "the causal rule holds in the first head alone",
+            then(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)),
+        ),
+        "lower_right": ("the causal rule is aligned at the lower right", lower_right),
+    },
+    softmax={
+        "softmax_over_heads": ("one softmax runs over the keys of all heads together", over_heads),
+        "softmax_over_queries": ("the softmax runs over the queries instead of the keys", over_queries),
+        "nan_for_empty_rows": (
+            "a query with nothing to attend to gives NaN",
+            lambda scores: scores.softmax(-1),
+            "documents, E25",
+        ),
+        "weights_of_first_item": ("the weights of the first item serve all items", then(first_for_all())),
+        "weights_of_first_head": ("the weights of the first head serve all heads", then(first_for_all(1))),
+        "averaged_weights": (
+            "the weights of all heads are averaged",
+            then(lambda weights: weights.mean(1, keepdim=True).expand_as(weights)),
+            "documents, 11.5: heads weigh differently",
+        ),
+        "overflows": ("exponentials are taken without subtracting the largest score: they overflow", overflowing),
+        "drops_key_beyond_64": ("the last of more than 64 keys is dropped", given(scores=hidden_last(64))),
+    },
+    drop={
+        "ignored_dropout": ("dropout is ignored", lambda weights, p: weights),
+        "kept_weights_not_rescaled": (
+            "kept weights are not multiplied by 1/(1−p)",
+            lambda weights, p: weights * kept(weights, p),
+        ),
+        "kept_weights_divided_by_p": (
+            "kept weights are multiplied by 1/p instead of 1/(1−p)",
+            lambda weights, p: weights * kept(weights, p) / p,
+            "documents, E13",
+        ),
+        "dropped_instead_of_kept": (
+            "weights are dropped with probability 1−p",
+            lambda weights, p: weights * ~kept(weights, p) / (1 - p if p < 1 else 1.0) * (p < 1),
+        ),
+        "nan_for_certain_dropout": (
+            "p = 1 gives NaN: 0 · 1/0",
+            lambda weights, p: weights * (math.nan if p == 1 else multiplier(weights, p)),
+        ),
+        "dropped_alike_in_all_heads": (
+            "the same weights are dropped in all heads",
+            lambda weights, p: weights * multiplier(weights[:, :1], p),
+        ),
+        "dropped_alike_in_all_items": (
+            "the same weights are dropped in all items",
+            lambda weights, p: weights * multiplier(weights[:1], p),
+        ),
+        "drops_whole_rows": (
+            "whole heads of a query are dropped instead of single weights",
+            lambda weights, p: weights * multiplier(weights[..., :1], p),
+        ),
+        "normalised_after_dropout": (
+            "kept weights are normalised again",
+            lambda weights, p: shares(weights * kept(weights, p)),
+        ),
+        "dropped_alike_in_every_call": ("the same weights are dropped in every call, whatever the seed", kept_alike),
+    },
+    mix={
+        "value_bias_left_out": ("the values' bias is left out", lambda weights, values, bias: weights @ values),
+        "value_bias_after_weights": (
+            "the values' bias is added to the heads, so that dropped weights and empty rows keep all of it",
+            lambda weights, values, bias: weights @ values if bias is None else weights @ values + bias,
+        ),
+    },
+    finish={"drops_output_too": ("the output is dropped as well as the weights", dropped_output)},
+)
