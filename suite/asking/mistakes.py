@@ -30,21 +30,14 @@ from suite.asking.contract import Deviation
 Function = Callable[..., Any]
 Rows = Mapping[str, tuple[Any, ...]]
 """Mistakes by name: what is wrong in words, what replaces the step, where it happened, the dtypes it depends on."""
-WHOLE = "whole"
-"""Names the computation as a whole where otherwise a step is named."""
 
 
 class Stepwise:
     """A computation in steps that can be replaced."""
 
     @classmethod
-    def step(cls, name: str) -> Function:
-        """The correct step, or with `WHOLE` the computation. AttributeError where there is none."""
-        raise NotImplementedError
-
-    @classmethod
-    def replacing(cls, name: str, replacement: Function) -> Function:
-        """The computation with another step, as a function with the contract's signature."""
+    def wrong(cls, step: str, replacement: Function | Changed) -> Function:
+        """The computation with a step that is replaced or changed, as a function with the contract's signature."""
         raise NotImplementedError
 
 
@@ -60,7 +53,7 @@ class Changed:
         return replace(self, after=(*self.after, change))
 
     def of(self, step: Function) -> Function:
-        """The step with these changes."""
+        """This step with the changes."""
         signature = inspect.signature(step)
         before = {name: _told(change) for name, change in self.before.items()}
         after = [_told(change) for change in self.after]
@@ -116,8 +109,7 @@ def _deviation(
     source: str = "",
     dtypes: tuple[str, ...] = ("float32",),
 ) -> Deviation:
-    function = replacement.of(of.step(step)) if isinstance(replacement, Changed) else replacement
-    return Deviation(name, says, of.replacing(step, function), dtypes, source)
+    return Deviation(name, says, of.wrong(step, replacement), dtypes, source)
 
 
 def collected(things: Iterable[Any]) -> list[Deviation]:

@@ -30,11 +30,13 @@ from torch import Tensor
 from suite.asking import Deviation
 from suite.asking.axes import Axes, Sizes
 from suite.asking.layouts import in_memory_order
-from suite.asking.mistakes import WHOLE, Stepwise, collected
+from suite.asking.mistakes import Changed, Stepwise, collected
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 Given = Mapping[str, Any]
 """All arguments of a call by name, those that were left out by their default."""
+WHOLE = "whole"
+"""Names the computation as a whole where otherwise a step is named."""
 _COMPUTATIONS: dict[tuple[str, str], type[Staged]] = {}
 
 
@@ -80,13 +82,11 @@ class Staged(Stepwise):
         return torch.float32 if numbers.dtype.itemsize < 4 else numbers.dtype
 
     @classmethod
-    def step(cls, name: str) -> Callable[..., Any]:
-        found: Callable[..., Any] = cls() if name == WHOLE else getattr(cls(), name)
-        return found
-
-    @classmethod
-    def replacing(cls, name: str, replacement: Callable[..., Any]) -> Callable[..., Any]:
-        return replacement if name == WHOLE else cls(**{name: replacement})
+    def wrong(cls, step: str, replacement: Callable[..., Any] | Changed) -> Callable[..., Any]:
+        correct = cls()
+        if isinstance(replacement, Changed):
+            replacement = replacement.of(correct if step == WHOLE else getattr(correct, step))
+        return replacement if step == WHOLE else cls(**{step: replacement})
 
     @classmethod
     def checked(cls, core: Step) -> Step:
@@ -117,7 +117,7 @@ def instead_of(
 
     def deviation(replacement: Step) -> Deviation:
         computation, _, replaced = step.__qualname__.rpartition(".")
-        function = (of or _COMPUTATIONS[step.__module__, computation]).replacing(replaced, replacement)
+        function = (of or _COMPUTATIONS[step.__module__, computation]).wrong(replaced, replacement)
         return Deviation(name or replacement.__name__, says, function, tuple(dtypes), source)
 
     return deviation

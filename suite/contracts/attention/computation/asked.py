@@ -37,6 +37,11 @@ class Asked:
         fitted = {name: change(m) for name, m in masks.items() if m.dim() and m.shape[-1] == self.keys}
         return replace(self.but(**fitted), key=key, value=value)
 
+    def changed(self, change: Callable[[Tensor], Tensor], *names: str) -> Asked:
+        """The same call with some of query, key and value changed; with all of them where none is named."""
+        inputs = {name: getattr(self, name) for name in names or ("query", "key", "value")}
+        return replace(self, **{name: change(tensor) for name, tensor in inputs.items()})
+
     @property
     def unmasked(self) -> Asked:
         """The same call without anything that hides keys or is added to scores."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case, Conventions
+from suite.asking.mistakes import mistakes
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved, forward_weights
 from suite.contracts.attention.computation.base import by_position
@@ -208,9 +209,9 @@ def _first_head_only(grid: Grid, asked: Asked) -> Tensor:
     return _due(grid, asked) | (torch.arange(asked.heads, device=grid.rows.device)[:, None, None] > 0)
 
 
-VISIBLE = Dense.table(
-    "causal",
-    {
+VISIBLE = mistakes(
+    Dense,
+    causal={
         "aligns_causal_at_the_end": (
             "the causal mask is aligned at the lower right: the last query sees the last key; who means that declares "
             'conventions={"causal": "lower_right"}',
@@ -259,9 +260,9 @@ VISIBLE = Dense.table(
     },
 )  # fmt: skip
 
-TILED = Tiled.table(
-    "causal",
-    {
+TILED = mistakes(
+    Tiled,
+    causal={
         "skips_diagonal_tiles": (
             "in tiles of keys that begin right of the tile of queries' first row, causal masks all",
             lambda grid, asked: _due(grid, asked) & (grid.j[:1] <= grid.i[:1]),
@@ -274,9 +275,9 @@ TILED = Tiled.table(
 )
 
 OTHERS = [
-    *Dense.table(
-        "fill",
-        {
+    *mistakes(
+        Dense,
+        fill={
             "zeroes_future_scores": (
                 "masked scores become 0 instead of −∞",
                 lambda scores, seen: scores.masked_fill(~seen, 0.0),
@@ -284,9 +285,9 @@ OTHERS = [
             )
         },
     ),
-    *Dense.table(
-        "factor",
-        {
+    *mistakes(
+        Dense,
+        factor={
             "ignores_scale_when_causal": (
                 "a given scale is ignored when the mask is causal",
                 lambda asked: scale.default(asked) if asked["is_causal"] else scale.factor(asked),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Call, Case, Conventions
+from suite.asking.mistakes import mistakes
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense
@@ -170,9 +171,9 @@ def _but_for_the_first(scores: Tensor, asked: Asked) -> Tensor:
     return Dense.softmax(scores, asked).masked_fill(empty(scores) & others, math.nan)
 
 
-WEIGHTS = Dense.table(
-    "softmax",
-    {
+WEIGHTS = mistakes(
+    Dense,
+    softmax={
         "gives_nan_for_empty_row": (
             'a query that may attend to nothing gives NaN; who means that declares conventions={"empty_row": "nan"}',
             _filled(lambda asked: math.nan),

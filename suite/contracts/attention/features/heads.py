@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case
+from suite.asking.mistakes import mistakes
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -157,9 +158,9 @@ def _read(which: Any) -> Any:
     return step
 
 
-SOURCES = Dense.table(
-    "expand_heads",
-    {
+SOURCES = mistakes(
+    Dense,
+    expand_heads={
         "tiles_key_heads": ("query head i reads key head i mod g: tiled instead of interleaved", _read(lambda head, g: head % g), "onnx issue 7274"),
         "tiles_value_heads_only": (
             "the keys' heads are interleaved but the values' are tiled",
@@ -209,9 +210,9 @@ def accepts_indivisible_heads(asked: Asked) -> Asked:
     return replace(asked, key=asked.key[..., which, :, :], value=asked.value[..., which, :, :])
 
 
-BACKWARD = Backward.table(
-    "sum_group",
-    {
+BACKWARD = mistakes(
+    Backward,
+    sum_group={
         "averages_gradients_of_group": (
             "the gradients of a key head are averaged over its query heads, not summed",
             lambda gradient, saved: sum_group(gradient, saved) * (saved.asked.key_heads / max(saved.asked.heads, 1)),

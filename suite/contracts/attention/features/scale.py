@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case, Deviation
+from suite.asking.mistakes import mistakes
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Flow, Saved
 from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
@@ -102,9 +103,9 @@ def _if_given(wrong: Any) -> Any:
     return lambda asked: factor(asked) if asked["scale"] is None else wrong(asked)
 
 
-FACTORS = Dense.table(
-    "factor",
-    {
+FACTORS = mistakes(
+    Dense,
+    factor={
         "unscaled": ("the scores are not divided by √e", _by_default(lambda asked: 1.0), "documents: doc-000 E1"),
         "divides_by_width": ("the scores are divided by e instead of √e", _by_default(lambda asked: 1 / asked.width)),
         "ignores_scale": ("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case, Conventions
+from suite.asking.mistakes import mistakes
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved, forward_weights
 from suite.contracts.attention.computation.base import by_position
@@ -144,9 +145,9 @@ def _less(width: int | None, by: int = 1) -> int | None:
     return None if width is None else width - by
 
 
-VISIBLE = Dense.table(
-    "window",
-    {
+VISIBLE = mistakes(
+    Dense,
+    window={
         "counts_window_with_own_position": ("a window of w keys to the left sees w keys, not w + 1", _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
         "sees_one_key_left_of_window": ("a window sees one key too many to the left", _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
         "counts_right_of_window_with_own_position": ("a window sees one key too few to the right", _wide(lambda left, right: (left, _less(right)))),
@@ -188,13 +189,13 @@ def _middle_only(grid: Grid, asked: Asked) -> Tensor:
 
 
 TILED = [
-    *Dense.table(
-        "window",
-        {"rounds_window_to_tiles": ("the window is the same for each tile of 16 queries: hidden keys leak", _by_tiles)},
+    *mistakes(
+        Dense,
+        window={"rounds_window_to_tiles": ("the window is the same for each tile of 16 queries: hidden keys leak", _by_tiles)},
     ),
-    *Tiled.table(
-        "window",
-        {
+    *mistakes(
+        Tiled,
+        window={
             "applies_window_in_own_tile_only": ("tiles of keys beside a query's own are not cut by the window", _middle_only),
             "restarts_window_in_each_tile": ("the window starts anew in each tile of keys", lambda grid, asked: _between(grid.i, grid.j - grid.j[:1], *asked["window"])),
         },
@@ -214,9 +215,9 @@ def _given(change: Any) -> Any:
     return lambda asked: asked if asked["window"] is None else asked.but(window=change(asked["window"]))
 
 
-ACCEPTED = Dense.table(
-    "receive",
-    {
+ACCEPTED = mistakes(
+    Dense,
+    receive={
         "reads_negative_width_as_unbounded": (
             "a negative width is accepted as no bound",
             _given(

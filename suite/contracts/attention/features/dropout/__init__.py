@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case
+from suite.asking.mistakes import given, mistakes, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -112,9 +113,9 @@ def _always_alike(weights: Tensor, p: float) -> Tensor:
     return weights * _kept(weights, p, generator) * _rescale(p)
 
 
-DRAWS = Dense.table(
-    "dropout",
-    {
+DRAWS = mistakes(
+    Dense,
+    dropout={
         "ignores_dropout": ("dropout is ignored", lambda weights, p: weights),
         "does_not_rescale_kept_weights": ("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * _kept(weights, p)),
         "rescales_kept_weights_by_p": ("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * _kept(weights, p) / p, "documents: doc-003 E13"),
@@ -216,9 +217,9 @@ def _limited(limit: Any) -> Any:
     return lambda asked: asked.but(dropout_p=limit(asked["dropout_p"]))
 
 
-ACCEPTED = Dense.table(
-    "receive",
-    {
+ACCEPTED = mistakes(
+    Dense,
+    receive={
         "accepts_negative_dropout": (
             "a negative dropout_p is accepted as 0",
             _limited(lambda p: max(p, 0.0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from suite.asking.mistakes import mistakes
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
@@ -79,9 +80,9 @@ def _by_group(mask: Tensor, asked: Asked) -> Tensor:
     return mask[..., ::group, :, :].repeat_interleave(group, dim=-3)
 
 
-MASKS = Dense.table(
-    "mask",
-    {
+MASKS = mistakes(
+    Dense,
+    mask={
         "transposes_square_mask": ("a square mask is transposed, queries and keys are exchanged", _read(_transposed)),
         "uses_first_heads_mask": (
             "the first head's mask is used for all heads",
@@ -173,9 +174,9 @@ MASKS = Dense.table(
     },
 )
 
-TILES = Tiled.table(
-    "mask_part",
-    {
+TILES = mistakes(
+    Tiled,
+    mask_part={
         "rereads_first_columns_of_mask": (
             "each tile of keys reads the first columns of the mask",
             lambda mask, grid: cut(mask, Grid(grid.rows, grid.columns - grid.columns[:1], grid.queries, grid.keys)),

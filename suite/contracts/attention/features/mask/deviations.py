@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from suite.asking.mistakes import mistakes
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Gradients, Saved, forward_weights
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -28,9 +29,9 @@ def _empty(mask: Tensor) -> Tensor:
     return ~mask.any(-1, keepdim=True)
 
 
-BOOLEAN = Dense.table(
-    "bool_mask",
-    {
+BOOLEAN = mistakes(
+    Dense,
+    bool_mask={
         "inverts_bool_mask": (
             "True in a boolean mask is read as may not attend; who means that declares "
             'conventions={"bool_mask": "may_not"}',
@@ -73,9 +74,9 @@ BOOLEAN = Dense.table(
     },
 )
 
-FLOAT = Dense.table(
-    "float_mask",
-    {
+FLOAT = mistakes(
+    Dense,
+    float_mask={
         "ignores_float_mask": ("a float mask is ignored", lambda scores, mask, asked: scores),
         "adds_mask_before_scaling": (
             "a float mask is added before scaling",
@@ -194,9 +195,9 @@ def _transposed(d_scores: Tensor, mask: Tensor) -> Tensor:
     return gradient.transpose(-1, -2) if square else gradient
 
 
-GRADIENTS = Backward.table(
-    "mask_gradient",
-    {
+GRADIENTS = mistakes(
+    Backward,
+    mask_gradient={
         "takes_first_of_mask_gradients": (
             "the mask's gradient is that of the first place where it is broadcast, not the sum",
             _first_of,
@@ -231,9 +232,9 @@ def _without(saved: Saved, ignored: bool) -> Tensor:
     return forward_weights(saved.asked.but(attn_mask=None), saved.query, saved.key)
 
 
-BACKWARD = Backward.table(
-    "weights",
-    {
+BACKWARD = mistakes(
+    Backward,
+    weights={
         "backward_ignores_bool_mask": (
             "the backward ignores a boolean mask",
             lambda saved: _without(saved, _is_bool(saved.asked)),
@@ -267,9 +268,9 @@ def _filled(asked: Asked) -> Asked:
     return asked.but(attn_mask=mask)
 
 
-ACCEPTED = Dense.table(
-    "receive",
-    {
+ACCEPTED = mistakes(
+    Dense,
+    receive={
         "accepts_large_mask": ("a mask that is too large is accepted and cut", _cut),
         "accepts_small_mask": ("a mask that is too small is accepted, the rest is not masked", _filled),
     },

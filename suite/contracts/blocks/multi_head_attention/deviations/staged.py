@@ -17,8 +17,17 @@ class MultiHead(Staged):
     """The formula, step by step."""
 
     axes = Axes(
-        **{"query": "b l q", "key": "b s k", "value": "b s v", "w_query": "q d", "w_key": "k d", "w_value": "v c"},
-        **{"w_output": "c o", "b_query": "d", "b_key": "d", "b_value": "c", "b_output": "o"},
+        query="b l q",
+        key="b s k",
+        value="b s v",
+        w_query="q d",
+        w_key="k d",
+        w_value="v c",
+        w_output="c o",
+        b_query="d",
+        b_key="d",
+        b_value="c",
+        b_output="o",
     )
 
     def compute(
