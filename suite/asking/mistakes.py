@@ -2,34 +2,32 @@
 
     MISTAKES = mistakes(
         Network,
-        first={
-            "no_first_bias": ("the first bias is left out", given(b1=torch.zeros_like)),
-            "from_the_other_side": ("x is multiplied from the other side", lambda x, w1, b1: w1 @ x + b1),
-        },
-        second={
-            "rectified_output": ("the output is rectified too", then(torch.relu), "documents, E5"),
-        },
+        first=rows(
+            no_first_bias=Wrong("the first bias is left out", given(b1=torch.zeros_like)),
+            from_the_other_side=Wrong("x is multiplied from the other side", lambda x, w1, b1: w1 @ x + b1),
+        ),
+        second=rows(
+            rectified_output=Wrong("the output is rectified too", then(torch.relu), "documents, E5"),
+        ),
     )
 
-A row has the mistake's name; says it in words, as a diagnosis quotes it; and has what replaces the step: another
-function, or the step itself with its arguments changed before (`given`) or its result after (`then`). Changes that many
-contracts need are in [changes.py](changes.py). A row may end with where the mistake happened, and, where the mistake
-depends on the dtype, with the dtypes in which the audit asks it.
+A row has the mistake's name; says it in words; and has what replaces the step: another function, or the step itself with
+its arguments changed before (`given`) or its result after (`then`). Changes that many contracts need are in
+[changes.py](changes.py). A row may end with where the mistake happened, and, where the mistake depends on the dtype, with
+the dtypes in which the audit asks it.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 from suite.asking.contract import Deviation
 
 Function = Callable[..., Any]
-Rows = Mapping[str, tuple[Any, ...]]
-"""Mistakes by name: what is wrong in words, what replaces the step, where it happened, the dtypes it depends on."""
 
 
 class Stepwise:
@@ -55,8 +53,10 @@ class Changed:
     def of(self, step: Function) -> Function:
         """This step with the changes."""
         signature = inspect.signature(step)
-        before = {name: _told(change) for name, change in self.before.items()}
-        after = [_told(change) for change in self.after]
+        known = set(signature.parameters)
+        before = {name: _told(change, known) for name, change in self.before.items()}
+        after = [_told(change, known) for change in self.after]
+        assert set(before) <= known, f"{set(before) - known} of {signature}"
 
         @wraps(step)
         def changed(*arguments: Any, **named: Any) -> Any:
@@ -85,31 +85,41 @@ def then(change: Function) -> Changed:
     return Changed(after=(change,))
 
 
-def _told(change: Function) -> Callable[[Any, Mapping[str, Any]], Any]:
-    """The change as a function of its subject and of all that the step was given."""
+def _told(change: Function, known: Collection[str]) -> Callable[[Any, Mapping[str, Any]], Any]:
+    """The change as a function of its subject and of all that the step was given, by these names."""
     try:
         _, *further = inspect.signature(change).parameters.values()
     except ValueError:  # a builtin, whose signature cannot be read
         further = []
     names = [each.name for each in further if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+    assert set(names) <= set(known), f"{set(names) - set(known)} of {known}"
     return lambda subject, given: change(subject, *(given[name] for name in names))
 
 
-def mistakes(of: type[Stepwise], **by_step: Rows) -> list[Deviation]:
+class Wrong(NamedTuple):
+    """What is wrong with a step, as a row of a table."""
+
+    says: str
+    """The mistake in words, as a diagnosis quotes it."""
+    replacement: Function | Changed
+    source: str = ""
+    """Where it happened."""
+    dtypes: tuple[str, ...] = ("float32",)
+    """Where the audit asks it."""
+
+
+def rows(**by_name: Wrong) -> Mapping[str, Wrong]:
+    """The mistakes in one step, by name."""
+    return by_name
+
+
+def mistakes(of: type[Stepwise], **by_step: Mapping[str, Wrong]) -> list[Deviation]:
     """The deviations of a table: rows by the step that they replace, or `whole`."""
-    return [_deviation(of, step, name, *row) for step, rows in by_step.items() for name, row in rows.items()]
-
-
-def _deviation(
-    of: type[Stepwise],
-    step: str,
-    name: str,
-    says: str,
-    replacement: Function | Changed,
-    source: str = "",
-    dtypes: tuple[str, ...] = ("float32",),
-) -> Deviation:
-    return Deviation(name, says, of.wrong(step, replacement), dtypes, source)
+    return [
+        Deviation(name, row.says, of.wrong(step, row.replacement), row.dtypes, row.source)
+        for step, rows in by_step.items()
+        for name, row in rows.items()
+    ]
 
 
 def collected(things: Iterable[Any]) -> list[Deviation]:

@@ -83,7 +83,7 @@ class Computation(Stepwise):
 
     @classmethod
     def wrong(cls, step: str, replacement: Replacement | Changed) -> Callable[..., Any]:
-        """The computation with a step replaced or changed; it is made when it is called, once all features are there."""
+        """The computation with a step replaced or changed, made when it is called: then all features are there."""
         return Late(cls, step, replacement)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.dense import Dense
 
@@ -37,45 +37,45 @@ def _last_query_only(output: Tensor) -> Tensor:
 
 MISTAKES = mistakes(
     Dense,
-    widen={
-        "shares_first_items_keys": ("all batch items read the first item's keys", given(asked=_first_items_keys)),
-        "reads_into_next_item": (
+    widen=rows(
+        shares_first_items_keys=Wrong("all batch items read the first item's keys", given(asked=_first_items_keys)),
+        reads_into_next_item=Wrong(
             "the last key and value of a batch item are the next item's first",
             given(asked=lambda asked: _into_the_next(-4, asked)),
             "off-by-one strides",
         ),
-        "reads_into_next_head": (
+        reads_into_next_head=Wrong(
             "the last key and value of a head are the next head's first",
             given(asked=lambda asked: _into_the_next(-3, asked)),
             "off-by-one strides",
         ),
-    },
-    softmax={
-        "returns_mean_of_values": (
+    ),
+    softmax=rows(
+        returns_mean_of_values=Wrong(
             "query and key are ignored: the answer is the mean of the values",
             given(scores=lambda scores: scores.masked_fill(scores > -torch.inf, 0.0)),
             "passes many fixed tolerances",
         ),
-    },
-    finish={
-        "repeats_first_items_answer": (
+    ),
+    finish=rows(
+        repeats_first_items_answer=Wrong(
             "all batch items get the first item's answer",
             then(lambda output, asked: output[:1].expand_as(output).clone() if _of_items(asked) else output),
             "only one batch item compared",
         ),
-        "returns_first_item": (
+        returns_first_item=Wrong(
             "only the first batch item is returned",
             then(lambda output, asked: output[:1] if _of_items(asked) else output),
         ),
-        "answers_last_query_only": (
+        answers_last_query_only=Wrong(
             "only the last query is answered, the others get 0",
             then(_last_query_only),
             "reference-kernels 104 (last output checked)",
         ),
-        "returns_zeros": ("every answer is 0", then(lambda output: output * 0), "KernelBench 165 (zeros pass)"),
-        "returns_query": (
+        returns_zeros=Wrong("every answer is 0", then(lambda output: output * 0), "KernelBench 165 (zeros pass)"),
+        returns_query=Wrong(
             "the query is returned, fitted to the output's width",
             then(lambda output, asked: fitted(asked.query, asked.value_width) + 0 * output),
         ),
-    },
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.asking.mistakes import given, mistakes
+from suite.asking.mistakes import Wrong, given, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.deviations.sizes import with_first_keys
@@ -20,15 +20,14 @@ def with_one_length(asked: Asked) -> Asked:
 
 MISTAKES = mistakes(
     Dense,
-    receive={
-        "accepts_mismatched_widths": (
-            "a query and key of different widths are accepted: the wider is cut",
-            given(asked=with_one_width),
+    receive=rows(
+        accepts_mismatched_widths=Wrong(
+            "a query and key of different widths are accepted: the wider is cut", given(asked=with_one_width)
         ),
-        "accepts_mismatched_lengths": (
+        accepts_mismatched_lengths=Wrong(
             "keys and values of different lengths are accepted: the longer are cut",
             given(asked=with_one_length),
             "pytorch, scaled_dot_product_attention on a CPU",
         ),
-    },
+    ),
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from suite.asking.changes import only_first
-from suite.asking.mistakes import Changed, given, mistakes, then
+from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.dense import Dense, Whole
 
@@ -60,7 +63,11 @@ def but_last_key(rest: int, tile: int) -> Changed:
 
 
 def but_last_query(rest: int, tile: int) -> Changed:
-    return then(lambda output, a: with_zero_queries(output, a.queries - 1) if leaves(a.queries, rest, tile) else output)
+    return then(
+        lambda output, asked: (
+            with_zero_queries(output, asked.queries - 1) if leaves(asked.queries, rest, tile) else output
+        )
+    )
 
 
 def whole_multiple(size: int, multiple: int) -> int:
@@ -73,75 +80,84 @@ def ragged_width(multiple: int) -> Changed:
     return given(query=change, key=change)
 
 
-BEYOND = mistakes(
-    Whole,
-    answer={
-        **{f"breaks_beyond_{n}_keys": (f"keys beyond the first {n} are not read", first_keys(n)) for n in LENGTHS},
-        **{f"breaks_beyond_{n}_queries": (f"queries beyond the first {n} give 0", first_queries(n)) for n in LENGTHS},
-        **{
-            f"breaks_beyond_{n}_matrices": (
-                f"beyond {n} matrices (batch · heads) the answer is 0",
-                first_matrices(n),
-                "pytorch issue 142228 (grid limit)",
-            )
-            for n in (1, 8, 255, 65535)
+def beyond_width(count: int) -> Changed:
+    return given(query=only_first(count, -1), key=only_first(count, -1))
+
+
+def zero_columns(first: Callable[[int], int]) -> Changed:
+    """Zeros from a column on, which is told the width."""
+    return then(lambda output: with_zero_columns(output, first(output.shape[-1])))
+
+
+def at_sizes(name: str, says: str, change: Callable[..., Changed], *sizes: Any, source: str = "") -> dict[str, Wrong]:
+    """One mistake at many sizes; a size is a number, or several."""
+    each = [size if isinstance(size, tuple) else (size,) for size in sizes]
+    return {name.format(*size): Wrong(says.format(*size), change(*size), source) for size in each}
+
+
+PARAMETRIC = [
+    *mistakes(
+        Whole,
+        answer={
+            **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS),
+            **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, *LENGTHS),
+            **at_sizes(
+                "breaks_beyond_{}_matrices",
+                "beyond {} matrices (batch · heads) the answer is 0",
+                first_matrices,
+                *(1, 8, 255, 65535),
+                source="pytorch issue 142228 (grid limit)",
+            ),
+            **at_sizes(
+                "breaks_at_{}_of_{}_keys",
+                "the last key is not read when the number of keys is a multiple of {1} plus {0}",
+                but_last_key,
+                *REMAINDERS,
+            ),
+            **at_sizes(
+                "breaks_at_{}_of_{}_queries",
+                "the last query gives 0 when the number of queries is a multiple of {1} plus {0}",
+                but_last_query,
+                *REMAINDERS,
+            ),
         },
-    },
-)
-REMAINING = mistakes(
-    Whole,
-    answer={
-        **{
-            f"breaks_at_{rest}_of_{tile}_keys": (
-                f"the last key is not read when the number of keys is a multiple of {tile} plus {rest}",
-                but_last_key(rest, tile),
-            )
-            for rest, tile in REMAINDERS
+    ),
+    *mistakes(
+        Dense,
+        products={
+            **at_sizes(
+                "ignores_width_beyond_{}",
+                "components of query and key beyond the first {} are not read",
+                beyond_width,
+                *(16, 64, 128, 256),
+            ),
+            **at_sizes(
+                "ignores_width_ragged_to_{}",
+                "components of query and key beyond a multiple of {} are not read",
+                ragged_width,
+                *(2, 4, 8, 16),
+            ),
         },
-        **{
-            f"breaks_at_{rest}_of_{tile}_queries": (
-                f"the last query gives 0 when the number of queries is a multiple of {tile} plus {rest}",
-                but_last_query(rest, tile),
-            )
-            for rest, tile in REMAINDERS
+        combine={
+            **at_sizes(
+                "ignores_value_width_beyond_{}",
+                "columns of the values beyond the first {} give 0",
+                lambda count: zero_columns(lambda width: count),
+                *(64, 128, 256),
+            ),
+            **at_sizes(
+                "ignores_value_width_ragged_to_{}",
+                "columns of the values beyond a multiple of {} give 0",
+                lambda multiple: zero_columns(lambda width: whole_multiple(width, multiple)),
+                *(4, 8, 16),
+            ),
         },
-    },
-)
-WIDTHS = mistakes(
-    Dense,
-    products={
-        **{
-            f"ignores_width_beyond_{n}": (
-                f"components of query and key beyond the first {n} are not read",
-                given(query=only_first(n, -1), key=only_first(n, -1)),
-            )
-            for n in (16, 64, 128, 256)
-        },
-        **{
-            f"ignores_width_ragged_to_{n}": (
-                f"components of query and key beyond a multiple of {n} are not read",
-                ragged_width(n),
-            )
-            for n in (2, 4, 8, 16)
-        },
-    },
-    combine={
-        **{
-            f"ignores_value_width_beyond_{n}": (
-                f"columns of the values beyond the first {n} give 0",
-                then(lambda output, n=n: with_zero_columns(output, n)),
-            )
-            for n in (64, 128, 256)
-        },
-        **{
-            f"ignores_value_width_ragged_to_{n}": (
-                f"columns of the values beyond a multiple of {n} give 0",
-                then(lambda output, n=n: with_zero_columns(output, whole_multiple(output.shape[-1], n))),
-            )
-            for n in (4, 8, 16)
-        },
-    },
-)
+    ),
+]
+
+
+def _but_last_of_many(output: Tensor, asked: Asked) -> Tensor:
+    return with_zero_queries(output, asked.queries - 1) if asked.queries > asked.keys > 0 else output
 
 
 def _but_the_last_column(output: Tensor, asked: Asked) -> Tensor:
@@ -156,41 +172,39 @@ def _but_first_of_many(scores: Tensor, asked: Asked) -> Tensor:
 
 FEW = mistakes(
     Whole,
-    answer={
-        "gives_zeros_for_one_key": (
+    answer=rows(
+        gives_zeros_for_one_key=Wrong(
             "a single key gives 0 instead of its value",
             then(lambda output, asked: output * (0 if asked.keys == 1 else 1)),
             "a tolerance that vanishes with one key hides it",
         ),
-        "ignores_second_of_two_keys": (
+        ignores_second_of_two_keys=Wrong(
             "of two keys, the second is not read",
             given(asked=lambda asked: with_first_keys(asked, 1) if asked.keys == 2 else asked),
         ),
-        "ignores_second_half_for_one_query": (
+        ignores_second_half_for_one_query=Wrong(
             "a single query sees the first half of the keys only",
             given(asked=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
             "split decoding kernels",
         ),
-        "loses_last_of_many_queries": (
+        loses_last_of_many_queries=Wrong(
             "with more queries than keys, the last query gives 0",
-            then(lambda output, a: with_zero_queries(output, a.queries - 1) if a.queries > a.keys > 0 else output),
+            then(_but_last_of_many),
         ),
-        "assumes_self_attention": (
+        assumes_self_attention=Wrong(
             "with more keys than queries, keys beyond the number of queries are not read",
             given(asked=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a),
         ),
-        "crops_values_without_batch_axis": (
-            "without a batch axis the last column of values of another width is not written",
-            then(_but_the_last_column),
+        crops_values_without_batch_axis=Wrong(
+            "without a batch axis the last column of values of another width is not written", then(_but_the_last_column)
         ),
-    },
+    ),
 )
 MANY = mistakes(
     Dense,
-    softmax={
-        "drops_one_of_a_thousand_keys": (
-            "the first key is not read when there are more than 1000",
-            given(scores=_but_first_of_many),
+    softmax=rows(
+        drops_one_of_a_thousand_keys=Wrong(
+            "the first key is not read when there are more than 1000", given(scores=_but_first_of_many)
         ),
-    },
+    ),
 )

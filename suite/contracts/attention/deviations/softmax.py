@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import Changed, given, mistakes, then
+from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
 from suite.contracts.attention.features.empty_row import empty
@@ -40,115 +40,104 @@ def first_score(scores: Tensor) -> Tensor:
     return first.masked_fill(first == -math.inf, 0)
 
 
+MISTAKES = mistakes(
+    Dense,
+    softmax=rows(
+        raises_without_keys=Wrong(
+            "no keys at all raise an error",
+            raises_without(-1, IndexError("amax(): Expected reduction dim -1 to have non-zero size.")),
+            "flash-attention issue 2470",
+        ),
+        raises_without_queries=Wrong(
+            "no queries at all raise an error",
+            raises_without(-2, RuntimeError("CUDA error: invalid configuration argument")),
+            "flash-attention issue 2470",
+        ),
+        does_not_subtract_largest=Wrong(
+            "the largest score is not subtracted before exponentiation",
+            lambda scores, asked: normalised(scores.exp()),
+            "pytorch issue 133120",
+        ),
+        subtracts_largest_of_each_key=Wrong(
+            "the largest score of each key is subtracted instead of each query's",
+            less(lambda scores: largest_of(scores.transpose(-1, -2)).transpose(-1, -2)),
+        ),
+        subtracts_largest_of_each_matrix=Wrong(
+            "one largest score is subtracted from a whole matrix, so that low rows underflow",
+            less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1)),
+        ),
+        subtracts_first_score=Wrong(
+            "the score of the first key is subtracted instead of the largest", less(first_score)
+        ),
+        normalises_over_queries=Wrong(
+            "the softmax runs over the queries instead of the keys",
+            lambda scores, asked: Dense.softmax(scores.transpose(-1, -2), asked).transpose(-1, -2),
+        ),
+        normalises_over_heads=Wrong(
+            "the weights of all heads together sum to 1",
+            then(lambda weights, asked: weights / asked.heads if asked.heads else weights),
+        ),
+        does_not_normalise=Wrong(
+            "the weights are not normalised", lambda scores, asked: (scores - largest_of(scores)).exp()
+        ),
+        takes_powers_of_two=Wrong(
+            "powers of 2 are taken instead of e, without the factor log₂ e",
+            lambda scores, asked: normalised((scores - largest_of(scores)).exp2()),
+            "vllm issue 43919",
+        ),
+        cuts_scores_to_50=Wrong("scores are cut to [−50, 50]", finite(lambda scores: scores.clamp(-50.0, 50.0))),
+        cuts_scores_to_1000=Wrong(
+            "scores are cut to [−1000, 1000]", finite(lambda scores: scores.clamp(-1000.0, 1000.0))
+        ),
+        caps_scores_softly=Wrong(
+            "scores are capped softly, 30 · tanh(score/30)",
+            finite(lambda scores: 30 * (scores / 30).tanh()),
+            "Gemma's soft cap, left on",
+        ),
+        drops_small_weights=Wrong(
+            "weights below 1/1000 count as 0", then(lambda weights: weights.masked_fill(weights < 1e-3, 0.0))
+        ),
+    ),
+    finish=rows(
+        gives_nan_without_keys=Wrong(
+            "no keys at all give NaN",
+            given(output=lambda output, asked: output if asked.keys else output + math.nan),
+            "0/0 in the normalisation",
+        ),
+    ),
+)
+
+
+@Dense.instead("softmax", "1 is added to the sum of the powers", source="softmax-one, attention sinks")
 def adds_one_to_sum(scores: Tensor, asked: Asked) -> Tensor:
     largest = largest_of(scores)
     powers = (scores - largest).exp()
     return powers / (powers.sum(-1, keepdim=True) + (-largest).exp())
 
 
+@Dense.instead("softmax", "1e-5 is added to the sum of the powers")
 def adds_epsilon_to_sum(scores: Tensor, asked: Asked) -> Tensor:
     powers = (scores - largest_of(scores)).exp()
     return powers / (powers.sum(-1, keepdim=True) + 1e-5)
 
 
+@Dense.instead("softmax", "the exponential is approximated by (1 + x/4096)^4096")
 def approximates_exponential(scores: Tensor, asked: Asked) -> Tensor:
     shifted = scores - largest_of(scores)
     return normalised((1 + shifted.clamp(min=-4096.0) / 4096).pow(4096))
 
 
-def best_32(scores: Tensor) -> Tensor:
-    if scores.shape[-1] <= 32:
-        return scores
+@Dense.instead("softmax", "only the 32 keys with the largest scores are attended to", source="top-k attention")
+def attends_to_32_best_keys(scores: Tensor, asked: Asked) -> Tensor:
+    if asked.keys <= 32:
+        return Dense.softmax(scores, asked)
     smallest = scores.detach().topk(32, dim=-1).values[..., -1:]
-    return scores.masked_fill(scores < smallest, -math.inf)
+    return Dense.softmax(scores.masked_fill(scores < smallest, -math.inf), asked)
 
 
-def best_key(weights: Tensor, scores: Tensor) -> Tensor:
-    if scores.shape[-1] == 0:
-        return weights
+@Dense.instead("softmax", "all of the weight goes to the key with the largest score")
+def takes_value_of_best_key(scores: Tensor, asked: Asked) -> Tensor:
+    if asked.keys == 0:
+        return Dense.softmax(scores, asked)
     best = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
     return (best + 0 * scores.nan_to_num(neginf=0.0)).masked_fill(empty(scores), 0.0)
-
-
-MISTAKES = mistakes(
-    Dense,
-    softmax={
-        "raises_without_keys": (
-            "no keys at all raise an error",
-            raises_without(-1, IndexError("amax(): Expected reduction dim -1 to have non-zero size.")),
-            "flash-attention issue 2470",
-        ),
-        "raises_without_queries": (
-            "no queries at all raise an error",
-            raises_without(-2, RuntimeError("CUDA error: invalid configuration argument")),
-            "flash-attention issue 2470",
-        ),
-        "does_not_subtract_largest": (
-            "the largest score is not subtracted before exponentiation",
-            lambda scores, asked: normalised(scores.exp()),
-            "pytorch issue 133120",
-        ),
-        "subtracts_largest_of_each_key": (
-            "the largest score of each key is subtracted instead of each query's",
-            less(lambda scores: largest_of(scores.transpose(-1, -2)).transpose(-1, -2)),
-        ),
-        "subtracts_largest_of_each_matrix": (
-            "one largest score is subtracted from a whole matrix, so that low rows underflow",
-            less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1)),
-        ),
-        "subtracts_first_score": (
-            "the score of the first key is subtracted instead of the largest",
-            less(first_score),
-        ),
-        "normalises_over_queries": (
-            "the softmax runs over the queries instead of the keys",
-            lambda scores, asked: Dense.softmax(scores.transpose(-1, -2), asked).transpose(-1, -2),
-        ),
-        "normalises_over_heads": (
-            "the weights of all heads together sum to 1",
-            then(lambda weights, asked: weights / asked.heads if asked.heads else weights),
-        ),
-        "does_not_normalise": (
-            "the weights are not normalised",
-            lambda scores, asked: (scores - largest_of(scores)).exp(),
-        ),
-        "adds_one_to_sum": ("1 is added to the sum of the powers", adds_one_to_sum, "softmax-one, attention sinks"),
-        "adds_epsilon_to_sum": ("1e-5 is added to the sum of the powers", adds_epsilon_to_sum),
-        "takes_powers_of_two": (
-            "powers of 2 are taken instead of e, without the factor log₂ e",
-            lambda scores, asked: normalised((scores - largest_of(scores)).exp2()),
-            "vllm issue 43919",
-        ),
-        "approximates_exponential": (
-            "the exponential is approximated by (1 + x/4096)^4096",
-            approximates_exponential,
-        ),
-        "cuts_scores_to_50": ("scores are cut to [−50, 50]", finite(lambda scores: scores.clamp(-50.0, 50.0))),
-        "cuts_scores_to_1000": (
-            "scores are cut to [−1000, 1000]",
-            finite(lambda scores: scores.clamp(-1000.0, 1000.0)),
-        ),
-        "caps_scores_softly": (
-            "scores are capped softly, 30 · tanh(score/30)",
-            finite(lambda scores: 30 * (scores / 30).tanh()),
-            "Gemma's soft cap, left on",
-        ),
-        "drops_small_weights": (
-            "weights below 1/1000 count as 0",
-            then(lambda weights: weights.masked_fill(weights < 1e-3, 0.0)),
-        ),
-        "attends_to_32_best_keys": (
-            "only the 32 keys with the largest scores are attended to",
-            given(scores=best_32),
-            "top-k attention",
-        ),
-        "takes_value_of_best_key": ("all of the weight goes to the key with the largest score", then(best_key)),
-    },
-    finish={
-        "gives_nan_without_keys": (
-            "no keys at all give NaN",
-            given(output=lambda output, asked: output if asked.keys else output + math.nan),
-            "0/0 in the normalisation",
-        ),
-    },
-)

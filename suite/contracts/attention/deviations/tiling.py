@@ -7,56 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.dense import Whole
 from suite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
-
-
-def poisoned_start(after: Partial, before: Partial, largest: Tensor) -> Partial:
-    poisoned = (before.total == 0) & (largest == -math.inf)
-    return after._replace(output=after.output.masked_fill(poisoned, math.nan))
-
-
-def in_base_two(before: Partial, largest: Tensor) -> Partial:
-    shrink = shift(before.largest, largest).exp2()
-    return Partial(before.output * shrink, before.total * shrink, largest)
-
-
-def of_this_tile(before: Tensor, scores: Tensor) -> Tensor:
-    largest = scores.detach().amax(-1, keepdim=True) if scores.shape[-1] else before
-    return torch.where(largest == -math.inf, before, largest)
-
-
-def without_its_last_key(tile: Tile) -> Tile:
-    if tile.scores.shape[-1] < Tiled.key_tile:
-        return tile
-    last = torch.arange(Tiled.key_tile, device=tile.scores.device) == Tiled.key_tile - 1
-    return tile._replace(scores=tile.scores.masked_fill(last, -math.inf))
-
-
-def averaged(parts: list[Partial]) -> Partial:
-    outputs = torch.stack([Tiled.normalise(part) for part in parts])
-    count = torch.stack([part.total > 0 for part in parts]).sum(0).clamp(min=1)
-    return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
-
-
-def without_largest(parts: list[Partial]) -> Partial:
-    output = torch.stack([part.output for part in parts]).sum(0)
-    return Partial(output, torch.stack([part.total for part in parts]).sum(0), parts[0].largest)
-
-
-def merged_in_base_two(parts: list[Partial]) -> Partial:
-    logs = [part.total.log() + part.largest for part in parts]
-    largest = torch.stack(logs).amax(0)
-    shrinks = [shift(log, largest).exp2() for log in logs]
-    output = torch.stack([Tiled.normalise(part) * shrink for part, shrink in zip(parts, shrinks, strict=True)]).sum(0)
-    return Partial(output, torch.stack(shrinks).sum(0), largest)
-
-
-def poisoned_half(merged: Partial, parts: list[Partial]) -> Partial:
-    empty = torch.stack([part.total == 0 for part in parts]).any(0) & (merged.total > 0)
-    return merged._replace(output=merged.output.masked_fill(empty, math.nan))
 
 
 def with_padding_keys(asked: Asked, count: int) -> Asked:
@@ -71,103 +25,127 @@ def with_padding_keys(asked: Asked, count: int) -> Asked:
 
 MISTAKES = mistakes(
     Tiled,
-    rescale={
-        "gives_nan_for_leading_empty_tile": (
-            "a leading tile in which all keys are masked gives NaN: −∞ minus −∞",
-            then(poisoned_start),
-            "pytorch issue 127055",
-        ),
-        "does_not_rescale_earlier_tiles": (
+    rescale=rows(
+        does_not_rescale_earlier_tiles=Wrong(
             "earlier tiles are not rescaled when a larger score comes",
             lambda before, largest: before._replace(largest=largest),
         ),
-        "does_not_rescale_sum": (
+        does_not_rescale_sum=Wrong(
             "the output is rescaled when a larger score comes, the sum of the powers is not",
             then(lambda after, before: after._replace(total=before.total)),
         ),
-        "rescales_in_base_two": (
-            "earlier tiles are rescaled in base 2 without the factor log₂ e",
-            in_base_two,
-            "vllm issue 43919",
-        ),
-    },
-    running_largest={
-        "forgets_running_largest": (
-            "each tile's largest score replaces the running one, so that low tiles overflow",
-            of_this_tile,
-        ),
-        "keeps_first_largest": (
+    ),
+    running_largest=rows(
+        keeps_first_largest=Wrong(
             "the first tile's largest score is kept, so that later tiles overflow",
             then(lambda largest, before: torch.where(before == -math.inf, largest, before)),
         ),
-    },
-    accumulate={
-        "drops_last_key_of_full_tiles": (
-            "the last key of each full tile of 32 is left out",
-            given(tile=without_its_last_key),
-        ),
-    },
-    key_bounds={
-        "drops_ragged_tile": (
+    ),
+    key_bounds=rows(
+        drops_ragged_tile=Wrong(
             "a ragged last tile of keys is dropped",
             then(lambda bounds, tile: [each for each in bounds if each[1] - each[0] == tile] or bounds),
         ),
-        "counts_ragged_tile_twice": (
+        counts_ragged_tile_twice=Wrong(
             "a ragged last tile is moved back to be full, so that keys count twice",
             then(lambda bounds, start, tile: [(min(first, max(last - tile, start)), last) for first, last in bounds]),
             "memory-efficient-attention (clamped slices)",
         ),
-        "overlaps_tiles": (
+        overlaps_tiles=Wrong(
             "the first key of each tile but the first is counted twice",
             then(lambda bounds, start: [(max(first - 1, start), last) for first, last in bounds]),
         ),
-        "stops_after_first_tile": (
-            "only the first tile of each half of the keys is read",
-            then(lambda bounds: bounds[:1]),
+        stops_after_first_tile=Wrong(
+            "only the first tile of each half of the keys is read", then(lambda bounds: bounds[:1])
         ),
-    },
-    halves={
-        "drops_odd_key": (
+    ),
+    halves=rows(
+        drops_odd_key=Wrong(
             "an odd last key is dropped when keys are split in halves",
             then(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves),
         ),
-    },
-    merge={
-        "averages_halves": (
-            "two halves of the keys are averaged, whatever their weights",
-            averaged,
-            "split-KV kernels",
-        ),
-        "merges_without_largest": (
-            "two halves of the keys are merged without their largest scores",
-            without_largest,
-        ),
-        "merges_in_base_two": (
-            "two halves are merged by their log-sum-exp in base 2, though it is in base e",
-            merged_in_base_two,
-            "vllm issue 43919",
-        ),
-        "gives_nan_for_empty_half": (
-            "a half of the keys in which nothing may be attended to gives NaN",
-            then(poisoned_half),
-            "xformers (split-KV with an empty split)",
-        ),
-    },
+    ),
 )
 PADDING = mistakes(
     Whole,
-    answer={
-        "attends_to_padding_of_16": (
+    answer=rows(
+        attends_to_padding_of_16=Wrong(
             "keys are padded with zeros to a multiple of 16, and the padding is attended to",
             given(asked=lambda asked: with_padding_keys(asked, -asked.keys % 16) if asked.keys else asked),
         ),
-        "attends_to_padding_of_64": (
+        attends_to_padding_of_64=Wrong(
             "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to",
             given(asked=lambda asked: with_padding_keys(asked, -asked.keys % 64) if asked.keys > 64 else asked),
         ),
-        "attends_to_padding_below_8_keys": (
+        attends_to_padding_below_8_keys=Wrong(
             "fewer than 8 keys are padded to 8, and the padding is attended to",
             given(asked=lambda asked: with_padding_keys(asked, 8 - asked.keys) if 0 < asked.keys < 8 else asked),
         ),
-    },
+    ),
 )
+
+
+@Tiled.instead(
+    "rescale", "a leading tile in which all keys are masked gives NaN: −∞ minus −∞", source="pytorch issue 127055"
+)
+def gives_nan_for_leading_empty_tile(before: Partial, largest: Tensor) -> Partial:
+    after = Tiled.rescale(before, largest)
+    poisoned = (before.total == 0) & (largest == -math.inf)
+    return after._replace(output=after.output.masked_fill(poisoned, math.nan))
+
+
+@Tiled.instead("rescale", "earlier tiles are rescaled in base 2 without the factor log₂ e", source="vllm issue 43919")
+def rescales_in_base_two(before: Partial, largest: Tensor) -> Partial:
+    shrink = shift(before.largest, largest).exp2()
+    return Partial(before.output * shrink, before.total * shrink, largest)
+
+
+@Tiled.instead("running_largest", "each tile's largest score replaces the running one, so that low tiles overflow")
+def forgets_running_largest(before: Tensor, scores: Tensor) -> Tensor:
+    largest = scores.detach().amax(-1, keepdim=True) if scores.shape[-1] else before
+    return torch.where(largest == -math.inf, before, largest)
+
+
+@Tiled.instead("accumulate", "the last key of each full tile of 32 is left out")
+def drops_last_key_of_full_tiles(before: Partial, tile: Tile) -> Partial:
+    if tile.scores.shape[-1] < Tiled.key_tile:
+        return Tiled.accumulate(before, tile)
+    last = torch.arange(Tiled.key_tile, device=tile.scores.device) == Tiled.key_tile - 1
+    return Tiled.accumulate(before, tile._replace(scores=tile.scores.masked_fill(last, -math.inf)))
+
+
+@Tiled.instead("merge", "two halves of the keys are averaged, whatever their weights", source="split-KV kernels")
+def averages_halves(parts: list[Partial]) -> Partial:
+    outputs = torch.stack([Tiled.normalise(part) for part in parts])
+    count = torch.stack([part.total > 0 for part in parts]).sum(0).clamp(min=1)
+    return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
+
+
+@Tiled.instead("merge", "two halves of the keys are merged without their largest scores")
+def merges_without_largest(parts: list[Partial]) -> Partial:
+    output = torch.stack([part.output for part in parts]).sum(0)
+    return Partial(output, torch.stack([part.total for part in parts]).sum(0), parts[0].largest)
+
+
+@Tiled.instead(
+    "merge",
+    "two halves are merged by their log-sum-exp in base 2, though it is in base e",
+    source="vllm issue 43919",
+)
+def merges_in_base_two(parts: list[Partial]) -> Partial:
+    logs = [part.total.log() + part.largest for part in parts]
+    largest = torch.stack(logs).amax(0)
+    shrinks = [shift(log, largest).exp2() for log in logs]
+    output = torch.stack([Tiled.normalise(part) * shrink for part, shrink in zip(parts, shrinks, strict=True)]).sum(0)
+    return Partial(output, torch.stack(shrinks).sum(0), largest)
+
+
+@Tiled.instead(
+    "merge",
+    "a half of the keys in which nothing may be attended to gives NaN",
+    source="xformers (split-KV with an empty split)",
+)
+def gives_nan_for_empty_half(parts: list[Partial]) -> Partial:
+    merged = Tiled.merge(parts)
+    empty = torch.stack([part.total == 0 for part in parts]).any(0) & (merged.total > 0)
+    return merged._replace(output=merged.output.masked_fill(empty, math.nan))

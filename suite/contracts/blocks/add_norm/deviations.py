@@ -10,7 +10,7 @@ from torch import Tensor
 from suite.asking import Deviation
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import repeated_beyond
-from suite.asking.mistakes import Changed, given, mistakes, then
+from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
 
@@ -96,69 +96,62 @@ CONTROLS = {"correct": Residual()}
 OTHERS = usual(Residual)
 MISTAKES = mistakes(
     Residual,
-    whole={
-        "always_layer": ("layer normalisation is taken whatever was asked", given(norm=lambda norm: "layer")),
-        "broadcasts": (
-            "what broadcasts is accepted",
-            given(y=lambda y, x: y.expand_as(x), weight=as_wide, bias=as_wide),
+    whole=rows(
+        always_layer=Wrong("layer normalisation is taken whatever was asked", given(norm=lambda norm: "layer")),
+        broadcasts=Wrong(
+            "what broadcasts is accepted", given(y=lambda y, x: y.expand_as(x), weight=as_wide, bias=as_wide)
         ),
-        "fixed_eps_in_layer": fixed_eps_in("layer"),
-        "fixed_eps_in_batch": fixed_eps_in("batch"),
-    },
-    add={
-        "no_residual": ("the residual is left out: only y is normalised", lambda x, y: y.clone()),
-        "double_residual": ("the residual is added twice", given(x=lambda x: 2 * x)),
-        "repeats_position_beyond_128": (
-            "positions beyond the 128th are answered like the 128th",
-            then(repeated_beyond(128, -2)),
+        fixed_eps_in_layer=fixed_eps_in("layer"),
+        fixed_eps_in_batch=fixed_eps_in("batch"),
+    ),
+    add=rows(
+        no_residual=Wrong("the residual is left out: only y is normalised", lambda x, y: y.clone()),
+        double_residual=Wrong("the residual is added twice", given(x=lambda x: 2 * x)),
+        repeats_position_beyond_128=Wrong(
+            "positions beyond the 128th are answered like the 128th", then(repeated_beyond(128, -2))
         ),
-    },
-    gather={
-        "rank_3_only": (
-            "batch normalisation refuses what has not items, positions and features",
-            given(both=refuses_other_ranks),
+    ),
+    gather=rows(
+        rank_3_only=Wrong(
+            "batch normalisation refuses what has not items, positions and features", given(both=refuses_other_ranks)
         ),
-    },
-    variance={
-        "unbiased_variance": (
+    ),
+    variance=rows(
+        unbiased_variance=Wrong(
             "the variance is divided by the count less one",
             lambda rows, mean: (rows - mean).square().sum(-1, keepdim=True) / (rows.shape[-1] - 1),
         ),
-        "cancelling_variance": (
+        cancelling_variance=Wrong(
             "the variance is E[x²] − E[x]², which a mean far from zero cancels",
             lambda rows, mean: (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0),
         ),
-        "mean_square": (
-            "the mean is not subtracted in the variance: root mean square",
-            given(mean=torch.zeros_like),
-        ),
-        "overflowing_squares": (
+        mean_square=Wrong("the mean is not subtracted in the variance: root mean square", given(mean=torch.zeros_like)),
+        overflowing_squares=Wrong(
             "squares are summed in the dtype, which float16 overflows",
             lambda rows, mean: (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype),
             "",
             ("float16",),
         ),
-    },
-    root={
-        "eps_outside": ("eps is added outside the root", lambda variance, eps: variance.sqrt() + eps),
-        "fixed_eps": ("eps is 10⁻⁵ whatever was asked", given(eps=lambda eps: 1e-5)),
-        "no_eps": ("there is no eps: equal features give NaN", given(eps=lambda eps: 0.0)),
-        "divided_by_variance": (
-            "the division is by the variance, not by its root",
-            lambda variance, eps: variance + eps,
+    ),
+    root=rows(
+        eps_outside=Wrong("eps is added outside the root", lambda variance, eps: variance.sqrt() + eps),
+        fixed_eps=Wrong("eps is 10⁻⁵ whatever was asked", given(eps=lambda eps: 1e-5)),
+        no_eps=Wrong("there is no eps: equal features give NaN", given(eps=lambda eps: 0.0)),
+        divided_by_variance=Wrong(
+            "the division is by the variance, not by its root", lambda variance, eps: variance + eps
         ),
-    },
-    finish={
-        "added_after": (
+    ),
+    finish=rows(
+        added_after=Wrong(
             "the sum is added once more after the normalisation",
             lambda normalised, weight, bias, both: both + normalised * weight + bias,
         ),
-        "no_weight": ("the weight is left out", lambda normalised, weight, bias, both: normalised + bias),
-        "no_bias": ("the bias is left out", lambda normalised, weight, bias, both: normalised * weight),
-        "weight_from_one": ("one is added to the weight", given(weight=lambda weight: 1 + weight)),
-        "leaves_features_beyond_1024": (
+        no_weight=Wrong("the weight is left out", lambda normalised, weight, bias, both: normalised + bias),
+        no_bias=Wrong("the bias is left out", lambda normalised, weight, bias, both: normalised * weight),
+        weight_from_one=Wrong("one is added to the weight", given(weight=lambda weight: 1 + weight)),
+        leaves_features_beyond_1024=Wrong(
             "features beyond the 1,024th stay as they were",
             then(lambda output, both: torch.cat([output[..., :1024], both[..., 1024:]], -1)),
         ),
-    },
+    ),
 )

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import first_for_all, only_first, repeated_beyond, reversed_along
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
 
@@ -63,54 +63,54 @@ CONTROLS = {"correct": Patches()}
 OTHERS = usual(Patches)
 MISTAKES = mistakes(
     Patches,
-    whole={
-        "crops": ("what the patch side does not divide is cut off in silence", given(image=cropped), "documents, E40"),
-        "broadcasts_bias": (
+    whole=rows(
+        crops=Wrong(
+            "what the patch side does not divide is cut off in silence", given(image=cropped), "documents, E40"
+        ),
+        broadcasts_bias=Wrong(
             "a bias of one number is broadcast",
             given(bias=lambda bias, weight: bias.expand(len(weight)) if len(bias) == 1 else bias),
         ),
-    },
-    cut={
-        "transposed_pixels": ("rows and columns are swapped within a patch", then(lambda cut: cut.mT)),
-        "reversed_channels": ("the channels are taken in reverse, as BGR for RGB", given(image=reversed_along(1))),
-        "first_channel_only": (
+    ),
+    cut=rows(
+        transposed_pixels=Wrong("rows and columns are swapped within a patch", then(lambda cut: cut.mT)),
+        reversed_channels=Wrong("the channels are taken in reverse, as BGR for RGB", given(image=reversed_along(1))),
+        first_channel_only=Wrong(
             "only the first channel is looked at",
             given(image=lambda image: torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1)),
             "documents, E41",
         ),
-        "strided_pixels": ("a patch's pixels stand far apart: every h/p-th row and w/p-th column", strided),
-    },
-    order={
-        "column_by_column": (
-            "patches run column by column instead of row by row",
-            given(cut=lambda cut: cut.transpose(1, 2)),
+        strided_pixels=Wrong("a patch's pixels stand far apart: every h/p-th row and w/p-th column", strided),
+    ),
+    order=rows(
+        column_by_column=Wrong(
+            "patches run column by column instead of row by row", given(cut=lambda cut: cut.transpose(1, 2))
         ),
-        "reversed_patches": ("patches run from the last to the first", then(reversed_along(1))),
-        "patches_of_first_item": ("the patches of the first item serve all items", given(cut=first_for_all())),
-        "repeats_patch_beyond_128": (
-            "patches beyond the 128th are taken for the 128th",
-            then(repeated_beyond(128, -2)),
+        reversed_patches=Wrong("patches run from the last to the first", then(reversed_along(1))),
+        patches_of_first_item=Wrong("the patches of the first item serve all items", given(cut=first_for_all())),
+        repeats_patch_beyond_128=Wrong(
+            "patches beyond the 128th are taken for the 128th", then(repeated_beyond(128, -2))
         ),
-    },
-    flatten={
-        "channels_last": (
+    ),
+    flatten=rows(
+        channels_last=Wrong(
             "the weight's channels come last, as images are stored elsewhere",
             given(weight=lambda weight: weight.permute(0, 2, 3, 1)),
         ),
-        "flipped_weight": (
+        flipped_weight=Wrong(
             "the weight is flipped, as a convolution in signal processing flips it",
             given(weight=lambda weight: weight.flip(2, 3)),
         ),
-    },
-    map={
-        "no_bias": ("the bias is left out", lambda patches, weight, bias: patches @ weight.mT),
-        "drops_pixels_beyond_256": (
+    ),
+    map=rows(
+        no_bias=Wrong("the bias is left out", lambda patches, weight, bias: patches @ weight.mT),
+        drops_pixels_beyond_256=Wrong(
             "pixels beyond the 256th of a patch are left out",
             given(patches=only_first(256, -1), weight=only_first(256, -1)),
         ),
-        "averaged": (
+        averaged=Wrong(
             "patches are averaged instead of summed",
             lambda patches, weight, bias: patches @ weight.mT / patches.shape[-1] + bias,
         ),
-    },
+    ),
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import rounded
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
 
@@ -70,59 +70,59 @@ CONTROLS = {"correct": Encoding()}
 OTHERS = usual(Encoding)
 MISTAKES = mistakes(
     Encoding,
-    check={"accepts_negative_offset": ("a negative offset is accepted", given(given=without_sign))},
-    positions={
-        "counts_from_one": ("positions count from 1", then(lambda positions: positions + 1)),
-        "ignores_offset": (
+    check=rows(accepts_negative_offset=Wrong("a negative offset is accepted", given(given=without_sign))),
+    positions=rows(
+        counts_from_one=Wrong("positions count from 1", then(lambda positions: positions + 1)),
+        ignores_offset=Wrong(
             "the offset is ignored: every token of a decoder is its first",
             given(offset=lambda offset: 0),
             "documents, E36",
         ),
-        "ends_at_1000": (
+        ends_at_1000=Wrong(
             "positions beyond the 1,000th are taken for the 1,000th",
             then(lambda positions: positions.clamp_max(999)),
             "documents, E33",
         ),
-        "wraps_at_5000": (
+        wraps_at_5000=Wrong(
             "positions are taken modulo 5,000, the length of a table",
             then(lambda positions: positions % 5000),
             "PyTorch's tutorial",
         ),
-    },
-    exponents={
-        "a_frequency_each": (
+    ),
+    exponents=rows(
+        a_frequency_each=Wrong(
             "each feature has a frequency of its own: j/e for 2j/e in pairs",
             lambda width: torch.arange(width, dtype=torch.float64) / width,
         ),
-        "exponents_to_one": (
+        exponents_to_one=Wrong(
             "exponents end at 1: 2j/(e − 2) for 2j/e",
             then(lambda exponents, width: exponents * width / max(1, width - 2)),
         ),
-    },
-    angles={
-        "fixed_base": ("the base is 10,000 whatever was asked", given(base=lambda base: 10000.0)),
-        "inverted_frequencies": (
+    ),
+    angles=rows(
+        fixed_base=Wrong("the base is 10,000 whatever was asked", given(base=lambda base: 10000.0)),
+        inverted_frequencies=Wrong(
             "angles are multiplied by the frequencies' inverse",
             lambda positions, exponents, base: positions * base**exponents,
         ),
-        "full_turns": ("angles are full turns", given(positions=lambda positions: 2 * math.pi * positions)),
-        "half_angles": ("angles are rounded to float16", then(rounded(torch.float16)), "", ("float32", "float16")),
-    },
-    interleave={
-        "cosines_first": ("cosines come first, sines second", cosines_first, "documents, E32"),
-        "in_halves": (
+        full_turns=Wrong("angles are full turns", given(positions=lambda positions: 2 * math.pi * positions)),
+        half_angles=Wrong("angles are rounded to float16", then(rounded(torch.float16)), "", ("float32", "float16")),
+    ),
+    interleave=rows(
+        cosines_first=Wrong("cosines come first, sines second", cosines_first, "documents, E32"),
+        in_halves=Wrong(
             "sines fill the first half and cosines the second",
             lambda angles: torch.cat([angles[:, ::2].sin(), angles[:, 1::2].cos()], -1),
         ),
-        "sines_only": ("there are only sines", torch.sin),
-        "odd_ends_with_cosine": ("an odd width ends with a cosine", then(odd_ends_with_cosine)),
-    },
-    add={
-        "scales_x": ("x is multiplied by √e first", given(x=lambda x: x * math.sqrt(x.shape[-1])), "documents, E32"),
-        "encoding_alone": ("the encoding alone is returned", lambda x, encoding: encoding.expand_as(x).clone()),
-        "counts_items": (
+        sines_only=Wrong("there are only sines", torch.sin),
+        odd_ends_with_cosine=Wrong("an odd width ends with a cosine", then(odd_ends_with_cosine)),
+    ),
+    add=rows(
+        scales_x=Wrong("x is multiplied by √e first", given(x=lambda x: x * math.sqrt(x.shape[-1])), "documents, E32"),
+        encoding_alone=Wrong("the encoding alone is returned", lambda x, encoding: encoding.expand_as(x).clone()),
+        counts_items=Wrong(
             "items are counted instead of positions where there are as many",
             given(encoding=lambda encoding, x: encoding[:, None] if x.shape[0] == x.shape[1] else encoding),
         ),
-    },
+    ),
 )

@@ -10,7 +10,7 @@ from torch.nn.functional import gelu, silu
 
 from suite.asking.axes import Axes
 from suite.asking.changes import first_for_all, only_first, repeated_beyond, turned
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Staged, usual
 
 
@@ -48,53 +48,50 @@ CONTROLS = {"correct": Network()}
 OTHERS = usual(Network)
 MISTAKES = mistakes(
     Network,
-    whole={
-        "broadcasts_bias": (
+    whole=rows(
+        broadcasts_bias=Wrong(
             "a bias of one number is broadcast",
             given(b1=lambda b1, w1: b1.expand(w1.shape[1]) if b1.numel() == 1 else b1),
         ),
-        "accepts_any_activation": (
+        accepts_any_activation=Wrong(
             "an unknown activation is taken for GELU",
             given(activation=lambda activation: activation if activation == "relu" else "gelu"),
         ),
-    },
-    first={
-        "no_first_bias": ("the first bias is left out", lambda x, w1, b1: x @ w1),
-        "double_first_bias": ("the first bias is added twice", given(b1=lambda b1: 2 * b1)),
-        "transposed_first": ("the first weights are transposed where they are square", given(w1=turned)),
-        "positions_of_first_item": (
-            "the positions of the first item serve all items",
-            given(x=first_for_all(from_rank=3)),
+    ),
+    first=rows(
+        no_first_bias=Wrong("the first bias is left out", lambda x, w1, b1: x @ w1),
+        double_first_bias=Wrong("the first bias is added twice", given(b1=lambda b1: 2 * b1)),
+        transposed_first=Wrong("the first weights are transposed where they are square", given(w1=turned)),
+        positions_of_first_item=Wrong(
+            "the positions of the first item serve all items", given(x=first_for_all(from_rank=3))
         ),
-        "repeats_position_beyond_128": (
-            "positions beyond the 128th are answered like the 128th",
-            then(repeated_beyond(128, -2)),
+        repeats_position_beyond_128=Wrong(
+            "positions beyond the 128th are answered like the 128th", then(repeated_beyond(128, -2))
         ),
-    },
-    relu={
-        "gelu_for_relu": ("GELU is taken for ReLU", gelu),
-        "linear": ("there is no activation", torch.clone, "documents, E5"),
-        "leaky": ("ReLU leaks a hundredth of what is negative", lambda x: torch.where(x > 0, x, x / 100)),
-        "cut_at_six": ("ReLU is cut off at 6", lambda x: x.clamp(0, 6)),
-    },
-    gelu={
-        "tanh_gelu": (
+    ),
+    relu=rows(
+        gelu_for_relu=Wrong("GELU is taken for ReLU", gelu),
+        linear=Wrong("there is no activation", torch.clone, "documents, E5"),
+        leaky=Wrong("ReLU leaks a hundredth of what is negative", lambda x: torch.where(x > 0, x, x / 100)),
+        cut_at_six=Wrong("ReLU is cut off at 6", lambda x: x.clamp(0, 6)),
+    ),
+    gelu=rows(
+        tanh_gelu=Wrong(
             "GELU is taken in its tanh form",
             lambda x: gelu(x, approximate="tanh"),
             "documents, E45",
             ("float32", "float64"),
         ),
-        "quick_gelu": ("GELU is taken as x·sigmoid(1.702 x)", lambda x: x * (1.702 * x).sigmoid()),
-        "silu_for_gelu": ("SiLU is taken for GELU", silu),
-        "relu_for_gelu": ("ReLU is taken for GELU", torch.relu),
-    },
-    second={
-        "no_second_bias": ("the second bias is left out", lambda x, w2, b2: x @ w2),
-        "rectified_output": ("the output is rectified too", then(torch.relu)),
-        "transposed_second": ("the second weights are transposed where they are square", given(w2=turned)),
-        "drops_hidden_beyond_256": (
-            "hidden numbers beyond the 256th are left out",
-            given(hidden=only_first(256, -1), w2=only_first(256, 0)),
+        quick_gelu=Wrong("GELU is taken as x·sigmoid(1.702 x)", lambda x: x * (1.702 * x).sigmoid()),
+        silu_for_gelu=Wrong("SiLU is taken for GELU", silu),
+        relu_for_gelu=Wrong("ReLU is taken for GELU", torch.relu),
+    ),
+    second=rows(
+        no_second_bias=Wrong("the second bias is left out", lambda x, w2, b2: x @ w2),
+        rectified_output=Wrong("the output is rectified too", then(torch.relu)),
+        transposed_second=Wrong("the second weights are transposed where they are square", given(w2=turned)),
+        drops_hidden_beyond_256=Wrong(
+            "hidden numbers beyond the 256th are left out", given(hidden=only_first(256, -1), w2=only_first(256, 0))
         ),
-    },
+    ),
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes, broadcasts
 from suite.asking.changes import first_for_all, for_all_items, hidden_last, repeated_beyond, reversed_along, turned
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
 
@@ -81,89 +81,81 @@ CONTROLS = {"correct": Additive()}
 OTHERS = usual(Additive)
 MISTAKES = mistakes(
     Additive,
-    whole={
-        "accepts_more_values": (
+    whole=rows(
+        accepts_more_values=Wrong(
             "values beyond the keys are cut off instead of refused",
             given(value=lambda value, key: value[:, : key.shape[1]]),
         ),
-        "broadcasts_feature": (
+        broadcasts_feature=Wrong(
             "one feature of the keys serves all features of the queries",
             given(w_key=lambda w_key, w_query: w_key.expand(-1, w_query.shape[1]) if w_key.shape[1] == 1 else w_key),
         ),
-        "broadcasts_item": (
-            "keys and values of one item serve all queries",
-            given(key=for_all_items, value=for_all_items),
+        broadcasts_item=Wrong(
+            "keys and values of one item serve all queries", given(key=for_all_items, value=for_all_items)
         ),
-    },
-    queries={
-        "squashed_queries": ("queries are squashed before keys are added to them", then(torch.tanh)),
-        "transposed_query_weights": (
-            "the queries' weights are transposed where they are square",
-            given(w_query=turned),
+    ),
+    queries=rows(
+        squashed_queries=Wrong("queries are squashed before keys are added to them", then(torch.tanh)),
+        transposed_query_weights=Wrong(
+            "the queries' weights are transposed where they are square", given(w_query=turned)
         ),
-    },
-    keys={
-        "transposed_key_weights": ("the keys' weights are transposed where they are square", given(w_key=turned)),
-    },
-    join={
-        "subtracted_keys": ("keys are subtracted from queries instead of added", given(keys=torch.neg)),
-        "first_query_only": ("every query of an item is taken for its first", given(queries=first_for_all(1))),
-        "keys_of_first_item": ("the keys of the first item serve all items", given(keys=first_for_all())),
-    },
-    activate={
-        "relu_features": ("the features are rectified instead of squashed by tanh", torch.relu),
-        "sigmoid_features": ("the features are squashed by a sigmoid instead of tanh", torch.sigmoid),
-        "linear_features": ("the features are not squashed at all", torch.clone),
-    },
-    score={
-        "scaled_scores": (
+    ),
+    keys=rows(
+        transposed_key_weights=Wrong("the keys' weights are transposed where they are square", given(w_key=turned)),
+    ),
+    join=rows(
+        subtracted_keys=Wrong("keys are subtracted from queries instead of added", given(keys=torch.neg)),
+        first_query_only=Wrong("every query of an item is taken for its first", given(queries=first_for_all(1))),
+        keys_of_first_item=Wrong("the keys of the first item serve all items", given(keys=first_for_all())),
+    ),
+    activate=rows(
+        relu_features=Wrong("the features are rectified instead of squashed by tanh", torch.relu),
+        sigmoid_features=Wrong("the features are squashed by a sigmoid instead of tanh", torch.sigmoid),
+        linear_features=Wrong("the features are not squashed at all", torch.clone),
+    ),
+    score=rows(
+        scaled_scores=Wrong(
             "the scores are divided by √e, as dot products are",
             then(lambda scores, w_score: scores / math.sqrt(len(w_score))),
             "documents, 11.3.4: no scaling",
         ),
-        "unweighed_features": (
-            "the features are averaged instead of weighed",
-            lambda features, w_score: features.mean(-1),
+        unweighed_features=Wrong(
+            "the features are averaged instead of weighed", lambda features, w_score: features.mean(-1)
         ),
-        "drops_last_feature": (
-            "the last feature is left out",
-            lambda features, w_score: features[..., :-1] @ w_score[:-1],
+        drops_last_feature=Wrong(
+            "the last feature is left out", lambda features, w_score: features[..., :-1] @ w_score[:-1]
         ),
-    },
-    mask={
-        "inverted_mask": ("the boolean mask is inverted: True hides", given(allowed=torch.logical_not)),
-        "ignored_mask": ("the mask is ignored", lambda scores, allowed: scores),
-        "zero_fill": ("masked scores are zeros, which weigh too", fill(0.0)),
-        "finite_fill": (
-            "masked scores are −10⁶: a query with nothing to attend to gets the mean",
-            fill(-1e6),
-            "documents, E21",
+    ),
+    mask=rows(
+        inverted_mask=Wrong("the boolean mask is inverted: True hides", given(allowed=torch.logical_not)),
+        ignored_mask=Wrong("the mask is ignored", lambda scores, allowed: scores),
+        zero_fill=Wrong("masked scores are zeros, which weigh too", fill(0.0)),
+        finite_fill=Wrong(
+            "masked scores are −10⁶: a query with nothing to attend to gets the mean", fill(-1e6), "documents, E21"
         ),
-        "mask_of_first_item": (
-            "the mask of the first item serves all items",
-            given(allowed=first_for_all(from_rank=3)),
+        mask_of_first_item=Wrong(
+            "the mask of the first item serves all items", given(allowed=first_for_all(from_rank=3))
         ),
-        "mask_of_2_axes_for_items": (
+        mask_of_2_axes_for_items=Wrong(
             "a mask of two axes is read as items and keys where there are as many items as queries",
             given(allowed=_of_items),
         ),
-        "transposed_mask": ("queries and keys are swapped in the mask where it is square", given(allowed=turned)),
-    },
-    softmax={
-        "nan_for_empty_rows": ("a query with nothing to attend to gives NaN", lambda scores: scores.softmax(-1)),
-        "overflows": ("exponentials are taken without subtracting the largest score: they overflow", overflowing),
-        "softmax_over_queries": ("the softmax runs over the queries instead of the keys", over_queries),
-        "sum_normalised": (
+        transposed_mask=Wrong("queries and keys are swapped in the mask where it is square", given(allowed=turned)),
+    ),
+    softmax=rows(
+        nan_for_empty_rows=Wrong("a query with nothing to attend to gives NaN", lambda scores: scores.softmax(-1)),
+        overflows=Wrong("exponentials are taken without subtracting the largest score: they overflow", overflowing),
+        softmax_over_queries=Wrong("the softmax runs over the queries instead of the keys", over_queries),
+        sum_normalised=Wrong(
             "scores are divided by their sum instead of going through a softmax",
             lambda scores: shares(scores.masked_fill(scores == -math.inf, 0.0)),
         ),
-        "drops_key_beyond_64": ("the last of more than 64 keys is dropped", given(scores=hidden_last(64))),
-    },
-    mix={
-        "reversed_values": ("the keys' order is reversed among the values", given(value=reversed_along(1))),
-        "repeats_query_beyond_64": (
-            "queries beyond the 64th are answered like the 64th",
-            then(repeated_beyond(64, -2)),
+        drops_key_beyond_64=Wrong("the last of more than 64 keys is dropped", given(scores=hidden_last(64))),
+    ),
+    mix=rows(
+        reversed_values=Wrong("the keys' order is reversed among the values", given(value=reversed_along(1))),
+        repeats_query_beyond_64=Wrong(
+            "queries beyond the 64th are answered like the 64th", then(repeated_beyond(64, -2))
         ),
-    },
+    ),
 )

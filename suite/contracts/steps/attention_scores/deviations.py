@@ -11,7 +11,7 @@ from torch.linalg import vector_norm
 
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import first_for_all, repeated_beyond, turned
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.steps.attention_scores.contract import SCORES
 
@@ -98,71 +98,69 @@ CONTROLS = {"correct": Scores()}
 OTHERS = usual(Scores)
 MISTAKES = mistakes(
     Scores,
-    whole={
-        "accepts_weights_of_another": (
-            "weights that the function does not take are accepted in silence",
-            given(weights=of_another_score),
+    whole=rows(
+        accepts_weights_of_another=Wrong(
+            "weights that the function does not take are accepted in silence", given(weights=of_another_score)
         ),
-        "keys_of_first_item": ("the keys of the first item serve all items", given(key=first_for_all(from_rank=3))),
-        "keys_of_first_head": ("the keys of the first head serve all heads", given(key=first_for_all(-3, from_rank=3))),
-        "broadcasts_items": (
+        keys_of_first_item=Wrong("the keys of the first item serve all items", given(key=first_for_all(from_rank=3))),
+        keys_of_first_head=Wrong(
+            "the keys of the first head serve all heads", given(key=first_for_all(-3, from_rank=3))
+        ),
+        broadcasts_items=Wrong(
             "keys of one item serve all items of the query",
             given(key=lambda key, query: key.expand(*query.shape[:-2], *key.shape[-2:]) if len(key) == 1 else key),
         ),
-    },
-    scaled_dot={
-        "unscaled": ("the scores are not divided by √e", Scores.dot, "documents, E1"),
-        "scaled_by_width": (
-            "the scores are divided by e instead of √e",
-            lambda query, key: query @ key.mT / query.shape[-1],
+    ),
+    scaled_dot=rows(
+        unscaled=Wrong("the scores are not divided by √e", Scores.dot, "documents, E1"),
+        scaled_by_width=Wrong(
+            "the scores are divided by e instead of √e", lambda query, key: query @ key.mT / query.shape[-1]
         ),
-        "scaled_by_keys": (
+        scaled_by_keys=Wrong(
             "the scores are divided by √s, the number of keys",
             lambda query, key: query @ key.mT / math.sqrt(max(1, key.shape[-2])),
         ),
-        "swapped": ("queries and keys are swapped where there are as many of both", then(turned)),
-        "repeats_key_beyond_64": ("keys beyond the 64th are scored like the 64th", then(repeated_beyond(64, -1))),
-    },
-    dot={
-        "scaled_dots": ("dot products are divided by √e", Scores.scaled_dot),
-        "cosines": ("dot products are divided by both norms: cosines", cosines),
-    },
-    bilinear={
-        "transposed_matrix": ("the matrix is transposed where it is square", given(w=turned)),
-        "scaled_bilinear": (
-            "bilinear scores are divided by √e",
-            then(lambda scores, query: scores / math.sqrt(query.shape[-1])),
+        swapped=Wrong("queries and keys are swapped where there are as many of both", then(turned)),
+        repeats_key_beyond_64=Wrong("keys beyond the 64th are scored like the 64th", then(repeated_beyond(64, -1))),
+    ),
+    dot=rows(
+        scaled_dots=Wrong("dot products are divided by √e", Scores.scaled_dot),
+        cosines=Wrong("dot products are divided by both norms: cosines", cosines),
+    ),
+    bilinear=rows(
+        transposed_matrix=Wrong("the matrix is transposed where it is square", given(w=turned)),
+        scaled_bilinear=Wrong(
+            "bilinear scores are divided by √e", then(lambda scores, query: scores / math.sqrt(query.shape[-1]))
         ),
-    },
-    additive={
-        "linear_features": (
+    ),
+    additive=rows(
+        linear_features=Wrong(
             "the features are not squashed by tanh",
             lambda query, key, w_query, w_key, w_score: features(query, key, w_query, w_key) @ w_score,
         ),
-        "overflowing_tanh": (
+        overflowing_tanh=Wrong(
             "tanh is (e²ˣ − 1) / (e²ˣ + 1), which overflows to NaN",
             lambda query, key, w_query, w_key, w_score: (
                 overflowing_tanh(features(query, key, w_query, w_key)) @ w_score
             ),
         ),
-        "swapped_weights": ("the weights of query and key are swapped where their shapes allow it", swapped_weights),
-        "transposed_weights": (
-            "the weights are transposed where they are square, as linear layers store them",
-            transposed_weights,
+        swapped_weights=Wrong("the weights of query and key are swapped where their shapes allow it", swapped_weights),
+        transposed_weights=Wrong(
+            "the weights are transposed where they are square, as linear layers store them", transposed_weights
         ),
-    },
-    distance={
-        "whole_distance": ("squared distances are not halved", then(lambda scores: 2 * scores)),
-        "positive_distance": ("distances are positive: far keys score high", then(torch.neg)),
-        "distance_without_query_norm": (
+    ),
+    distance=rows(
+        whole_distance=Wrong("squared distances are not halved", then(lambda scores: 2 * scores)),
+        positive_distance=Wrong("distances are positive: far keys score high", then(torch.neg)),
+        distance_without_query_norm=Wrong(
             "the query's norm is left out, as a softmax allows",
             lambda query, key: query @ key.mT - (key**2).sum(-1).unsqueeze(-2) / 2,
             "documents, 11.3.1",
         ),
-        "coarse_distance": ("distances are rounded to hundredths", then(lambda scores: (scores * 100).round() / 100)),
-        "unsquared_distance": (
+        coarse_distance=Wrong("distances are rounded to hundredths", then(lambda scores: (scores * 100).round() / 100)),
+        unsquared_distance=Wrong(
             "distances are not squared",
             lambda query, key: vector_norm(query.unsqueeze(-2) - key.unsqueeze(-3), dim=-1) / -2,
         ),
-    },
+    ),
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from suite.asking.axes import Sizes, broadcasts
 from suite.asking.changes import filled_beyond, first_for_all, repeated_beyond, turned
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.softmax import masked, shares, softmax, unguarded
 from suite.contracts.steps.attention_weights.contract import NORMALISERS
@@ -93,12 +93,12 @@ CONTROLS = {"correct": Weights()}
 OTHERS = usual(Weights)
 MISTAKES = mistakes(
     Weights,
-    whole={
-        "accepts_any_normaliser": (
+    whole=rows(
+        accepts_any_normaliser=Wrong(
             "an unknown normaliser is taken for a softmax",
             given(normaliser=lambda normaliser: normaliser if normaliser == "sum" else "softmax"),
         ),
-        "accepts_negative_lengths": (
+        accepts_negative_lengths=Wrong(
             "negative lengths are counted from the end",
             given(
                 lengths=lambda lengths, scores: (
@@ -106,7 +106,7 @@ MISTAKES = mistakes(
                 )
             ),
         ),
-        "broadcasts_length": (
+        broadcasts_length=Wrong(
             "one length serves all items",
             given(
                 lengths=lambda lengths, scores: (
@@ -114,114 +114,109 @@ MISTAKES = mistakes(
                 )
             ),
         ),
-        "mask_alone": (
+        mask_alone=Wrong(
             "lengths and the causal rule are ignored beside a mask",
             given(
                 lengths=lambda lengths, attn_mask: lengths if attn_mask is None else None,
                 is_causal=lambda is_causal, attn_mask: is_causal and attn_mask is None,
             ),
         ),
-    },
-    read={"refuses_int32": ("lengths of 32 bits are refused", refused_int32)},
-    softmax={
-        "overflows": (
+    ),
+    read=rows(refuses_int32=Wrong("lengths of 32 bits are refused", refused_int32)),
+    softmax=rows(
+        overflows=Wrong(
             "exponentials are taken without subtracting the largest score",
             lambda scores, allowed: shares(masked(scores, allowed).exp()),
             "documents, 3.3.1",
         ),
-        "over_queries": (
+        over_queries=Wrong(
             "the softmax runs over the queries instead of the keys",
             lambda scores, allowed: Weights.softmax(scores.mT, allowed.mT).mT,
         ),
-        "nan_for_empty_rows": (
+        nan_for_empty_rows=Wrong(
             "a query that may attend to nothing gives NaN",
             lambda scores, allowed: masked(scores, allowed).softmax(-1),
             "documents, E25",
         ),
-        "nan_for_minus_infinity": (
+        nan_for_minus_infinity=Wrong(
             "a query whose scores are all −∞ gives NaN",
             lambda scores, allowed: (
                 masked(scores, allowed).softmax(-1).masked_fill(~allowed.any(-1, keepdim=True), 0.0)
             ),
         ),
-        "finite_fill": (
+        finite_fill=Wrong(
             "masked scores are −10⁶: a query with nothing to attend to gets the mean",
             lambda scores, allowed: scores.masked_fill(~allowed, -1e6).softmax(-1),
             "documents, E21",
         ),
-        "zero_fill": (
+        zero_fill=Wrong(
             "masked scores are zeros, which weigh too",
             lambda scores, allowed: softmax(scores.masked_fill(~allowed, 0.0)),
             "documents, E2",
         ),
-        "not_renormalised": (
+        not_renormalised=Wrong(
             "weights are masked after the softmax and not renormalised",
             lambda scores, allowed: softmax(scores) * allowed,
             "documents, 3.5.1",
         ),
-        "powers_of_two": ("weights are powers of 2 instead of e", given(scores=lambda scores: scores * math.log(2))),
-        "log_weights": (
-            "logarithms of the weights are returned",
-            lambda scores, allowed: masked(scores, allowed).log_softmax(-1),
+        powers_of_two=Wrong("weights are powers of 2 instead of e", given(scores=lambda scores: scores * math.log(2))),
+        log_weights=Wrong(
+            "logarithms of the weights are returned", lambda scores, allowed: masked(scores, allowed).log_softmax(-1)
         ),
-        "drops_key_beyond_1024": (
-            "the last of more than 1,024 keys is dropped",
-            given(allowed=filled_beyond(1024, False)),
+        drops_key_beyond_1024=Wrong(
+            "the last of more than 1,024 keys is dropped", given(allowed=filled_beyond(1024, False))
         ),
-        "repeats_query_beyond_128": (
-            "queries beyond the 128th get the weights of the 128th",
-            then(repeated_beyond(128, -2)),
+        repeats_query_beyond_128=Wrong(
+            "queries beyond the 128th get the weights of the 128th", then(repeated_beyond(128, -2))
         ),
-        "weights_of_first_item": ("the weights of the first item serve all items", then(first_for_all(from_rank=3))),
-        "sparse_weights": (
-            "weights below a thousandth become zero",
-            then(lambda weights: shares(weights * (weights > 1e-3))),
+        weights_of_first_item=Wrong("the weights of the first item serve all items", then(first_for_all(from_rank=3))),
+        sparse_weights=Wrong(
+            "weights below a thousandth become zero", then(lambda weights: shares(weights * (weights > 1e-3)))
         ),
-    },
-    sum={
-        "softmax_for_sum": ("a softmax is taken where a division by the sum was asked for", Weights.softmax),
-        "sums_masked_too": ("the sum includes what is masked", lambda scores, allowed: shares(scores) * allowed),
-        "nan_for_empty_sums": (
-            "sums of nothing give NaN",
-            lambda scores, allowed: unguarded(scores.masked_fill(~allowed, 0.0)),
+    ),
+    sum=rows(
+        softmax_for_sum=Wrong("a softmax is taken where a division by the sum was asked for", Weights.softmax),
+        sums_masked_too=Wrong("the sum includes what is masked", lambda scores, allowed: shares(scores) * allowed),
+        nan_for_empty_sums=Wrong(
+            "sums of nothing give NaN", lambda scores, allowed: unguarded(scores.masked_fill(~allowed, 0.0))
         ),
-    },
-    mask={
-        "inverted_mask": ("the boolean mask is inverted: True hides", torch.logical_not),
-        "ignored_mask": ("the mask is ignored", torch.ones_like),
-        "transposed_mask": ("queries and keys are swapped in the mask where it is square", turned),
-        "mask_of_first_item": ("the mask of the first item serves all items", first_for_all(from_rank=4)),
-    },
-    within={
-        "one_key_more": ("lengths include one key more", given(lengths=lambda lengths: lengths + 1)),
-        "first_length_of_item": (
+    ),
+    mask=rows(
+        inverted_mask=Wrong("the boolean mask is inverted: True hides", torch.logical_not),
+        ignored_mask=Wrong("the mask is ignored", torch.ones_like),
+        transposed_mask=Wrong("queries and keys are swapped in the mask where it is square", turned),
+        mask_of_first_item=Wrong("the mask of the first item serves all items", first_for_all(from_rank=4)),
+    ),
+    within=rows(
+        one_key_more=Wrong("lengths include one key more", given(lengths=lambda lengths: lengths + 1)),
+        first_length_of_item=Wrong(
             "each item has one length, the first of its queries'",
             given(lengths=lambda lengths: lengths if lengths.dim() == 1 else lengths[:, 0]),
         ),
-        "too_long_hides_all": (
+        too_long_hides_all=Wrong(
             "a length beyond the keys hides them all",
             given(lengths=lambda lengths, scores: lengths.masked_fill(lengths > scores.shape[-1], 0)),
         ),
-        "zero_is_all": (
+        zero_is_all=Wrong(
             "a length of zero is taken for all keys",
             given(lengths=lambda lengths, scores: lengths.masked_fill(lengths == 0, scores.shape[-1])),
             "documents, E21",
         ),
-        "lengths_by_query": (
+        lengths_by_query=Wrong(
             "lengths of items are read as those of queries where there are as many",
             given(lengths=by_query),
             "documents, E7",
         ),
-    },
-    past={
-        "strictly_past": ("the own position is hidden too", then(lambda seen: seen.tril(-1)), "documents, E9"),
-        "lower_right": (
+    ),
+    past=rows(
+        strictly_past=Wrong("the own position is hidden too", then(lambda seen: seen.tril(-1)), "documents, E9"),
+        lower_right=Wrong(
             "the causal rule is aligned at the lower right",
             lambda scores: torch.ones(scores.shape[-2:], dtype=torch.bool).tril(scores.shape[-1] - scores.shape[-2]),
         ),
-        "future": (
+        future=Wrong(
             "the past is hidden instead of the future",
             lambda scores: torch.ones(scores.shape[-2:], dtype=torch.bool).triu(),
         ),
-    },
+    ),
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import filled_beyond, reversed_along, turned
-from suite.asking.mistakes import Changed, given, mistakes, then
+from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.softmax import shares, unguarded
 from suite.contracts.steps.kernel_pooling.contract import KERNELS
@@ -79,76 +79,75 @@ CONTROLS = {"correct": Pooling()}
 OTHERS = usual(Pooling)
 MISTAKES = mistakes(
     Pooling,
-    whole={
-        "accepts_negative_width": ("a negative width is taken for its size", given(width=abs)),
-        "accepts_any_kernel": (
+    whole=rows(
+        accepts_negative_width=Wrong("a negative width is taken for its size", given(width=abs)),
+        accepts_any_kernel=Wrong(
             "an unknown kernel is taken for a Gaussian",
             given(kernel=lambda kernel: kernel if kernel in KERNELS else "gaussian"),
         ),
-        "gaussian_of_width_1": of_width_1("gaussian"),
-        "boxcar_of_width_1": of_width_1("boxcar"),
-        "triangular_of_width_1": of_width_1("triangular"),
-        "epanechikov_of_width_1": of_width_1("epanechikov"),
-    },
-    scale={
-        "ignores_width": ("the width is ignored", lambda distances, width: distances.clone()),
-        "multiplied_by_width": ("distances are multiplied by the width", lambda distances, width: distances * width),
-        "root_of_width": ("distances are divided by the width's root", given(width=math.sqrt)),
-    },
-    gaussian={
-        "underflowing_gaussian": (
+        gaussian_of_width_1=of_width_1("gaussian"),
+        boxcar_of_width_1=of_width_1("boxcar"),
+        triangular_of_width_1=of_width_1("triangular"),
+        epanechikov_of_width_1=of_width_1("epanechikov"),
+    ),
+    scale=rows(
+        ignores_width=Wrong("the width is ignored", lambda distances, width: distances.clone()),
+        multiplied_by_width=Wrong("distances are multiplied by the width", lambda distances, width: distances * width),
+        root_of_width=Wrong("distances are divided by the width's root", given(width=math.sqrt)),
+    ),
+    gaussian=rows(
+        underflowing_gaussian=Wrong(
             "exponentials are taken as they are: far from all keys 0/0",
             lambda apart: (-apart.square() / 2).exp(),
             "documents, E27",
         ),
-        "gaussian_without_half": (
-            "the Gaussian is exp(−u²), without the half",
-            given(apart=lambda apart: apart * 2**0.5),
+        gaussian_without_half=Wrong(
+            "the Gaussian is exp(−u²), without the half", given(apart=lambda apart: apart * 2**0.5)
         ),
-        "laplacian": ("distances are not squared in the Gaussian", lambda apart: (-apart.abs() / 2).exp()),
-    },
-    boxcar={
-        "half_boxcar": ("the box reaches to |u| < 1/2", lambda apart: (apart.abs() < 0.5).to(apart.dtype)),
-        "closed_boxcar": ("the box holds its edge, |u| ≤ 1", lambda apart: (apart.abs() <= 1).to(apart.dtype)),
-        "one_sided_boxcar": (
-            "the box holds only keys below the query",
-            lambda apart: ((apart < 1) & (apart >= 0)).to(apart.dtype),
+        laplacian=Wrong("distances are not squared in the Gaussian", lambda apart: (-apart.abs() / 2).exp()),
+    ),
+    boxcar=rows(
+        half_boxcar=Wrong("the box reaches to |u| < 1/2", lambda apart: (apart.abs() < 0.5).to(apart.dtype)),
+        closed_boxcar=Wrong("the box holds its edge, |u| ≤ 1", lambda apart: (apart.abs() <= 1).to(apart.dtype)),
+        one_sided_boxcar=Wrong(
+            "the box holds only keys below the query", lambda apart: ((apart < 1) & (apart >= 0)).to(apart.dtype)
         ),
-    },
-    constant={
-        "bounded_constant": ("a constant reaches only as far as a box", lambda apart: Pooling.boxcar(apart / 10)),
-    },
-    triangular={
-        "uncut_triangle": ("the triangle is not cut at zero: far keys weigh negatively", lambda apart: 1 - apart.abs()),
-        "parabola_for_triangle": ("Epanechikov is taken for the triangle", Pooling.epanechikov, "documents, E19"),
-    },
-    epanechikov={
-        "triangle_for_parabola": ("the triangle is taken for Epanechikov", Pooling.triangular, "documents, E19"),
-        "biweight": ("the parabola is squared: the biweight kernel", then(torch.square)),
-    },
-    normalise={
-        "clamped_total": (
+    ),
+    constant=rows(
+        bounded_constant=Wrong("a constant reaches only as far as a box", lambda apart: Pooling.boxcar(apart / 10)),
+    ),
+    triangular=rows(
+        uncut_triangle=Wrong(
+            "the triangle is not cut at zero: far keys weigh negatively", lambda apart: 1 - apart.abs()
+        ),
+        parabola_for_triangle=Wrong("Epanechikov is taken for the triangle", Pooling.epanechikov, "documents, E19"),
+    ),
+    epanechikov=rows(
+        triangle_for_parabola=Wrong("the triangle is taken for Epanechikov", Pooling.triangular, "documents, E19"),
+        biweight=Wrong("the parabola is squared: the biweight kernel", then(torch.square)),
+    ),
+    normalise=rows(
+        clamped_total=Wrong(
             "the kernels' sum is taken for a thousandth at least",
             lambda kernels: kernels / kernels.sum(-1, keepdim=True).clamp_min(1e-3),
         ),
-        "nan_without_support": ("a query without support gives NaN", unguarded, "documents, E27"),
-        "mean_without_support": (
+        nan_without_support=Wrong("a query without support gives NaN", unguarded, "documents, E27"),
+        mean_without_support=Wrong(
             "a query without support gets the mean of all",
             given(terms=lambda kernels: kernels.masked_fill(kernels.sum(-1, keepdim=True) == 0, 1.0)),
         ),
-        "unnormalised": ("weights are not divided by their sum", torch.clone),
-        "normalised_over_queries": (
-            "weights are divided by their sum over the queries",
-            lambda kernels: shares(kernels.mT).mT,
+        unnormalised=Wrong("weights are not divided by their sum", torch.clone),
+        normalised_over_queries=Wrong(
+            "weights are divided by their sum over the queries", lambda kernels: shares(kernels.mT).mT
         ),
-        "drops_keys_beyond_128": ("keys beyond the 128th are left out", given(terms=filled_beyond(128, 0))),
-        "transposed_weights": ("weights are transposed where there are as many keys as queries", then(turned)),
-    },
-    pool={
-        "reversed_values": ("the values are taken in reverse", given(value=reversed_along(0))),
-        "nearest_only": (
+        drops_keys_beyond_128=Wrong("keys beyond the 128th are left out", given(terms=filled_beyond(128, 0))),
+        transposed_weights=Wrong("weights are transposed where there are as many keys as queries", then(turned)),
+    ),
+    pool=rows(
+        reversed_values=Wrong("the values are taken in reverse", given(value=reversed_along(0))),
+        nearest_only=Wrong(
             "the value of the nearest key is returned, not the mean",
             lambda weights, value: value[weights.argmax(-1)] if len(value) else weights @ value,
         ),
-    },
+    ),
 )

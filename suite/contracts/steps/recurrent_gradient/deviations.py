@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from suite.asking.axes import Axes, Sizes
-from suite.asking.mistakes import Changed, given, mistakes, then
+from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.steps.recurrent_gradient.contract import QUANTITIES
 
@@ -174,145 +174,129 @@ CONTROLS = {"correct": ThroughTime()}
 OTHERS = usual(ThroughTime)
 MISTAKES = mistakes(
     ThroughTime,
-    whole={
-        "accepts_any_quantity": (
-            "an unknown quantity is taken for d_w_hh",
-            given(of=lambda of: of if of in QUANTITIES else "d_w_hh"),
+    whole=rows(
+        accepts_any_quantity=Wrong(
+            "an unknown quantity is taken for d_w_hh", given(of=lambda of: of if of in QUANTITIES else "d_w_hh")
         ),
-        "clamps_truncation": (
+        clamps_truncation=Wrong(
             "a truncation below 1 is taken for 1",
             given(truncate=lambda truncate: None if truncate is None else max(1, truncate)),
         ),
-    },
-    unroll={
-        "transposed_forward": ("w_hh is transposed on the way forward", given(w_hh=torch.t)),
-        "squashed": ("the hidden states are those of a network with tanh", squashed),
-        "starts_from_zeros": ("the first hidden state starts from zeros, whatever h0", given(h0=torch.zeros_like)),
-    },
-    full={
-        "not_transposed_back": ("w_hh is not transposed on the way back", given(w_hh=torch.t)),
-        "direct_terms_alone": ("nothing flows back through time: the direct terms alone", lambda direct, w_hh: direct),
-        "forgets_beyond_64": (
-            "no gradient flows back further than 64 steps",
-            lambda direct, w_hh: ThroughTime.truncated(direct, w_hh, 64),
+    ),
+    unroll=rows(
+        transposed_forward=Wrong("w_hh is transposed on the way forward", given(w_hh=torch.t)),
+        squashed=Wrong("the hidden states are those of a network with tanh", squashed),
+        starts_from_zeros=Wrong("the first hidden state starts from zeros, whatever h0", given(h0=torch.zeros_like)),
+    ),
+    full=rows(
+        not_transposed_back=Wrong("w_hh is not transposed on the way back", given(w_hh=torch.t)),
+        direct_terms_alone=Wrong(
+            "nothing flows back through time: the direct terms alone", lambda direct, w_hh: direct
         ),
-        "last_output_alone": ("the gradient of the last output alone flows back", given(direct=the_last_alone)),
-    },
-    d_output={
-        "sum_over_steps": ("the gradient is of the sum over steps, not of their mean: 1/T is forgotten", torch.clone),
-        "twice_the_gradient": (
+        forgets_beyond_64=Wrong(
+            "no gradient flows back further than 64 steps", lambda direct, w_hh: ThroughTime.truncated(direct, w_hh, 64)
+        ),
+        last_output_alone=Wrong("the gradient of the last output alone flows back", given(direct=the_last_alone)),
+    ),
+    d_output=rows(
+        sum_over_steps=Wrong("the gradient is of the sum over steps, not of their mean: 1/T is forgotten", torch.clone),
+        twice_the_gradient=Wrong(
             "the gradient is of ‖o − y‖² without its half: twice what it should be",
             lambda error: 2 * error / len(error),
         ),
-        "mean_over_outputs": (
-            "the mean is over the outputs' numbers too, not over the steps alone",
-            lambda error: error / error.numel(),
+        mean_over_outputs=Wrong(
+            "the mean is over the outputs' numbers too, not over the steps alone", lambda error: error / error.numel()
         ),
-        "wrong_sign": ("the error is y − o: the gradient climbs", given(error=torch.neg)),
-    },
-    loss={
-        "loss_of_sum": ("the loss is a sum over steps, not their mean", lambda error: error.square().sum() / 2),
-        "loss_without_half": ("the loss lacks its half", lambda error: error.square().sum() / len(error)),
-        "loss_with_an_axis": ("the loss has an axis", then(lambda loss: loss[None])),
-    },
-    d_w_hh={
-        "current_hidden": (
-            "the gradient of w_hh takes h_t where h_{t−1} was",
-            lambda d_hidden, states: d_hidden.T @ states[1:],
+        wrong_sign=Wrong("the error is y − o: the gradient climbs", given(error=torch.neg)),
+    ),
+    loss=rows(
+        loss_of_sum=Wrong("the loss is a sum over steps, not their mean", lambda error: error.square().sum() / 2),
+        loss_without_half=Wrong("the loss lacks its half", lambda error: error.square().sum() / len(error)),
+        loss_with_an_axis=Wrong("the loss has an axis", then(lambda loss: loss[None])),
+    ),
+    d_w_hh=rows(
+        current_hidden=Wrong(
+            "the gradient of w_hh takes h_t where h_{t−1} was", lambda d_hidden, states: d_hidden.T @ states[1:]
         ),
-        "without_first_step": (
+        without_first_step=Wrong(
             "the gradient of w_hh leaves out the first step, whose hidden state was given",
             lambda d_hidden, states: d_hidden[1:].T @ states[1:-1],
         ),
-        "transposed_gradient": (
-            "the gradient of w_hh is transposed",
-            lambda d_hidden, states: states[:-1].T @ d_hidden,
+        transposed_gradient=Wrong(
+            "the gradient of w_hh is transposed", lambda d_hidden, states: states[:-1].T @ d_hidden
         ),
-    },
-    d_w_hx={
-        "previous_input": (
-            "the gradient of w_hx takes the input of the step before",
-            lambda d_hidden, x: d_hidden[1:].T @ x[:-1],
+    ),
+    d_w_hx=rows(
+        previous_input=Wrong(
+            "the gradient of w_hx takes the input of the step before", lambda d_hidden, x: d_hidden[1:].T @ x[:-1]
         ),
-    },
-    d_w_qh={
-        "previous_hidden": ("the gradient of w_qh takes h_{t−1} where h_t was", ThroughTime.d_w_hh),
-    },
-    finish={
-        "clipped": (
+    ),
+    d_w_qh=rows(
+        previous_hidden=Wrong("the gradient of w_qh takes h_{t−1} where h_t was", ThroughTime.d_w_hh),
+    ),
+    finish=rows(
+        clipped=Wrong(
             "gradients whose norm is above 10,000 are clipped",
             lambda quantity: quantity / max(1.0, float(quantity.norm()) / 10_000),
         ),
-    },
-    truncated={
-        "one_term_less": (
-            "truncation keeps one term less",
-            given(truncate=lambda truncate: max(1, truncate - 1)),
-            "documents, E42",
+    ),
+    truncated=rows(
+        one_term_less=Wrong(
+            "truncation keeps one term less", given(truncate=lambda truncate: max(1, truncate - 1)), "documents, E42"
         ),
-        "one_term_more": (
-            "truncation keeps one term more",
-            given(truncate=lambda truncate: truncate + 1),
-            "documents, E42",
+        one_term_more=Wrong(
+            "truncation keeps one term more", given(truncate=lambda truncate: truncate + 1), "documents, E42"
         ),
-        "never_truncated": (
-            "truncation is ignored: the full gradient",
-            lambda direct, w_hh, truncate: ThroughTime.full(direct, w_hh),
+        never_truncated=Wrong(
+            "truncation is ignored: the full gradient", lambda direct, w_hh, truncate: ThroughTime.full(direct, w_hh)
         ),
-        "cut_into_pieces": (
+        cut_into_pieces=Wrong(
             "the steps are cut into pieces of τ, and gradients flow within each alone",
             lambda direct, w_hh, truncate: torch.cat(
                 [ThroughTime.full(piece, w_hh) for piece in direct.split(truncate)]
             ),
         ),
-        "last_steps_alone": (
+        last_steps_alone=Wrong(
             "gradients reach the last τ steps of the sequence alone",
             lambda direct, w_hh, truncate: zeros_before(ThroughTime.full(direct, w_hh), truncate),
         ),
-        "zeros_beyond_the_steps": (
+        zeros_beyond_the_steps=Wrong(
             "a truncation to more terms than there are steps gives zeros",
             then(lambda found, truncate: found if truncate <= len(found) else torch.zeros_like(found)),
         ),
-    },
-    factors={
-        "kept_as_it_is": (
-            "what is kept is not divided by π: too small in the mean",
-            times(lambda keep: keep),
-            "documents, E42",
+    ),
+    factors=rows(
+        kept_as_it_is=Wrong(
+            "what is kept is not divided by π: too small in the mean", times(lambda keep: keep), "documents, E42"
         ),
-        "multiplied_by_probability": (
-            "what is kept is multiplied by π instead of divided",
-            times(lambda keep: keep * keep),
-            "documents, E42",
+        multiplied_by_probability=Wrong(
+            "what is kept is multiplied by π instead of divided", times(lambda keep: keep * keep), "documents, E42"
         ),
-        "probability_less_one": (
+        probability_less_one=Wrong(
             "what is kept is multiplied by π − 1",
             then(lambda factors, keep: [keep * factor * (keep - 1) for factor in factors]),
             "documents, E42",
         ),
-        "one_draw_for_all_steps": (
-            "one draw decides for all steps",
-            lambda steps, keep: drawn(torch.rand(1), keep) * (steps - 1),
+        one_draw_for_all_steps=Wrong(
+            "one draw decides for all steps", lambda steps, keep: drawn(torch.rand(1), keep) * (steps - 1)
         ),
-        "never_dropped": ("nothing is ever dropped: the full gradient", lambda steps, keep: [1.0] * (steps - 1)),
-        "source_of_its_own": (
+        never_dropped=Wrong("nothing is ever dropped: the full gradient", lambda steps, keep: [1.0] * (steps - 1)),
+        source_of_its_own=Wrong(
             "the random source is not the one that torch.manual_seed governs",
             lambda steps, keep: drawn(torch.rand(steps - 1, generator=OTHER), keep),
         ),
-        "dropped_instead_of_kept": (
-            "what flows back is dropped with probability π and kept with 1 − π",
-            dropped_instead_of_kept,
+        dropped_instead_of_kept=Wrong(
+            "what flows back is dropped with probability π and kept with 1 − π", dropped_instead_of_kept
         ),
-        "kept_too_often": (
+        kept_too_often=Wrong(
             "a step is kept half again as often as π says: too large in the mean",
             lambda steps, keep: [1.5 * each for each in ThroughTime.factors(steps, min(1.0, 1.5 * keep))],
         ),
-        "same_draw_every_call": ("every call draws the same", same_draw_every_call),
-    },
-    randomised={
-        "direct_terms_dropped": (
-            "the direct terms are dropped as well, not what flows back alone",
-            given(direct=dropped_too),
+        same_draw_every_call=Wrong("every call draws the same", same_draw_every_call),
+    ),
+    randomised=rows(
+        direct_terms_dropped=Wrong(
+            "the direct terms are dropped as well, not what flows back alone", given(direct=dropped_too)
         ),
-    },
+    ),
 )

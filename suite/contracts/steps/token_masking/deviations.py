@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import filled_beyond, first_for_all, turned
 from suite.asking.layouts import in_memory_order
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged
 from suite.contracts.steps.token_masking.contract import IGNORED
 
@@ -172,158 +172,144 @@ CONTROLS = {"correct": Corrupting(), "counting": Counting()}
 OTHERS = [in_memory_order(Corrupting())]
 MISTAKES = mistakes(
     Corrupting,
-    whole={
-        "clamps_share": (
+    whole=rows(
+        clamps_share=Wrong(
             "a share outside [0, 1] is taken for the nearest in it",
             given(select=lambda select: min(1.0, max(0.0, select))),
         ),
-        "never_the_mask_token": (
+        never_the_mask_token=Wrong(
             "what is the mask token already is never selected",
             given(special=lambda special, tokens, mask_token: special | (tokens == mask_token)),
         ),
-    },
-    check={
-        "accepts_foreign_tokens": ("tokens outside the vocabulary are accepted", given(given=within_vocabulary)),
-    },
-    source={
-        "same_mask_every_call": (
+    ),
+    check=rows(
+        accepts_foreign_tokens=Wrong("tokens outside the vocabulary are accepted", given(given=within_vocabulary)),
+    ),
+    source=rows(
+        same_mask_every_call=Wrong(
             "every call selects the same",
             lambda: Generator().manual_seed(0),
             "what RoBERTa (arXiv 1907.11692) replaced",
         ),
-        "source_of_its_own": ("the random source is not the one that torch.manual_seed governs", lambda: OTHER),
-        "does_not_move_on": (
+        source_of_its_own=Wrong("the random source is not the one that torch.manual_seed governs", lambda: OTHER),
+        does_not_move_on=Wrong(
             "the random source is left where it was, so that the next call draws the same",
             lambda: Generator().set_state(torch.get_rng_state()),
         ),
-    },
-    free={
-        "selects_special": ("special tokens are selected like others", torch.ones_like),
-        "selects_special_alone": (
-            "the flags are read the other way round: special tokens alone are selected",
-            lambda special: special,
+    ),
+    free=rows(
+        selects_special=Wrong("special tokens are selected like others", torch.ones_like),
+        selects_special_alone=Wrong(
+            "the flags are read the other way round: special tokens alone are selected", lambda special: special
         ),
-        "special_of_first_item": (
-            "the special tokens of the first item count for all items",
-            given(special=first_for_all()),
+        special_of_first_item=Wrong(
+            "the special tokens of the first item count for all items", given(special=first_for_all())
         ),
-        "transposed_special": (
-            "items and tokens are swapped in the flags where they are as many",
-            given(special=turned),
+        transposed_special=Wrong(
+            "items and tokens are swapped in the flags where they are as many", given(special=turned)
         ),
-    },
-    share={
-        "fixed_share": ("15 % are selected, whatever the share", lambda select, free: 0.15),
-        "share_of_all": (
+    ),
+    share=rows(
+        fixed_share=Wrong("15 % are selected, whatever the share", lambda select, free: 0.15),
+        share_of_all=Wrong(
             "the share is of all tokens, the special ones included",
             lambda select, free: select * free.shape[1] / free.sum(1, keepdim=True).clamp_min(1),
             "BERT's own data",
         ),
-    },
-    choose={
-        "pairs_of_neighbours": ("tokens are selected in pairs of neighbours", pairs_of_neighbours),
-        "same_for_all_items": (
+    ),
+    choose=rows(
+        pairs_of_neighbours=Wrong("tokens are selected in pairs of neighbours", pairs_of_neighbours),
+        same_for_all_items=Wrong(
             "the same places are selected in all items",
             lambda free, share, source: (torch.rand(free.shape[1], generator=source) < share) & free,
         ),
-        "every_seventh": ("every seventh token is selected, from a random one on", every_seventh),
-        "never_the_last": ("the last token of an item is never selected by less than 1", then(never_the_last)),
-        "first_512": (
+        every_seventh=Wrong("every seventh token is selected, from a random one on", every_seventh),
+        never_the_last=Wrong("the last token of an item is never selected by less than 1", then(never_the_last)),
+        first_512=Wrong(
             "tokens beyond the 512th are never selected",
             then(filled_beyond(512, False)),
             "the usual longest input of BERT",
         ),
-        "at_least_one": (
-            "at least one token of an item is selected, whatever the share",
-            then(at_least_one),
-            "BERT's own data",
+        at_least_one=Wrong(
+            "at least one token of an item is selected, whatever the share", then(at_least_one), "BERT's own data"
         ),
-    },
-    fates={
-        "always_mask": (
+    ),
+    fates=rows(
+        always_mask=Wrong(
             "all that is selected becomes the mask token",
             lambda selected, source: torch.full(selected.shape, MASK),
             "documents, E10",
         ),
-        "fates_swapped": ("10 % become the mask token and 80 % a random token", fated_by(0.1, 0.8)),
-        "tenth_of_the_rest": (
-            "of the 20 % that are not masked a tenth becomes a random token, not half",
-            fated_by(0.8, 0.02),
+        fates_swapped=Wrong("10 % become the mask token and 80 % a random token", fated_by(0.1, 0.8)),
+        tenth_of_the_rest=Wrong(
+            "of the 20 % that are not masked a tenth becomes a random token, not half", fated_by(0.8, 0.02)
         ),
-        "none_kept": ("nothing stays as it is: 90 % become the mask token", fated_by(0.9, 0.1)),
-        "thirteen_random": ("80 %, 13 % and 7 % meet their fates", fated_by(0.8, 0.13)),
-        "same_fates_every_call": ("every call draws the same fates", given(source=alike)),
-        "fates_in_order": (
+        none_kept=Wrong("nothing stays as it is: 90 % become the mask token", fated_by(0.9, 0.1)),
+        thirteen_random=Wrong("80 %, 13 % and 7 % meet their fates", fated_by(0.8, 0.13)),
+        same_fates_every_call=Wrong("every call draws the same fates", given(source=alike)),
+        fates_in_order=Wrong(
             "fates go by order: the first 80 % of an item's selected tokens become the mask token",
             lambda selected, source: fated(ranks(selected)),
         ),
-        "one_fate_for_an_item": (
+        one_fate_for_an_item=Wrong(
             "one draw decides the fate of all that is selected in an item",
             lambda selected, source: Corrupting.fates(selected[:, :1], source).expand_as(selected),
         ),
-        "random_over_masked": (
-            "a random token is drawn for half of all that is selected, the masked included",
-            random_over_masked,
+        random_over_masked=Wrong(
+            "a random token is drawn for half of all that is selected, the masked included", random_over_masked
         ),
-        "fates_shared_by_two_items": ("two neighbouring items share their fates", shared_by_two(Corrupting.fates)),
-    },
-    noise={
-        "never_the_last_token": (
+        fates_shared_by_two_items=Wrong("two neighbouring items share their fates", shared_by_two(Corrupting.fates)),
+    ),
+    noise=rows(
+        never_the_last_token=Wrong(
             "the last token of the vocabulary is never drawn",
             given(vocab_size=lambda vocab_size: max(1, vocab_size - 1)),
         ),
-        "never_the_first_token": (
+        never_the_first_token=Wrong(
             "the first token of the vocabulary is never drawn",
             lambda tokens, vocab_size, source: torch.randint(1, vocab_size, tokens.shape, generator=source),
         ),
-        "one_token_too_many": (
+        one_token_too_many=Wrong(
             "random tokens are drawn from the vocabulary and one beyond",
             given(vocab_size=lambda vocab_size: vocab_size + 1),
         ),
-        "first_30522": (
+        first_30522=Wrong(
             "random tokens are drawn from the first 30,522, whatever the vocabulary",
             given(vocab_size=lambda vocab_size: min(vocab_size, 30_522)),
         ),
-        "random_from_the_batch": (
-            "random tokens are drawn from the batch instead of the vocabulary",
-            from_the_batch,
+        random_from_the_batch=Wrong("random tokens are drawn from the batch instead of the vocabulary", from_the_batch),
+        one_random_token_for_an_item=Wrong("all random tokens of an item are the same", one_for_an_item),
+        same_noise_every_call=Wrong("every call draws the same random tokens", given(source=alike)),
+        noise_shared_by_two_items=Wrong(
+            "two neighbouring items share their random tokens", shared_by_two(Corrupting.noise)
         ),
-        "one_random_token_for_an_item": ("all random tokens of an item are the same", one_for_an_item),
-        "same_noise_every_call": ("every call draws the same random tokens", given(source=alike)),
-        "noise_shared_by_two_items": (
-            "two neighbouring items share their random tokens",
-            shared_by_two(Corrupting.noise),
+    ),
+    corrupt=rows(
+        overwrites_tokens=Wrong(
+            "the tokens given are overwritten", then(lambda corrupted, tokens: tokens.copy_(corrupted))
         ),
-    },
-    corrupt={
-        "overwrites_tokens": (
-            "the tokens given are overwritten",
-            then(lambda corrupted, tokens: tokens.copy_(corrupted)),
-        ),
-    },
-    label={
-        "labels_what_became": (
+    ),
+    label=rows(
+        labels_what_became=Wrong(
             "the labels hold what the tokens became",
             lambda tokens, corrupted, selected: corrupted.masked_fill(~selected, IGNORED),
         ),
-        "labels_all": (
-            "all tokens are labelled, not the selected alone",
-            lambda tokens, corrupted, selected: tokens.clone(),
+        labels_all=Wrong(
+            "all tokens are labelled, not the selected alone", lambda tokens, corrupted, selected: tokens.clone()
         ),
-        "kept_without_label": (
+        kept_without_label=Wrong(
             "selected tokens that stay as they are have no label",
             lambda tokens, corrupted, selected: tokens.masked_fill(corrupted == tokens, IGNORED),
         ),
-        "ignored_is_minus_one": (
+        ignored_is_minus_one=Wrong(
             "tokens that are not to be predicted have the label −1",
             lambda tokens, corrupted, selected: tokens.masked_fill(~selected, -1),
         ),
-    },
-    answer={
-        "labels_first": (
-            "the labels come before the tokens",
-            lambda corrupted, labels: torch.stack([labels, corrupted]),
+    ),
+    answer=rows(
+        labels_first=Wrong(
+            "the labels come before the tokens", lambda corrupted, labels: torch.stack([labels, corrupted])
         ),
-        "narrow": ("the answer is int32", then(lambda answer: answer.int())),
-    },
+        narrow=Wrong("the answer is int32", then(lambda answer: answer.int())),
+    ),
 )

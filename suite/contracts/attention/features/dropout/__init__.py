@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case
-from suite.asking.mistakes import given, mistakes, then
+from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -115,29 +115,29 @@ def _always_alike(weights: Tensor, p: float) -> Tensor:
 
 DRAWS = mistakes(
     Dense,
-    dropout={
-        "ignores_dropout": ("dropout is ignored", lambda weights, p: weights),
-        "does_not_rescale_kept_weights": ("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * _kept(weights, p)),
-        "rescales_kept_weights_by_p": ("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * _kept(weights, p) / p, "documents: doc-003 E13"),
-        "rescales_kept_weights_twice": ("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
-        "drops_with_probability_of_keeping": ("weights are dropped with probability 1−p", lambda weights, p: weights * ~_kept(weights, p) * _rescale(p)),
-        "drops_a_tenth_too_rarely": ("weights are dropped a tenth too rarely", lambda weights, p: weights * _kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
-        "rounds_probability_to_eighths": (
+    dropout=rows(
+        ignores_dropout=Wrong("dropout is ignored", lambda weights, p: weights),
+        does_not_rescale_kept_weights=Wrong("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * _kept(weights, p)),
+        rescales_kept_weights_by_p=Wrong("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * _kept(weights, p) / p, "documents: doc-003 E13"),
+        rescales_kept_weights_twice=Wrong("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
+        drops_with_probability_of_keeping=Wrong("weights are dropped with probability 1−p", lambda weights, p: weights * ~_kept(weights, p) * _rescale(p)),
+        drops_a_tenth_too_rarely=Wrong("weights are dropped a tenth too rarely", lambda weights, p: weights * _kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
+        rounds_probability_to_eighths=Wrong(
             "the probability is rounded to eighths",
             lambda weights, p: weights * _kept(weights, round(p * 8) / 8) * _rescale(p),
-            "thresholds on few random bits",
+            "thresholds on few random bits"
         ),
-        "drops_keys_in_pairs": ("keys are dropped in pairs, not independently", _in_pairs),
-        "drops_alike_for_all_queries": ("the same weights are dropped for all queries of a matrix", _shared(-2)),
-        "drops_whole_queries": ("all weights of a query are dropped or kept together", _shared(-1)),
-        "drops_alike_in_all_heads": ("the same weights are dropped in all heads", _shared(-3)),
-        "drops_alike_in_all_items": ("the same weights are dropped in all batch items", _shared(-4)),
-        "never_drops_first_key": ("the weights of the first key are never dropped", _but_the_first),
-        "normalises_after_dropout": ("the weights are normalised again after dropout", _normalised),
-        "gives_nan_for_certain_dropout": ("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
-        "ignores_manual_seed": ("torch.manual_seed has no influence on what is dropped", _by_its_own),
-        "drops_alike_in_every_call": ("the same weights are dropped in every call, whatever the seed", _always_alike),
-    },
+        drops_keys_in_pairs=Wrong("keys are dropped in pairs, not independently", _in_pairs),
+        drops_alike_for_all_queries=Wrong("the same weights are dropped for all queries of a matrix", _shared(-2)),
+        drops_whole_queries=Wrong("all weights of a query are dropped or kept together", _shared(-1)),
+        drops_alike_in_all_heads=Wrong("the same weights are dropped in all heads", _shared(-3)),
+        drops_alike_in_all_items=Wrong("the same weights are dropped in all batch items", _shared(-4)),
+        never_drops_first_key=Wrong("the weights of the first key are never dropped", _but_the_first),
+        normalises_after_dropout=Wrong("the weights are normalised again after dropout", _normalised),
+        gives_nan_for_certain_dropout=Wrong("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
+        ignores_manual_seed=Wrong("torch.manual_seed has no influence on what is dropped", _by_its_own),
+        drops_alike_in_every_call=Wrong("the same weights are dropped in every call, whatever the seed", _always_alike),
+    ),
 )  # fmt: skip
 
 
@@ -219,14 +219,14 @@ def _limited(limit: Any) -> Any:
 
 ACCEPTED = mistakes(
     Dense,
-    receive={
-        "accepts_negative_dropout": (
+    receive=rows(
+        accepts_negative_dropout=Wrong(
             "a negative dropout_p is accepted as 0",
             _limited(lambda p: max(p, 0.0)),
             "pytorch, scaled_dot_product_attention on a CPU",
         ),
-        "accepts_dropout_above_one": ("a dropout_p above 1 is accepted as 1", _limited(lambda p: min(p, 1.0))),
-    },
+        accepts_dropout_above_one=Wrong("a dropout_p above 1 is accepted as 1", _limited(lambda p: min(p, 1.0))),
+    ),
 )
 
 FEATURE = Feature(
