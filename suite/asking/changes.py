@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -54,6 +54,11 @@ def hidden_last(count: int) -> Change:
 def as_it_lies(x: Tensor) -> Tensor:
     """Read in the order in which it lies in memory, whatever the strides."""
     return x.as_strided(x.shape, torch.empty(x.shape, device="meta").stride())
+
+
+def as_they_lie(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """All of them, each read in the order in which it lies in memory."""
+    return {name: as_it_lies(tensor) for name, tensor in tensors.items()}
 
 
 def rounded(dtype: torch.dtype) -> Change:

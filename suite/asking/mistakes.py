@@ -11,10 +11,10 @@
         ),
     )
 
-A row has the mistake's name; says it in words; and has what replaces the step: another function, or the step itself with
-its arguments changed before (`given`) or its result after (`then`). Changes that many contracts need are in
-[changes.py](changes.py). A row may end with where the mistake happened, and, where the mistake depends on the dtype, with
-the dtypes in which the audit asks it.
+A row has the mistake's name; says it in words; and has what replaces the step: another function, or the step itself
+with its arguments changed before (`given`) or its result after (`then`). Changes that many contracts need are in
+[changes.py](changes.py). A row may end with where the mistake happened, and, where the mistake depends on the dtype,
+with the dtypes in which the audit asks it.
 """
 
 from __future__ import annotations

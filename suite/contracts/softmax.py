@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
-
-from suite.asking.changes import Change
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -44,7 +43,7 @@ def masked(scores: Tensor, allowed: Tensor) -> Tensor:
     return scores.masked_fill(~allowed, -math.inf)
 
 
-def fill(number: float, *, but_empty_rows: bool = False) -> Change:
+def fill(number: float, *, but_empty_rows: bool = False) -> Callable[[Tensor, Tensor], Tensor]:
     """The mistake of another number than −∞ for what is masked, with or without a guard for rows that are empty."""
 
     def mask(scores: Tensor, allowed: Tensor) -> Tensor:

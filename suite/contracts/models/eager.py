@@ -14,8 +14,11 @@ import torch
 from torch import Tensor
 
 from suite.asking import Deviation
-from suite.asking.staged import Staged, instead_of
+from suite.asking.changes import filled_beyond
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.staged import Staged
 
+Config = Mapping[str, Any]
 Part = Mapping[str, Tensor]
 Attention = Callable[..., Tensor]
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -28,7 +31,7 @@ class Blocks(Staged):
     def wide(numbers: Tensor) -> torch.dtype:
         return numbers.dtype
 
-    def widened(self, config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
+    def widened(self, config: Config, weights: Part) -> dict[str, Tensor]:
         """The weights in the dtype to compute in."""
         return {name: tensor.to(self.wide(tensor)) for name, tensor in weights.items()}
 
@@ -94,9 +97,7 @@ class Blocks(Staged):
 
     @staticmethod
     def norm(x: Tensor, weights: Part) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        variance = centred.square().mean(-1, keepdim=True)
-        return centred / (variance + 1e-5).sqrt() * weights["weight"] + weights["bias"]
+        return normalised(x, weights, lambda centred: (mean_square(centred) + 1e-5).sqrt())
 
     @staticmethod
     def add(x: Tensor, y: Tensor) -> Tensor:
@@ -116,94 +117,129 @@ def check(weights: Part, shapes: Mapping[str, tuple[int, ...]]) -> None:
         raise ValueError("the weights are of several dtypes")
 
 
-def deviations(of: type[Blocks]) -> list[Deviation]:
-    """The mistakes that any model made of these blocks can make."""
-    found: list[Deviation] = []
+def extra_left_out(weights: Part, due: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in weights.items() if name in due}
 
-    def deviation(step: Callable[..., Any], says: str, source: str = "") -> Callable[[Callable[..., Any]], None]:
-        return lambda replacement: found.append(instead_of(step, says, of=of, source=source)(replacement))
 
-    @deviation(Blocks.factor, "the scores are divided by the root of the full width, not the head's", "documents, E3")
-    def full_width_scale(head_width: int, heads: int) -> float:
-        return 1 / math.sqrt(head_width * heads)
+def of_due_shapes(weights: Part, due: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    return {name: tensor.new_zeros(due.get(name, ())) for name, tensor in weights.items()}
 
-    @deviation(Blocks.factor, "the scores are not scaled")
-    def unscaled(head_width: int, heads: int) -> float:
-        return 1.0
 
-    @deviation(Blocks.split, "neighbouring columns belong to different heads")
-    def interleaved_heads(tensor: Tensor, heads: int) -> Tensor:
-        found: Tensor = tensor.unflatten(-1, (-1, heads)).movedim(-1, 1)
-        return found
+def of_one_dtype(weights: Part) -> dict[str, Tensor]:
+    return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
 
-    @deviation(Blocks.merge, "heads are merged without moving their axis back", "documents, E30")
-    def heads_not_moved_back(mixed: Tensor) -> Tensor:
-        batch, heads, length, width = mixed.shape
-        return mixed.reshape(batch, length, heads * width)
 
-    @deviation(Blocks.activate, "features below zero leak through")
-    def leaky_features(features: Tensor) -> Tensor:
-        return torch.where(features > 0, features, 0.01 * features)
+EXTRA_WEIGHTS = Wrong("weights that are not due are accepted", given(weights=extra_left_out))
+MIXED_DTYPES = Wrong("weights of several floating dtypes are accepted", given(weights=of_one_dtype))
+"""Mistakes of `check_weights`, which is given the weights and the shapes that are due."""
 
-    @deviation(Blocks.add, "there are no residual connections")
-    def no_residual(x: Tensor, y: Tensor) -> Tensor:
-        return y
 
-    @deviation(Blocks.norm, "the variance is divided by the count less one")
-    def unbiased_variance(x: Tensor, weights: Part) -> Tensor:
-        normalised = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt()
-        return normalised * weights["weight"] + weights["bias"]
+def normalised(x: Tensor, weights: Part, divisor: Callable[[Tensor], Tensor]) -> Tensor:
+    """The layer normalisation with another divisor, made of what is normalised less its mean."""
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / divisor(centred) * weights["weight"] + weights["bias"]
 
-    @deviation(Blocks.norm, "the root mean square is taken: no mean is subtracted")
-    def rms_norm(x: Tensor, weights: Part) -> Tensor:
-        normalised = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-        return normalised * weights["weight"] + weights["bias"]
 
-    @deviation(Blocks.norm, "normalisation leaves out its weight and bias")
-    def plain_norm(x: Tensor, weights: Part) -> Tensor:
-        return Blocks.norm(x, {"weight": torch.ones_like(weights["weight"]), "bias": torch.zeros_like(weights["bias"])})
+def mean_square(x: Tensor) -> Tensor:
+    return x.square().mean(-1, keepdim=True)
 
-    @deviation(Blocks.norm, "ε is added to the root, not under it")
-    def eps_outside(x: Tensor, weights: Part) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        return centred / (centred.square().mean(-1, keepdim=True).sqrt() + 1e-5) * weights["weight"] + weights["bias"]
 
-    @deviation(Blocks.norm, "ε is 10⁻⁶")
-    def eps_of_a_millionth(x: Tensor, weights: Part) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        return centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt() * weights["weight"] + weights["bias"]
+def rms_norm(x: Tensor, weights: Part) -> Tensor:
+    return x / (mean_square(x) + 1e-5).sqrt() * weights["weight"] + weights["bias"]
 
-    @deviation(Blocks.widened, "attention's weights are applied transposed, as torch.nn.Linear does")
-    def transposed_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
-        mapped = ("w_query", "w_key", "w_value", "w_output")
-        return {name: tensor.mT if name.endswith(mapped) else tensor for name, tensor in weights.items()}
 
-    made: dict[str, dict[str, Tensor]] = {}
+def transposed(weights: Part) -> dict[str, Tensor]:
+    mapped = ("w_query", "w_key", "w_value", "w_output")
+    return {name: tensor.mT if name.endswith(mapped) else tensor for name, tensor in weights.items()}
 
-    @deviation(Blocks.widened, "a model has the weights of the first one of its config")
-    def first_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
-        return made.setdefault(str(sorted(config.items())), {name: tensor.clone() for name, tensor in weights.items()})
 
-    latest: dict[str, dict[str, Tensor]] = {}
+def remembers_first() -> Callable[[Any, Config], Any]:
+    """The first weights of a config."""
+    kept: dict[str, dict[str, Tensor]] = {}
+    return lambda weights, config: kept.setdefault(
+        str(sorted(config.items())), {name: tensor.clone() for name, tensor in weights.items()}
+    )
 
-    @deviation(Blocks.widened, "a model has the weights of the latest one of its config")
-    def latest_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
-        found = latest.setdefault(str(sorted(config.items())), {})
+
+def remembers_latest() -> Callable[[Any, Config], Any]:
+    """The latest weights of a config, in one dictionary for all its models."""
+    kept: dict[str, dict[str, Tensor]] = {}
+
+    def latest(weights: Part, config: Config) -> dict[str, Tensor]:
+        found = kept.setdefault(str(sorted(config.items())), {})
         found.update(weights)
         return found
 
-    @deviation(Blocks.plug, "an attention that is plugged in is not called")
-    def ignores_the_plug(own: Attend, attention: Attention) -> Attend:
-        return own
+    return latest
 
-    @deviation(Blocks.softmax, "the softmax runs over the queries")
-    def softmax_over_queries(scores: Tensor) -> Tensor:
-        return scores.clamp_min(-1e9).softmax(-2)
 
-    @deviation(Blocks.softmax, "keys beyond the 128th are left out")
-    def drops_keys_beyond_128(scores: Tensor) -> Tensor:
-        scores = scores.clone()
-        scores[..., 128:] = -math.inf
-        return Blocks.softmax(scores)
+def deviations(of: type[Blocks]) -> list[Deviation]:
+    """The mistakes that any model made of these blocks can make."""
+    return mistakes(of, widened=_weights(), **HEADS, **LAYERS)
 
-    return found
+
+def _weights() -> Mapping[str, Wrong]:
+    return rows(
+        transposed_weights=Wrong(
+            "attention's weights are applied transposed, as torch.nn.Linear does", given(weights=transposed)
+        ),
+        first_weights=Wrong("a model has the weights of the first one of its config", then(remembers_first())),
+        latest_weights=Wrong("a model has the weights of the latest one of its config", then(remembers_latest())),
+    )
+
+
+HEADS = {
+    "factor": rows(
+        full_width_scale=Wrong(
+            "the scores are divided by the root of the full width, not the head's",
+            lambda head_width, heads: 1 / math.sqrt(head_width * heads),
+            "documents, E3",
+        ),
+        unscaled=Wrong("the scores are not scaled", lambda head_width, heads: 1.0),
+    ),
+    "split": rows(
+        interleaved_heads=Wrong(
+            "neighbouring columns belong to different heads",
+            lambda tensor, heads: tensor.unflatten(-1, (-1, heads)).movedim(-1, 1),
+        ),
+    ),
+    "merge": rows(
+        heads_not_moved_back=Wrong(
+            "heads are merged without moving their axis back",
+            lambda mixed: mixed.reshape(len(mixed), mixed.shape[2], -1),
+            "documents, E30",
+        ),
+    ),
+    "plug": rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda own, attention: own)),
+    "softmax": rows(
+        softmax_over_queries=Wrong(
+            "the softmax runs over the queries", lambda scores: scores.clamp_min(-1e9).softmax(-2)
+        ),
+        drops_keys_beyond_128=Wrong("keys beyond the 128th are left out", given(scores=filled_beyond(128, -math.inf))),
+    ),
+}
+LAYERS = {
+    "activate": rows(
+        leaky_features=Wrong("features below zero leak through", lambda x: torch.where(x > 0, x, 0.01 * x)),
+    ),
+    "add": rows(no_residual=Wrong("there are no residual connections", lambda x, y: y)),
+    "norm": rows(
+        unbiased_variance=Wrong(
+            "the variance is divided by the count less one",
+            lambda x, weights: normalised(x, weights, lambda _: (x.var(-1, keepdim=True) + 1e-5).sqrt()),
+        ),
+        rms_norm=Wrong("the root mean square is taken: no mean is subtracted", rms_norm),
+        plain_norm=Wrong(
+            "normalisation leaves out its weight and bias",
+            lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())}),
+        ),
+        eps_outside=Wrong(
+            "ε is added to the root, not under it",
+            lambda x, weights: normalised(x, weights, lambda centred: mean_square(centred).sqrt() + 1e-5),
+        ),
+        eps_of_a_millionth=Wrong(
+            "ε is 10⁻⁶", lambda x, weights: normalised(x, weights, lambda c: (mean_square(c) + 1e-6).sqrt())
+        ),
+    ),
+}
+"""By step."""

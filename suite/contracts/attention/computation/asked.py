@@ -39,8 +39,8 @@ class Asked:
 
     def changed(self, change: Callable[[Tensor], Tensor], *names: str) -> Asked:
         """The same call with some of query, key and value changed; with all of them where none is named."""
-        inputs = {name: getattr(self, name) for name in names or ("query", "key", "value")}
-        return replace(self, **{name: change(tensor) for name, tensor in inputs.items()})
+        inputs: dict[str, Any] = {name: change(getattr(self, name)) for name in names or ("query", "key", "value")}
+        return replace(self, **inputs)
 
     @property
     def unmasked(self) -> Asked:

@@ -10,7 +10,7 @@ from torch import Tensor
 from suite.asking import Deviation
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import repeated_beyond
-from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
 
@@ -75,10 +75,10 @@ def refuses_other_ranks(both: Tensor) -> Tensor:
     return both
 
 
-def fixed_eps_in(named: str) -> tuple[str, Changed]:
+def fixed_eps_in(named: str) -> Wrong:
     """What one norm alone ignores."""
     says = f"eps is 10⁻⁵ in {named} normalisation, whatever was asked"
-    return says, given(eps=lambda eps, norm: 1e-5 if norm == named else eps)
+    return Wrong(says, given(eps=lambda eps, norm: 1e-5 if norm == named else eps))
 
 
 items_apart = Deviation(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import filled_beyond, reversed_along, turned
-from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.softmax import shares, unguarded
 from suite.contracts.steps.kernel_pooling.contract import KERNELS
@@ -69,10 +69,10 @@ class Pooling(Staged):
         return weights @ value
 
 
-def of_width_1(named: str) -> tuple[str, Changed]:
+def of_width_1(named: str) -> Wrong:
     """The width is ignored by one kernel alone."""
     ignored: Callable[[float, str], float] = lambda width, kernel: 1.0 if kernel == named else width  # noqa: E731
-    return (f"the width is ignored by the kernel {named}", given(width=ignored))
+    return Wrong(f"the width is ignored by the kernel {named}", given(width=ignored))
 
 
 CONTROLS = {"correct": Pooling()}

@@ -22,7 +22,7 @@ Layer = Callable[[Tensor], Tensor]
 class Transformer(Blocks):
     """The model, step by step."""
 
-    def __call__(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
+    def compute(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
         self.check_config(config)
         self.check_weights(weights, shapes(config))
         return partial(
