@@ -19,6 +19,7 @@ from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import Staged
 
 Config = Mapping[str, Any]
+Shapes = Mapping[str, tuple[int, ...]]
 Part = Mapping[str, Tensor]
 Attention = Callable[..., Tensor]
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -109,27 +110,30 @@ def part(weights: Part, name: str) -> dict[str, Tensor]:
     return {rest.removeprefix(f"{name}."): tensor for rest, tensor in weights.items() if rest.startswith(f"{name}.")}
 
 
-def check(weights: Part, shapes: Mapping[str, tuple[int, ...]]) -> None:
+def check(weights: Part, due: Shapes) -> None:
     """Raise where the weights are not those that are due."""
-    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != dict(shapes):
+    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != dict(due):
         raise ValueError("the weights are not those of the config")
     if len({tensor.dtype for tensor in weights.values()}) > 1:
         raise ValueError("the weights are of several dtypes")
 
 
-def extra_left_out(weights: Part, due: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+def of_due_names(weights: Part, due: Shapes) -> dict[str, Tensor]:
+    """Those that are due, without what came besides."""
     return {name: tensor for name, tensor in weights.items() if name in due}
 
 
-def of_due_shapes(weights: Part, due: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+def of_due_shapes(weights: Part, due: Shapes) -> dict[str, Tensor]:
+    """Tensors that have the shapes that are due."""
     return {name: tensor.new_zeros(due.get(name, ())) for name, tensor in weights.items()}
 
 
 def of_one_dtype(weights: Part) -> dict[str, Tensor]:
+    """The weights, all floating ones in float32."""
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
 
 
-EXTRA_WEIGHTS = Wrong("weights that are not due are accepted", given(weights=extra_left_out))
+EXTRA_WEIGHTS = Wrong("weights that are not due are accepted", given(weights=of_due_names))
 MIXED_DTYPES = Wrong("weights of several floating dtypes are accepted", given(weights=of_one_dtype))
 """Mistakes of `check_weights`, which is given the weights and the shapes that are due."""
 
@@ -141,51 +145,46 @@ def normalised(x: Tensor, weights: Part, divisor: Callable[[Tensor], Tensor]) ->
 
 
 def mean_square(x: Tensor) -> Tensor:
+    """… 1."""
     return x.square().mean(-1, keepdim=True)
 
 
 def rms_norm(x: Tensor, weights: Part) -> Tensor:
+    """The mistake of subtracting no mean."""
     return x / (mean_square(x) + 1e-5).sqrt() * weights["weight"] + weights["bias"]
 
 
 def transposed(weights: Part) -> dict[str, Tensor]:
+    """Attention's maps, each transposed."""
     mapped = ("w_query", "w_key", "w_value", "w_output")
     return {name: tensor.mT if name.endswith(mapped) else tensor for name, tensor in weights.items()}
 
 
-def remembers_first() -> Callable[[Any, Config], Any]:
-    """The first weights of a config."""
-    kept: dict[str, dict[str, Tensor]] = {}
-    return lambda weights, config: kept.setdefault(
-        str(sorted(config.items())), {name: tensor.clone() for name, tensor in weights.items()}
-    )
+class Remembering:
+    """Weights by config: those of the first model that was built, or of the latest."""
 
+    def __init__(self) -> None:
+        self.kept: dict[str, dict[str, Tensor]] = {}
 
-def remembers_latest() -> Callable[[Any, Config], Any]:
-    """The latest weights of a config, in one dictionary for all its models."""
-    kept: dict[str, dict[str, Tensor]] = {}
+    def first(self, weights: Part, config: Config) -> Part:
+        return self.kept.setdefault(str(sorted(config.items())), {name: each.clone() for name, each in weights.items()})
 
-    def latest(weights: Part, config: Config) -> dict[str, Tensor]:
-        found = kept.setdefault(str(sorted(config.items())), {})
+    def latest(self, weights: Part, config: Config) -> Part:
+        found = self.kept.setdefault(str(sorted(config.items())), {})
         found.update(weights)
         return found
-
-    return latest
 
 
 def deviations(of: type[Blocks]) -> list[Deviation]:
     """The mistakes that any model made of these blocks can make."""
-    return mistakes(of, widened=_weights(), **HEADS, **LAYERS)
-
-
-def _weights() -> Mapping[str, Wrong]:
-    return rows(
+    widened = rows(
         transposed_weights=Wrong(
             "attention's weights are applied transposed, as torch.nn.Linear does", given(weights=transposed)
         ),
-        first_weights=Wrong("a model has the weights of the first one of its config", then(remembers_first())),
-        latest_weights=Wrong("a model has the weights of the latest one of its config", then(remembers_latest())),
+        first_weights=Wrong("a model has the weights of the first one of its config", then(Remembering().first)),
+        latest_weights=Wrong("a model has the weights of the latest one of its config", then(Remembering().latest)),
     )
+    return mistakes(of, widened=widened, **HEADS, **LAYERS)
 
 
 HEADS = {

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from suite.asking import Stranger
-from suite.asking.foreign import backwards
+from suite.asking.foreign import backwards, linear
 from suite.asking.staged import Staged
 from suite.contracts.models.eager import part
-from suite.contracts.models.seq2seq_attention.contract import GATES
+from suite.contracts.models.seq2seq_attention.contract import GATES, shapes
 from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
 Config = Mapping[str, Any]
@@ -29,7 +29,8 @@ def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Call
     """Models that score all positions, and give those that may not be seen no weight."""
 
     def factory(config: Config, given: Weights) -> Callable[..., Tensor]:
-        Recurrent.check_weights(config, given)
+        Recurrent.check_config(config)
+        Recurrent.check_weights(given, shapes(config))
         weights = {name: tensor.to(Staged.wide(tensor)) if widens else tensor for name, tensor in given.items()}
         step = _stacked(cells[config["cell"]])
 
@@ -141,16 +142,12 @@ def _both(x: Tensor, s: Tensor, weights: Weights) -> Tensor:
     return torch.cat([s, x], -1) @ rows + (weights["b_hidden"] + weights["b_input"])
 
 
-def _linear(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    return functional.linear(x, weights.mT, bias)
-
-
 def strangers() -> list[Stranger]:
     """One model, many cells."""
     library, fused = {"gru": _gru_library, "lstm": _lstm_library}, {"gru": _gru_fused, "lstm": _lstm_fused}
     modules = {"gru": _module(nn.GRU), "lstm": _module(nn.LSTM)}
     return [
-        Stranger("cells", "torch's gru_cell and lstm_cell", _factory(library, _linear, widens=False)),
-        Stranger("modules", "torch's GRU and LSTM, one step at a time", _factory(modules, _linear, widens=True)),
+        Stranger("cells", "torch's gru_cell and lstm_cell", _factory(library, linear, widens=False)),
+        Stranger("modules", "torch's GRU and LSTM, one step at a time", _factory(modules, linear, widens=True)),
         Stranger("fused", "one product for state and input, einsum backwards", _factory(fused, backwards, widens=True)),
     ]

@@ -14,6 +14,7 @@ from suite.asking.staged import Staged
 from suite.contracts.models import eager
 from suite.contracts.models.eager import Part, part
 from suite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
+from suite.contracts.softmax import masked, softmax
 
 Config = Mapping[str, Any]
 Kept = dict[Any, Tensor]
@@ -24,8 +25,9 @@ Step = Callable[[Tensor], tuple[Tensor, Tensor]]
 class Recurrent(Staged):
     """The model, step by step, in the dtype of its weights. States are `layers parts b d`: s, and for an LSTM m."""
 
-    def __call__(self, config: Config, weights: Part) -> Callable[..., Tensor]:
-        self.check_weights(config, weights)
+    def compute(self, config: Config, weights: Part) -> Callable[..., Tensor]:
+        self.check_config(config)
+        self.check_weights(weights, shapes(config))
         widened = {name: tensor.to(self.wide(tensor)) for name, tensor in self.take(weights).items()}
         return partial(self.run, config, widened, {}, next(iter(weights.values())).dtype)
 
@@ -116,12 +118,13 @@ class Recurrent(Staged):
         return weights
 
     @staticmethod
-    def check_weights(config: Config, weights: Part) -> None:
+    def check_config(config: Config) -> None:
         if config["score"] not in SCORES or config["cell"] not in GATES or config["layers"] < 1:
             raise ValueError("the config asks for what there is not")
         if config["window"] is not None and config["window"] < 0:
             raise ValueError("the window is negative")
-        eager.check(weights, shapes(config))
+
+    check_weights = staticmethod(eager.check)
 
     @staticmethod
     def check_inputs(config: Config, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -195,10 +198,7 @@ class Recurrent(Staged):
 
     @staticmethod
     def softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-        scores = scores.masked_fill(~allowed, -math.inf)
-        powers = (scores - scores.amax(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).min)).exp()
-        total = powers.sum(-1, keepdim=True)
-        return powers / total.masked_fill(total == 0, 1.0)
+        return softmax(masked(scores, allowed))
 
     @staticmethod
     def mix(weights: Tensor, memory: Tensor) -> Tensor:

@@ -120,7 +120,7 @@ class Transformer(Blocks):
             raise ValueError("heads do not divide the width, or it is odd")
 
     @staticmethod
-    def check_weights(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
+    def check_weights(weights: Part, due: Shapes) -> None:
         eager.check(weights, due)
 
     @staticmethod
