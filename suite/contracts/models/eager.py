@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from copy import copy
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -25,8 +26,33 @@ Attention = Callable[..., Tensor]
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
+def check(weights: Part, due: Shapes) -> None:
+    """Raise where the weights are not those that are due."""
+    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != dict(due):
+        raise ValueError("the weights are not those of the config")
+    if len({tensor.dtype for tensor in weights.values()}) > 1:
+        raise ValueError("the weights are of several dtypes")
+
+
 class Blocks(Staged):
-    """Attention by several heads, the network of each position, and the normalisation."""
+    """A factory of models, with attention by several heads, the network of each position, and the normalisation."""
+
+    shapes: Callable[[Config], Shapes]
+    """The weights that are due, by name."""
+    run: Callable[..., Tensor]
+    """The model: config, weights, what it could keep between calls, its dtype, and the inputs."""
+
+    def compute(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
+        self.check_config(config)
+        self.check_weights(weights, self.shapes(config))
+        model, dtype = self.plugged(attention), next(iter(weights.values())).dtype
+        return partial(model.run, config, self.widened(config, weights), {}, dtype)
+
+    @staticmethod
+    def check_config(config: Config) -> None:
+        """Raise for what no model can be made of."""
+
+    check_weights = staticmethod(check)
 
     @staticmethod
     def wide(numbers: Tensor) -> torch.dtype:
@@ -42,6 +68,9 @@ class Blocks(Staged):
         value = self.split(memory @ weights["w_value"], heads)  # b h s p
         mixed: Tensor = self.merge(self.attend(query, key, value, allowed)) @ weights["w_output"]
         return mixed
+
+    def to_itself(self, weights: Part, heads: int, allowed: Tensor | None, x: Tensor) -> Tensor:
+        return self.multi_head(x, x, weights, heads, allowed)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
         """b h l p."""
@@ -108,14 +137,6 @@ class Blocks(Staged):
 def part(weights: Part, name: str) -> dict[str, Tensor]:
     """The tensors below a name, by the rest of theirs."""
     return {rest.removeprefix(f"{name}."): tensor for rest, tensor in weights.items() if rest.startswith(f"{name}.")}
-
-
-def check(weights: Part, due: Shapes) -> None:
-    """Raise where the weights are not those that are due."""
-    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != dict(due):
-        raise ValueError("the weights are not those of the config")
-    if len({tensor.dtype for tensor in weights.values()}) > 1:
-        raise ValueError("the weights are of several dtypes")
 
 
 def of_due_names(weights: Part, due: Shapes) -> dict[str, Tensor]:

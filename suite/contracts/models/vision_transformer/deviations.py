@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,23 +14,17 @@ from suite.asking.changes import as_it_lies, as_they_lie
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import imprecise
 from suite.contracts.models import eager
-from suite.contracts.models.eager import EXTRA_WEIGHTS, MIXED_DTYPES, Attention, Blocks, Part, of_due_shapes, part
+from suite.contracts.models.eager import EXTRA_WEIGHTS, MIXED_DTYPES, Blocks, Config, Part, of_due_shapes, part
 from suite.contracts.models.vision_transformer.contract import shapes
 from suite.contracts.softmax import unguarded
 
-Config = Mapping[str, Any]
 Layer = Callable[[Tensor], Tensor]
 
 
 class VisionTransformer(Blocks):
     """The model, step by step."""
 
-    def compute(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
-        self.check_config(config)
-        self.check_weights(weights, shapes(config))
-        return partial(
-            self.plugged(attention).run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype
-        )
+    shapes = staticmethod(shapes)
 
     def run(self, config: Config, weights: Part, kept: dict[str, Tensor], dtype: torch.dtype, images: Tensor) -> Tensor:
         images = self.check_images(config, images, dtype).to(weights["positions"].dtype)
@@ -42,7 +35,7 @@ class VisionTransformer(Blocks):
         x = self.place(x, weights["positions"])
         for number in range(config["blocks"]):
             block = part(weights, f"blocks.{self.block(number)}")
-            attend = partial(self.to_itself, part(block, "attention"), config["heads"])
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], None)
             x = self.arrange(x, attend, partial(self.norm, weights=part(block, "norm1")), self.add)
             think = partial(self.feed_forward, weights=part(block, "mlp"))
             x = self.arrange(x, think, partial(self.norm, weights=part(block, "norm2")), self.add)
@@ -50,9 +43,6 @@ class VisionTransformer(Blocks):
             return self.states(x).to(dtype)
         read = self.first(x) if config["pooling"] == "class" else self.mean(x)
         return self.head(read, partial(self.norm, weights=part(weights, "norm")), weights).to(dtype)
-
-    def to_itself(self, weights: Part, heads: int, x: Tensor) -> Tensor:
-        return self.multi_head(x, x, weights, heads, None)
 
     @staticmethod
     def activate(features: Tensor) -> Tensor:
@@ -64,10 +54,6 @@ class VisionTransformer(Blocks):
             raise ValueError("heads do not divide the width")
         if config["image_height"] % config["patch"] or config["image_width"] % config["patch"]:
             raise ValueError("patches do not divide the image")
-
-    @staticmethod
-    def check_weights(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
-        eager.check(weights, due)
 
     @staticmethod
     def check_images(config: Config, images: Tensor, dtype: torch.dtype) -> Tensor:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from suite.contracts.models import eager
-from suite.contracts.models.eager import Attention, Blocks, Part, part
+from suite.contracts.models.eager import Blocks, Config, Part, part
 from suite.contracts.models.transformer.contract import shapes
 
-Config = Mapping[str, Any]
 Cache = dict[str, Tensor]
 Layer = Callable[[Tensor], Tensor]
 
@@ -22,12 +20,7 @@ Layer = Callable[[Tensor], Tensor]
 class Transformer(Blocks):
     """The model, step by step."""
 
-    def compute(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
-        self.check_config(config)
-        self.check_weights(weights, shapes(config))
-        return partial(
-            self.plugged(attention).run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype
-        )
+    shapes = staticmethod(shapes)
 
     def run(
         self,
@@ -54,9 +47,6 @@ class Transformer(Blocks):
         decode = self.cached if config.get("decoding") == "cached" else self.full
         cross = self.cross(within)
         return decode(config, weights, kept, states, cross, target).to(dtype)
-
-    def to_itself(self, weights: Part, heads: int, allowed: Tensor | None, x: Tensor) -> Tensor:
-        return self.multi_head(x, x, weights, heads, allowed)
 
     def full(
         self, config: Config, weights: Part, kept: Any, states: Tensor, within: Tensor | None, target: Tensor
@@ -118,10 +108,6 @@ class Transformer(Blocks):
     def check_config(config: Config) -> None:
         if config["width"] % config["heads"] or config["width"] % 2:
             raise ValueError("heads do not divide the width, or it is odd")
-
-    @staticmethod
-    def check_weights(weights: Part, due: Shapes) -> None:
-        eager.check(weights, due)
 
     @staticmethod
     def check_inputs(

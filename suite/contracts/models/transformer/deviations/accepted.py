@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from suite.asking.mistakes import Wrong, given, mistakes, rows
-from suite.contracts.models.eager import EXTRA_WEIGHTS
-from suite.contracts.models.transformer.deviations.staged import Config, Transformer
+from suite.contracts.models.eager import EXTRA_WEIGHTS, Config
+from suite.contracts.models.transformer.deviations.staged import Transformer
 
 
 def clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:
