@@ -13,7 +13,8 @@ from typing import Any
 from torch import Tensor
 
 ANY = "…"
-Sizes = dict[str, int]
+Sizes = dict[str, Any]
+"""By letter; of `…` all sizes that it stands for."""
 
 
 class Axes:
@@ -25,22 +26,23 @@ class Axes:
     def check(self, given: Mapping[str, Any]) -> Sizes:
         """The size of each letter. ValueError where a tensor does not fit; what is None or not given is left out."""
         sizes: Sizes = {}
-        leading: tuple[int, ...] | None = None
         for name, axes in self.due.items():
-            tensor, letters = given.get(name), axes.split()
-            if tensor is None:
-                continue
-            shape = tuple(tensor.shape)
-            if letters[0] == ANY:
-                letters, before = letters[1:], shape[: max(0, len(shape) - len(letters) + 1)]
-                leading, shape = before if leading is None else leading, shape[len(before) :]
-                if before != leading:
-                    raise ValueError(f"{name} has the leading axes {before}, not {leading}")
-            if len(shape) != len(letters) or any(
-                sizes.setdefault(letter, size) != size for letter, size in zip(letters, shape, strict=True)
-            ):
+            tensor = given.get(name)
+            if tensor is not None and not _fits(axes.split(), tuple(tensor.shape), sizes):
                 raise ValueError(f"{name} is {tuple(tensor.shape)}, not {axes} with {sizes}")
         return sizes
+
+
+def _fits(letters: list[str], shape: tuple[int, ...], sizes: Sizes) -> bool:
+    """Whether a shape has these axes, in the sizes that are known; new ones are known from now on."""
+    if letters[0] == ANY:
+        front = len(shape) - len(letters) + 1
+        if front < 0 or sizes.setdefault(ANY, shape[:front]) != shape[:front]:
+            return False
+        letters, shape = letters[1:], shape[front:]
+    return len(letters) == len(shape) and all(
+        sizes.setdefault(letter, size) == size for letter, size in zip(letters, shape, strict=True)
+    )
 
 
 def broadcasts(mask: Tensor, *shape: int) -> bool:

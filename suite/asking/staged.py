@@ -6,12 +6,8 @@
 
         def compute(self, x, w1, b1, w2, b2, *, activation="relu"): ...
 
-Axes and choices are checked before `compute` begins; its steps are static methods. Mistakes are rows of a table, see
-[mistakes.py](mistakes.py), or functions of their own:
-
-    @instead_of(Network.first, "positions are mixed")
-    def mixes_positions(x: Tensor, w1: Tensor, b1: Tensor) -> Tensor:
-        ...
+Axes and choices are checked before `compute` begins; its steps are static methods. Mistakes in them are rows of tables:
+[mistakes.py](mistakes.py).
 """
 
 from __future__ import annotations
@@ -37,7 +33,6 @@ Given = Mapping[str, Any]
 """All arguments of a call by name, those that were left out by their default."""
 WHOLE = "whole"
 """Names the computation as a whole where otherwise a step is named."""
-_COMPUTATIONS: dict[tuple[str, str], type[Staged]] = {}
 
 
 class Staged(Stepwise):
@@ -54,9 +49,6 @@ class Staged(Stepwise):
             assert callable(getattr(type(self), name)), name
             setattr(self, name, step)
         self.__signature__ = inspect.signature(self.compute)
-
-    def __init_subclass__(cls) -> None:
-        _COMPUTATIONS[cls.__module__, cls.__qualname__] = cls
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         self.refuse(*arguments, **named)
@@ -99,28 +91,6 @@ class Staged(Stepwise):
             return core(*arguments, **named)
 
         return answer  # type: ignore[return-value]
-
-
-def instead_of(
-    step: Step,
-    says: str,
-    *,
-    of: type[Staged] | None = None,
-    source: str = "",
-    dtypes: Sequence[str] = ("float32",),
-    name: str = "",
-) -> Callable[[Step], Deviation]:
-    """Turn a replacement of `step` into the deviation that bears the replacement's name.
-
-    `of` is the computation where the step is one that it inherits.
-    """
-
-    def deviation(replacement: Step) -> Deviation:
-        computation, _, replaced = step.__qualname__.rpartition(".")
-        function = (of or _COMPUTATIONS[step.__module__, computation]).wrong(replaced, replacement)
-        return Deviation(name or replacement.__name__, says, function, tuple(dtypes), source)
-
-    return deviation
 
 
 def usual(of: type[Staged]) -> list[Deviation]:

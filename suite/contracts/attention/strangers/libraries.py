@@ -40,8 +40,7 @@ def _scipy(asked: Asked) -> Tensor:
     if 0 in asked.scores_shape:
         return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
     scores = np.einsum("...le,...se->...ls", query, key) * factor(asked) + bias.detach().numpy()
-    weights = softmax(scores, axis=-1) * kept(asked, dtype).numpy()
-    output = np.einsum("...ls,...sv->...lv", weights, value)
+    output = np.einsum("...ls,...sv->...lv", softmax(scores, axis=-1) * kept(asked, dtype).numpy(), value)
     return torch.from_numpy(np.where(empty.numpy(), 0.0, output)).to(asked.query.dtype)
 
 

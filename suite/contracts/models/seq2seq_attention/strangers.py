@@ -22,6 +22,7 @@ Weights = Mapping[str, Tensor]
 States = list[tuple[Tensor, ...]]
 """Of each layer s, and for an LSTM m, b d each."""
 Cell = Callable[[Tensor, tuple[Tensor, ...], Weights], tuple[Tensor, ...]]
+Stack = Callable[[Tensor, States, Weights], States]
 Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -36,15 +37,8 @@ def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Call
 
         def model(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
             Recurrent.check_inputs(config, source, lengths, target)
-            states, top = _first(config, weights, len(source)), []
-            for x in functional.embedding(source, weights["source_embedding"]).unbind(1):
-                states = step(x, states, part(weights, "encoder"))
-                top.append(states[-1][0])
-            memory, found = torch.stack(top, 1), []
-            for number, x in enumerate(functional.embedding(target, weights["target_embedding"]).unbind(1)):
-                context = _context(config, weights, states[-1][0], memory, _seen(config, lengths, number, len(top)))
-                states = step(torch.cat([context, x], 1), states, part(weights, "decoder"))
-                found.append(affine(states[-1][0], weights["w_logits"], weights["b_logits"]))
+            tops = _run(config, weights, step, source, lengths, target)
+            found = [affine(top, weights["w_logits"], weights["b_logits"]) for top in tops]
             return torch.stack(found, 1).to(given["w_logits"].dtype)
 
         return model
@@ -52,12 +46,28 @@ def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Call
     return factory
 
 
+def _run(
+    config: Config, weights: Weights, step: Stack, source: Tensor, lengths: Tensor, target: Tensor
+) -> list[Tensor]:
+    """The decoder's top states."""
+    states, top, found = _first(config, weights, len(source)), [], []
+    for x in functional.embedding(source, weights["source_embedding"]).unbind(1):
+        states = step(x, states, part(weights, "encoder"))
+        top.append(states[-1][0])
+    memory = torch.stack(top, 1)
+    for number, x in enumerate(functional.embedding(target, weights["target_embedding"]).unbind(1)):
+        context = _context(config, weights, states[-1][0], memory, _seen(config, lengths, number, len(top)))
+        states = step(torch.cat([context, x], 1), states, part(weights, "decoder"))
+        found.append(states[-1][0])
+    return found
+
+
 def _first(config: Config, weights: Weights, batch: int) -> States:
     zeros = weights["w_logits"].new_zeros(batch, config["hidden"])
     return [(zeros,) * (2 if config["cell"] == "lstm" else 1)] * config["layers"]
 
 
-def _stacked(cell: Cell) -> Callable[[Tensor, States, Weights], States]:
+def _stacked(cell: Cell) -> Stack:
     def step(x: Tensor, states: States, weights: Weights) -> States:
         after: States = []
         for layer, state in enumerate(states):

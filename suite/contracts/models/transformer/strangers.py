@@ -18,6 +18,8 @@ from suite.contracts.models.transformer.deviations.staged import Transformer
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]
 Run = Callable[[Config, Weights, Tensor, Tensor, Tensor | None], Tensor]
+Attentions = Mapping[str, tuple[Tensor | None, Tensor]]
+"""By name, in order: the memory, or None for x itself, and who is allowed."""
 Factory = Callable[[Config, Weights], Callable[..., Tensor]]
 
 
@@ -43,28 +45,26 @@ def _styled(style: Style) -> Run:
         within = (torch.arange(source.shape[1]) < lengths[:, None])[:, None, None]
         states = _embedded(source, weights["source_embedding"])
         for number in range(config["encoder_blocks"]):
-            block = part(weights, f"encoder.{number}")
-            attended = style.heads(states, states, part(block, "attention"), heads, within)
-            states = style.norm(attended + states, part(block, "norm1"))
-            states = style.norm(
-                style.feed_forward(states, part(block, "ffn"), torch.relu) + states, part(block, "norm2")
-            )
+            states = _block(style, part(weights, f"encoder.{number}"), heads, states, {"attention": (None, within)})
         if target is None:
             return states
         hidden, length = _embedded(target, weights["target_embedding"]), target.shape[1]
         so_far = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
+        attentions = {"self_attention": (None, so_far), "cross_attention": (states, within)}
         for number in range(config["decoder_blocks"]):
-            block = part(weights, f"decoder.{number}")
-            attended = style.heads(hidden, hidden, part(block, "self_attention"), heads, so_far)
-            hidden = style.norm(attended + hidden, part(block, "norm1"))
-            attended = style.heads(hidden, states, part(block, "cross_attention"), heads, within)
-            hidden = style.norm(attended + hidden, part(block, "norm2"))
-            hidden = style.norm(
-                style.feed_forward(hidden, part(block, "ffn"), torch.relu) + hidden, part(block, "norm3")
-            )
+            hidden = _block(style, part(weights, f"decoder.{number}"), heads, hidden, attentions)
         return style.affine(hidden, weights["w_logits"], weights["b_logits"])
 
     return run
+
+
+def _block(style: Style, weights: Weights, heads: int, x: Tensor, attentions: Attentions) -> Tensor:
+    """Attentions one after the other, to x itself where there is no memory, and the network."""
+    for number, (name, (memory, allowed)) in enumerate(attentions.items(), 1):
+        attended = style.heads(x, x if memory is None else memory, part(weights, name), heads, allowed)
+        x = style.norm(attended + x, part(weights, f"norm{number}"))
+    inner = style.feed_forward(x, part(weights, "ffn"), torch.relu)
+    return style.norm(inner + x, part(weights, f"norm{len(attentions) + 1}"))
 
 
 def _embedded(tokens: Tensor, table: Tensor) -> Tensor:
@@ -84,17 +84,14 @@ def _modules(config: Config, weights: Weights, source: Tensor, lengths: Tensor, 
     beyond = torch.arange(source.shape[1]) >= lengths[:, None]
     states = _embedded(source, weights["source_embedding"])
     for number in range(config["encoder_blocks"]):
-        layer = _layer(
-            nn.TransformerEncoderLayer, config, part(weights, f"encoder.{number}"), {"attention": "self_attn"}
-        )
+        block = part(weights, f"encoder.{number}")
+        layer = _layer(nn.TransformerEncoderLayer, config, block, {"attention": "self_attn"})
         states = layer(states, src_key_padding_mask=beyond)
     if target is None:
         return states
     hidden, length = _embedded(target, weights["target_embedding"]), target.shape[1]
-    later, names = (
-        torch.ones(length, length, dtype=torch.bool).triu(1),
-        {"self_attention": "self_attn", "cross_attention": "multihead_attn"},
-    )
+    later = torch.ones(length, length, dtype=torch.bool).triu(1)
+    names = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
     for number in range(config["decoder_blocks"]):
         layer = _layer(nn.TransformerDecoderLayer, config, part(weights, f"decoder.{number}"), names)
         hidden = layer(hidden, states, tgt_mask=later, memory_key_padding_mask=beyond)

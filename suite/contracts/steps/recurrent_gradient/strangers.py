@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -45,17 +45,9 @@ def _by_hand(*arrays: Array, of: str = "d_w_hh", truncate: int | None = None, ke
     output = np.array([w_qh.dot(state) for state in states[1:]])
     d_output = (output - y) / len(x)
     d_hidden = _back(d_output, w_hh, w_qh, truncate or len(x), keep)
-    if of in WEIGHTS:
-        pairs: dict[str, tuple[Any, Any]] = {
-            "d_w_hh": (d_hidden, states[:-1]),
-            "d_w_hx": (d_hidden, x),
-            "d_w_qh": (d_output, states[1:]),
-        }
-        left, right = pairs[of]
-        return np.asarray(sum(np.outer(one, other) for one, other in zip(left, right, strict=True)))
     loss = np.square(output - y).sum(1).mean() / 2
-    found = {"hidden": states[1:], "output": output, "d_output": d_output, "d_hidden": d_hidden, "loss": loss}
-    return np.array(found[of])
+    flows = Flows(x, states, output, d_output, d_hidden, loss)
+    return np.array(_chosen(of, flows, lambda left, right: sum(map(np.outer, left, right))))
 
 
 def _back(d_output: Array, w_hh: Array, w_qh: Array, window: int, keep: float | None) -> list[Array]:
@@ -87,17 +79,32 @@ def _powers(*tensors: Tensor, of: str = "d_w_hh", truncate: int | None = None) -
         sum((direct[k] @ powers[k - t] for k in range(t + 1, min(t + reach, length))), direct[t])
         for t in range(length)
     ])  # fmt: skip
-    by_name: dict[str, Callable[[], Tensor]] = {
-        "d_w_hh": lambda: torch.einsum("tk,tl->kl", d_hidden, states[:-1]),
-        "d_w_hx": lambda: torch.einsum("th,td->hd", d_hidden, x),
-        "d_w_qh": lambda: torch.einsum("tq,th->qh", d_output, states[1:]),
-        "d_hidden": lambda: d_hidden,
-        "d_output": lambda: d_output,
-        "hidden": lambda: states[1:].clone(),
-        "output": lambda: output,
-        "loss": lambda: torch.dist(output, y).square() / (2 * length),
+    flows = Flows(x, states, output, d_output, d_hidden, torch.dist(output, y).square() / (2 * length))
+    found: Tensor = _chosen(of, flows, lambda left, right: torch.einsum("tk,tl->kl", left, right))
+    return found
+
+
+class Flows(NamedTuple):
+    """What goes forward and back, a row for each step; the states begin with h0."""
+
+    x: Any
+    states: Any
+    output: Any
+    d_output: Any
+    d_hidden: Any
+    loss: Any
+
+
+def _chosen(of: str, flows: Flows, product: Callable[[Any, Any], Any]) -> Any:
+    """The quantity that is asked for; `product` sums what left and right give in every step."""
+    pairs = {
+        "d_w_hh": (flows.d_hidden, flows.states[:-1]),
+        "d_w_hx": (flows.d_hidden, flows.x),
+        "d_w_qh": (flows.d_output, flows.states[1:]),
     }
-    return by_name[of]()
+    if of in pairs:
+        return product(*pairs[of])
+    return flows.states[1:] if of == "hidden" else getattr(flows, of)
 
 
 def strangers() -> list[Stranger]:
