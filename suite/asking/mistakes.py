@@ -23,11 +23,22 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from suite.asking.contract import Deviation
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Function = Callable[..., Any]
+
+
+def formula(step: Callable[..., Tensor]) -> staticmethod[..., Tensor]:
+    """A step that is one expression.
+
+    second = formula(lambda hidden, w2, b2: hidden @ w2 + b2)
+    """
+    return staticmethod(step)
 
 
 class Stepwise:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from suite.asking import Deviation
 from suite.asking.changes import filled_beyond
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Staged
 
 Config = Mapping[str, Any]
@@ -107,31 +107,17 @@ class Blocks(Staged):
     def factor(head_width: int, heads: int) -> float:
         return 1 / math.sqrt(head_width)
 
-    @staticmethod
-    def mask(scores: Tensor, allowed: Tensor) -> Tensor:
-        return scores.masked_fill(~allowed, -math.inf)
+    mask = formula(lambda scores, allowed: scores.masked_fill(~allowed, -math.inf))
 
     @staticmethod
     def softmax(scores: Tensor) -> Tensor:
         powers = (scores - scores.amax(-1, keepdim=True)).exp()
         return powers / powers.sum(-1, keepdim=True)
 
-    @staticmethod
-    def merge(mixed: Tensor) -> Tensor:
-        """b h l p → b l d."""
-        return mixed.transpose(1, 2).flatten(-2)
-
-    @staticmethod
-    def activate(features: Tensor) -> Tensor:
-        return features.relu()
-
-    @staticmethod
-    def norm(x: Tensor, weights: Part) -> Tensor:
-        return normalised(x, weights, lambda centred: (mean_square(centred) + 1e-5).sqrt())
-
-    @staticmethod
-    def add(x: Tensor, y: Tensor) -> Tensor:
-        return x + y
+    merge = formula(lambda mixed: mixed.transpose(1, 2).flatten(-2))  # b h l p → b l d
+    activate = formula(lambda features: features.relu())
+    norm = formula(lambda x, weights: normalised(x, weights, lambda centred: (mean_square(centred) + 1e-5).sqrt()))
+    add = formula(lambda x, y: x + y)
 
 
 def part(weights: Part, name: str) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from suite.asking.mistakes import formula
 from suite.contracts.attention.computation.asked import Asked, check
 from suite.contracts.attention.computation.base import Computation, computed
 from suite.contracts.attention.computation.dense import Dense, correct
@@ -48,41 +49,20 @@ class Backward(Computation):
         inputs = tensors(asked)
         return _function().apply(self, asked, tuple(inputs), *inputs.values())
 
-    @staticmethod
-    def output_gradient(gradient: Tensor, saved: Saved) -> Tensor:
-        return gradient.to(saved.value.dtype)
-
-    @staticmethod
-    def weights(saved: Saved) -> Tensor:
-        return saved.weights
+    output_gradient = formula(lambda gradient, saved: gradient.to(saved.value.dtype))
+    weights = formula(lambda saved: saved.weights)
 
     @staticmethod
     def keep(saved: Saved) -> Tensor | float:
         return saved.keep
 
-    @staticmethod
-    def weights_gradient(d_output: Tensor, value: Tensor, keep: Tensor | float) -> Tensor:
-        return (d_output @ value.transpose(-1, -2)) * keep  # ... h l s
-
-    @staticmethod
-    def mean(weights: Tensor, d_weights: Tensor) -> Tensor:
-        return (weights * d_weights).sum(-1, keepdim=True)  # ... h l 1
-
-    @staticmethod
-    def scores_gradient(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
-        return weights * (d_weights - mean)  # ... h l s
-
-    @staticmethod
-    def query_gradient(flow: Flow, saved: Saved) -> Tensor:
-        return flow.products @ saved.key  # ... h l e
-
-    @staticmethod
-    def key_gradient(flow: Flow, saved: Saved) -> Tensor:
-        return flow.products.transpose(-1, -2) @ saved.query  # ... h s e
-
-    @staticmethod
-    def value_gradient(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
-        return kept_weights.transpose(-1, -2) @ d_output  # ... h s v
+    weights_gradient = formula(lambda d_output, value, keep: (d_output @ value.transpose(-1, -2)) * keep)  # ... h l s
+    mean = formula(lambda weights, d_weights: (weights * d_weights).sum(-1, keepdim=True))  # ... h l 1
+    scores_gradient = formula(lambda weights, d_weights, mean: weights * (d_weights - mean))  # ... h l s
+    query_gradient = formula(lambda flow, saved: flow.products @ saved.key)  # ... h l e
+    key_gradient = formula(lambda flow, saved: flow.products.transpose(-1, -2) @ saved.query)  # ... h s e
+    # ... h s v
+    value_gradient = formula(lambda kept_weights, d_output, saved: kept_weights.transpose(-1, -2) @ d_output)
 
     @staticmethod
     def deliver(gradients: Gradients, saved: Saved) -> Gradients:

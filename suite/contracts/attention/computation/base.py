@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Deviation
-from suite.asking.mistakes import Changed, Stepwise
+from suite.asking.mistakes import Changed, Stepwise, formula
 from suite.contracts.attention.computation.asked import Asked, as_attention
 from suite.contracts.attention.feature import Computed, Visible, features
 
@@ -67,10 +67,7 @@ class Computation(Stepwise):
                 products = each.hide(self, products, asked, grid)
         return products
 
-    @staticmethod
-    def fill(scores: Tensor, seen: Tensor) -> Tensor:
-        """Hide by position what is not seen."""
-        return scores.masked_fill(~seen, -math.inf)
+    fill = formula(lambda scores, seen: scores.masked_fill(~seen, -math.inf))  # hidden by position
 
     @classmethod
     def instead(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from suite.asking.mistakes import formula
 from suite.contracts.attention.computation.asked import Asked, check
 from suite.contracts.attention.computation.base import Computation, computed
 from suite.contracts.attention.computation.dense import Dense
@@ -99,9 +100,7 @@ class Tiled(Computation):
         total = torch.stack([part.total * shrink for part, shrink in zip(parts, shrinks, strict=True)]).sum(0)
         return Partial(output, total, largest)
 
-    @staticmethod
-    def normalise(part: Partial) -> Tensor:
-        return part.output / part.total.masked_fill(part.total == 0, 1.0)
+    normalise = formula(lambda part: part.output / part.total.masked_fill(part.total == 0, 1.0))
 
 
 def multiplier(weights: Tensor, asked: Asked) -> Tensor | float:

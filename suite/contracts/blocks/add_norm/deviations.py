@@ -10,7 +10,7 @@ from torch import Tensor
 from suite.asking import Deviation
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import repeated_beyond
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
 
@@ -37,25 +37,11 @@ class Residual(Staged):
         if given["norm"] == "batch" and given["x"].shape[:-1].numel() < 2:
             raise ValueError("one position")
 
-    @staticmethod
-    def add(x: Tensor, y: Tensor) -> Tensor:
-        return x + y
-
-    @staticmethod
-    def gather(both: Tensor) -> Tensor:
-        return both.flatten(0, -2).mT  # e n
-
-    @staticmethod
-    def variance(rows: Tensor, mean: Tensor) -> Tensor:
-        return (rows - mean).square().mean(-1, keepdim=True)
-
-    @staticmethod
-    def root(variance: Tensor, eps: float) -> Tensor:
-        return (variance + eps).sqrt()
-
-    @staticmethod
-    def finish(normalised: Tensor, weight: Tensor, bias: Tensor, both: Tensor) -> Tensor:
-        return normalised * weight + bias
+    add = formula(lambda x, y: x + y)
+    gather = formula(lambda both: both.flatten(0, -2).mT)  # e n
+    variance = formula(lambda rows, mean: (rows - mean).square().mean(-1, keepdim=True))
+    root = formula(lambda variance, eps: (variance + eps).sqrt())
+    finish = formula(lambda normalised, weight, bias, both: normalised * weight + bias)
 
 
 def as_wide(weight: Tensor, x: Tensor) -> Tensor:

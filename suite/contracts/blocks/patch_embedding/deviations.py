@@ -7,7 +7,7 @@ from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import first_for_all, only_first, repeated_beyond, reversed_along
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
 
@@ -38,13 +38,8 @@ class Patches(Staged):
         batch, rows, columns, *patch = cut.shape
         return cut.reshape(batch, rows * columns, patch[0] * patch[1] * patch[2])
 
-    @staticmethod
-    def flatten(weight: Tensor) -> Tensor:
-        return weight.flatten(1)
-
-    @staticmethod
-    def map(patches: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return patches @ weight.mT + bias
+    flatten = formula(lambda weight: weight.flatten(1))
+    map = formula(lambda patches, weight, bias: patches @ weight.mT + bias)
 
 
 def strided(image: Tensor, side: int) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import rounded
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
 
@@ -29,26 +29,20 @@ class Encoding(Staged):
         if given["offset"] < 0 or not given["base"] > 0:
             raise ValueError("nothing to encode")
 
-    @staticmethod
-    def positions(length: int, offset: int) -> Tensor:
-        return torch.arange(offset, offset + length, dtype=torch.float64)
+    positions = formula(lambda length, offset: torch.arange(offset, offset + length, dtype=torch.float64))
 
     @staticmethod
     def exponents(width: int) -> Tensor:
         return torch.arange(width, dtype=torch.float64).div(2, rounding_mode="floor") * 2 / width
 
-    @staticmethod
-    def angles(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
-        return positions / base**exponents
+    angles = formula(lambda positions, exponents, base: positions / base**exponents)
 
     @staticmethod
     def interleave(angles: Tensor) -> Tensor:
         even = torch.arange(angles.shape[-1]) % 2 == 0
         return torch.where(even, angles.sin(), angles.cos())
 
-    @staticmethod
-    def add(x: Tensor, encoding: Tensor) -> Tensor:
-        return x + encoding
+    add = formula(lambda x, encoding: x + encoding)
 
 
 def without_sign(given: Given) -> Given:

@@ -10,7 +10,7 @@ from torch.nn.functional import gelu, silu
 
 from suite.asking.axes import Axes
 from suite.asking.changes import first_for_all, only_first, repeated_beyond, turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Staged, usual
 
 
@@ -27,21 +27,10 @@ class Network(Staged):
         hidden = self.relu(hidden) if activation == "relu" else self.gelu(hidden)
         return self.second(hidden, w2, b2).to(dtype)
 
-    @staticmethod
-    def first(x: Tensor, w1: Tensor, b1: Tensor) -> Tensor:
-        return x @ w1 + b1
-
-    @staticmethod
-    def relu(hidden: Tensor) -> Tensor:
-        return hidden.relu()
-
-    @staticmethod
-    def gelu(hidden: Tensor) -> Tensor:
-        return gelu(hidden)
-
-    @staticmethod
-    def second(hidden: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-        return hidden @ w2 + b2
+    first = formula(lambda x, w1, b1: x @ w1 + b1)
+    relu = formula(lambda hidden: hidden.relu())
+    gelu = formula(gelu)
+    second = formula(lambda hidden, w2, b2: hidden @ w2 + b2)
 
 
 CONTROLS = {"correct": Network()}

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
 from suite.asking.changes import as_it_lies, as_they_lie
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import imprecise
 from suite.contracts.models import eager
 from suite.contracts.models.eager import EXTRA_WEIGHTS, MIXED_DTYPES, Blocks, Config, Part, of_due_shapes, part
@@ -44,9 +44,7 @@ class VisionTransformer(Blocks):
         read = self.first(x) if config["pooling"] == "class" else self.mean(x)
         return self.head(read, partial(self.norm, weights=part(weights, "norm")), weights).to(dtype)
 
-    @staticmethod
-    def activate(features: Tensor) -> Tensor:
-        return features * (1 + torch.erf(features / math.sqrt(2))) / 2
+    activate = formula(lambda features: features * (1 + torch.erf(features / math.sqrt(2))) / 2)
 
     @staticmethod
     def check_config(config: Config) -> None:
@@ -69,42 +67,19 @@ class VisionTransformer(Blocks):
         cut = images.unfold(2, side, side).unfold(3, side, side)  # b c rows columns p p
         return cut.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
 
-    @staticmethod
-    def keep(kept: dict[str, Tensor], x: Tensor) -> Tensor:
-        """The patches; `kept` is what the model could keep between calls."""
-        return x
-
-    @staticmethod
-    def with_token(x: Tensor, token: Tensor) -> Tensor:
-        return torch.cat([token, x], 1)
-
-    @staticmethod
-    def place(x: Tensor, positions: Tensor) -> Tensor:
-        return x + positions
+    keep = formula(lambda kept, x: x)  # The patches; `kept` is what the model could keep between calls
+    with_token = formula(lambda x, token: torch.cat([token, x], 1))
+    place = formula(lambda x, positions: x + positions)
 
     @staticmethod
     def block(number: int) -> int:
         return number
 
-    @staticmethod
-    def arrange(x: Tensor, layer: Layer, norm: Layer, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        return add(x, layer(norm(x)))
-
-    @staticmethod
-    def states(x: Tensor) -> Tensor:
-        return x
-
-    @staticmethod
-    def first(x: Tensor) -> Tensor:
-        return x[:, 0]
-
-    @staticmethod
-    def mean(x: Tensor) -> Tensor:
-        return x.mean(1)
-
-    @staticmethod
-    def head(read: Tensor, norm: Layer, weights: Part) -> Tensor:
-        return norm(read) @ weights["w_head"] + weights["b_head"]
+    arrange = formula(lambda x, layer, norm, add: add(x, layer(norm(x))))
+    states = formula(lambda x: x)
+    first = formula(lambda x: x[:, 0])
+    mean = formula(lambda x: x.mean(1))
+    head = formula(lambda read, norm, weights: norm(read) @ weights["w_head"] + weights["b_head"])
 
 
 def cut(order: tuple[int, ...]) -> Callable[[Tensor, int], Tensor]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes, broadcasts
 from suite.asking.changes import first_for_all, for_all_items, hidden_last, repeated_beyond, reversed_along, turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
 
@@ -45,32 +45,15 @@ class Additive(Staged):
         if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *(sizes[axis] for axis in "bls"))):
             raise ValueError("the mask does not fit")
 
-    @staticmethod
-    def queries(query: Tensor, w_query: Tensor) -> Tensor:
-        return query @ w_query
-
-    @staticmethod
-    def keys(key: Tensor, w_key: Tensor) -> Tensor:
-        return key @ w_key
-
-    @staticmethod
-    def join(queries: Tensor, keys: Tensor) -> Tensor:
-        return queries[:, :, None] + keys[:, None]
-
-    @staticmethod
-    def activate(features: Tensor) -> Tensor:
-        return features.tanh()
-
-    @staticmethod
-    def score(features: Tensor, w_score: Tensor) -> Tensor:
-        return features @ w_score
+    queries = formula(lambda query, w_query: query @ w_query)
+    keys = formula(lambda key, w_key: key @ w_key)
+    join = formula(lambda queries, keys: queries[:, :, None] + keys[:, None])
+    activate = formula(lambda features: features.tanh())
+    score = formula(lambda features, w_score: features @ w_score)
 
     mask = staticmethod(masked)
     softmax = staticmethod(softmax)
-
-    @staticmethod
-    def mix(weights: Tensor, value: Tensor) -> Tensor:
-        return weights @ value
+    mix = formula(lambda weights, value: weights @ value)
 
 
 def _of_items(mask: Tensor, scores: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch.linalg import vector_norm
 
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import first_for_all, repeated_beyond, turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.steps.attention_scores.contract import SCORES
 
@@ -41,25 +41,15 @@ class Scores(Staged):
             raise ValueError(f"{score} with {sorted(weights)}")
         AXES[score].check({**given, **weights})
 
-    @staticmethod
-    def dot(query: Tensor, key: Tensor) -> Tensor:
-        return query @ key.mT
-
-    @staticmethod
-    def scaled_dot(query: Tensor, key: Tensor) -> Tensor:
-        return query @ key.mT / math.sqrt(query.shape[-1])
-
-    @staticmethod
-    def bilinear(query: Tensor, key: Tensor, w: Tensor) -> Tensor:
-        return query @ w @ key.mT
+    dot = formula(lambda query, key: query @ key.mT)
+    scaled_dot = formula(lambda query, key: query @ key.mT / math.sqrt(query.shape[-1]))
+    bilinear = formula(lambda query, key, w: query @ w @ key.mT)
 
     @staticmethod
     def additive(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor) -> Tensor:
         return features(query, key, w_query, w_key).tanh() @ w_score
 
-    @staticmethod
-    def distance(query: Tensor, key: Tensor) -> Tensor:
-        return -(query.unsqueeze(-2) - key.unsqueeze(-3)).square().sum(-1) / 2
+    distance = formula(lambda query, key: -(query.unsqueeze(-2) - key.unsqueeze(-3)).square().sum(-1) / 2)
 
 
 def features(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from suite.asking.axes import Sizes, broadcasts
 from suite.asking.changes import filled_beyond, first_for_all, repeated_beyond, turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.softmax import masked, shares, softmax, unguarded
 from suite.contracts.steps.attention_weights.contract import NORMALISERS
@@ -52,29 +52,16 @@ class Weights(Staged):
         if lengths.shape != scores.shape[: lengths.dim()]:
             raise ValueError("the lengths do not fit")
 
-    @staticmethod
-    def mask(mask: Tensor) -> Tensor:
-        return mask
-
-    @staticmethod
-    def read(lengths: Tensor) -> Tensor:
-        return lengths
+    mask = formula(lambda mask: mask)
+    read = formula(lambda lengths: lengths)
 
     @staticmethod
     def within(lengths: Tensor, scores: Tensor) -> Tensor:
         return torch.arange(scores.shape[-1]) < lengths.reshape(*lengths.shape, *(1,) * (scores.dim() - lengths.dim()))
 
-    @staticmethod
-    def past(scores: Tensor) -> Tensor:
-        return torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-
-    @staticmethod
-    def softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-        return softmax(masked(scores, allowed))
-
-    @staticmethod
-    def sum(scores: Tensor, allowed: Tensor) -> Tensor:
-        return shares(scores.masked_fill(~allowed, 0.0))
+    past = formula(lambda scores: torch.ones(scores.shape[-2:], dtype=torch.bool).tril())
+    softmax = formula(lambda scores, allowed: softmax(masked(scores, allowed)))
+    sum = formula(lambda scores, allowed: shares(scores.masked_fill(~allowed, 0.0)))
 
 
 def refused_int32(lengths: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import filled_beyond, reversed_along, turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.softmax import shares, unguarded
 from suite.contracts.steps.kernel_pooling.contract import KERNELS
@@ -36,9 +36,7 @@ class Pooling(Staged):
         if not given["width"] > 0:
             raise ValueError("the width is not above zero")
 
-    @staticmethod
-    def scale(distances: Tensor, width: float) -> Tensor:
-        return distances / width
+    scale = formula(lambda distances, width: distances / width)
 
     @staticmethod
     def gaussian(apart: Tensor) -> Tensor:
@@ -46,27 +44,13 @@ class Pooling(Staged):
         scores = -apart.square() / 2
         return (scores - scores.amax(-1, keepdim=True)).exp() if scores.shape[-1] else scores
 
-    @staticmethod
-    def boxcar(apart: Tensor) -> Tensor:
-        return (apart.abs() < 1).to(apart.dtype)
-
-    @staticmethod
-    def constant(apart: Tensor) -> Tensor:
-        return torch.ones_like(apart)
-
-    @staticmethod
-    def triangular(apart: Tensor) -> Tensor:
-        return (1 - apart.abs()).clamp_min(0)
-
-    @staticmethod
-    def epanechikov(apart: Tensor) -> Tensor:
-        return (1 - apart.square()).clamp_min(0)
+    boxcar = formula(lambda apart: (apart.abs() < 1).to(apart.dtype))
+    constant = formula(torch.ones_like)
+    triangular = formula(lambda apart: (1 - apart.abs()).clamp_min(0))
+    epanechikov = formula(lambda apart: (1 - apart.square()).clamp_min(0))
 
     normalise = staticmethod(shares)
-
-    @staticmethod
-    def pool(weights: Tensor, value: Tensor) -> Tensor:
-        return weights @ value
+    pool = formula(lambda weights, value: weights @ value)
 
 
 def of_width_1(named: str) -> Wrong:

@@ -9,12 +9,20 @@ import torch
 from torch import Generator, Tensor
 
 from suite.asking.axes import Axes, Sizes
-from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Changed, Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.steps.recurrent_gradient.contract import QUANTITIES
 
 OTHER = Generator().manual_seed(7)
 """A random source that torch.manual_seed does not reach."""
+
+
+def back(direct: Tensor, w_hh: Tensor, factors: list[float]) -> Tensor:
+    """dL/dh_t from the last step to the first, each multiplied by its factor on the way."""
+    found = [direct[-1]]
+    for row, factor in zip(direct[:-1].flip(0), reversed(factors), strict=True):
+        found.append(row + factor * (found[-1] @ w_hh))
+    return torch.stack(found[::-1])
 
 
 class ThroughTime(Staged):
@@ -78,17 +86,9 @@ class ThroughTime(Staged):
             states.append(w_hx @ row + w_hh @ states[-1])
         return torch.stack(states)
 
-    @staticmethod
-    def d_output(error: Tensor) -> Tensor:
-        return error / len(error)
-
-    @staticmethod
-    def loss(error: Tensor) -> Tensor:
-        return error.square().sum() / (2 * len(error))
-
-    @staticmethod
-    def full(direct: Tensor, w_hh: Tensor) -> Tensor:
-        return back(direct, w_hh, [1.0] * (len(direct) - 1))
+    d_output = formula(lambda error: error / len(error))
+    loss = formula(lambda error: error.square().sum() / (2 * len(error)))
+    full = formula(lambda direct, w_hh: back(direct, w_hh, [1.0] * (len(direct) - 1)))
 
     @staticmethod
     def truncated(direct: Tensor, w_hh: Tensor, truncate: int) -> Tensor:
@@ -103,33 +103,11 @@ class ThroughTime(Staged):
         """ξ from the second step on."""
         return drawn(torch.rand(steps - 1), keep)
 
-    @staticmethod
-    def randomised(direct: Tensor, w_hh: Tensor, factors: list[float]) -> Tensor:
-        return back(direct, w_hh, factors)
-
-    @staticmethod
-    def d_w_hh(d_hidden: Tensor, states: Tensor) -> Tensor:
-        return d_hidden.T @ states[:-1]
-
-    @staticmethod
-    def d_w_hx(d_hidden: Tensor, x: Tensor) -> Tensor:
-        return d_hidden.T @ x
-
-    @staticmethod
-    def d_w_qh(d_output: Tensor, states: Tensor) -> Tensor:
-        return d_output.T @ states[1:]
-
-    @staticmethod
-    def finish(quantity: Tensor) -> Tensor:
-        return quantity
-
-
-def back(direct: Tensor, w_hh: Tensor, factors: list[float]) -> Tensor:
-    """dL/dh_t from the last step to the first, each multiplied by its factor on the way."""
-    found = [direct[-1]]
-    for row, factor in zip(direct[:-1].flip(0), reversed(factors), strict=True):
-        found.append(row + factor * (found[-1] @ w_hh))
-    return torch.stack(found[::-1])
+    randomised = formula(back)
+    d_w_hh = formula(lambda d_hidden, states: d_hidden.T @ states[:-1])
+    d_w_hx = formula(lambda d_hidden, x: d_hidden.T @ x)
+    d_w_qh = formula(lambda d_output, states: d_output.T @ states[1:])
+    finish = formula(lambda quantity: quantity)
 
 
 def drawn(uniform: Tensor, keep: float) -> list[float]:

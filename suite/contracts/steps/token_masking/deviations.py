@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import filled_beyond, first_for_all, turned
 from suite.asking.layouts import in_memory_order
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged
 from suite.contracts.steps.token_masking.contract import IGNORED
 
@@ -51,37 +51,22 @@ class Corrupting(Staged):
         """What draws; None is PyTorch's own."""
         return None
 
-    @staticmethod
-    def free(special: Tensor) -> Tensor:
-        return ~special
+    free = formula(lambda special: ~special)
 
     @staticmethod
     def share(select: float, free: Tensor) -> float | Tensor:
         return select
 
-    @staticmethod
-    def choose(free: Tensor, share: float | Tensor, source: Generator | None) -> Tensor:
-        return (torch.rand(free.shape, generator=source) < share) & free
-
-    @staticmethod
-    def fates(selected: Tensor, source: Generator | None) -> Tensor:
-        return fated(torch.rand(selected.shape, generator=source))
-
-    @staticmethod
-    def noise(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
-        return torch.randint(vocab_size, tokens.shape, generator=source)
+    choose = formula(lambda free, share, source: (torch.rand(free.shape, generator=source) < share) & free)
+    fates = formula(lambda selected, source: fated(torch.rand(selected.shape, generator=source)))
+    noise = formula(lambda tokens, vocab_size, source: torch.randint(vocab_size, tokens.shape, generator=source))
 
     @staticmethod
     def corrupt(tokens: Tensor, masked: Tensor, random: Tensor, mask_token: int, noise: Tensor) -> Tensor:
         return torch.where(random, noise, tokens.masked_fill(masked, mask_token))
 
-    @staticmethod
-    def label(tokens: Tensor, corrupted: Tensor, selected: Tensor) -> Tensor:
-        return tokens.masked_fill(~selected, IGNORED)
-
-    @staticmethod
-    def answer(corrupted: Tensor, labels: Tensor) -> Tensor:
-        return torch.stack([corrupted, labels])
+    label = formula(lambda tokens, corrupted, selected: tokens.masked_fill(~selected, IGNORED))
+    answer = formula(lambda corrupted, labels: torch.stack([corrupted, labels]))
 
 
 def fated(uniform: Tensor, mask: float = 0.8, random: float = 0.1) -> Tensor:

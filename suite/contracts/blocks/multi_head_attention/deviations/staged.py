@@ -9,8 +9,14 @@ import torch
 from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes, broadcasts
+from suite.asking.mistakes import formula
 from suite.asking.staged import Given, Staged
 from suite.contracts.softmax import masked, softmax
+
+
+def mapped(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    """A linear map, with a bias where there is one."""
+    return x @ weights if bias is None else x @ weights + bias
 
 
 class MultiHead(Staged):
@@ -100,17 +106,9 @@ class MultiHead(Staged):
     def roles(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return query, key, value
 
-    @staticmethod
-    def to_queries(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-        return mapped(x, weights, bias)
-
-    @staticmethod
-    def to_keys(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-        return mapped(x, weights, bias)
-
-    @staticmethod
-    def to_values(x: Tensor, weights: Tensor) -> Tensor:
-        return x @ weights
+    to_queries = formula(mapped)
+    to_keys = formula(mapped)
+    to_values = formula(lambda x, weights: x @ weights)
 
     @staticmethod
     def split(x: Tensor, heads: int) -> Tensor:
@@ -134,38 +132,14 @@ class MultiHead(Staged):
         return 1 / math.sqrt(queries.shape[-1])
 
     mask = staticmethod(masked)
-
-    @staticmethod
-    def past(scores: Tensor) -> Tensor:
-        return masked(scores, torch.ones(scores.shape[-2:], dtype=torch.bool).tril())
+    past = formula(lambda scores: masked(scores, torch.ones(scores.shape[-2:], dtype=torch.bool).tril()))
 
     softmax = staticmethod(softmax)
-
-    @staticmethod
-    def drop(weights: Tensor, p: float) -> Tensor:
-        return weights * multiplier(weights, p)
-
-    @staticmethod
-    def mix(weights: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
-        return weights @ (values if bias is None else values + bias)
-
-    @staticmethod
-    def merge(heads: Tensor) -> Tensor:
-        """b h l v → b l (h v)."""
-        return heads.transpose(1, 2).flatten(2)
-
-    @staticmethod
-    def to_output(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-        return mapped(x, weights, bias)
-
-    @staticmethod
-    def finish(output: Tensor, p: float) -> Tensor:
-        return output
-
-
-def mapped(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """A linear map, with a bias where there is one."""
-    return x @ weights if bias is None else x @ weights + bias
+    drop = formula(lambda weights, p: weights * multiplier(weights, p))
+    mix = formula(lambda weights, values, bias: weights @ (values if bias is None else values + bias))
+    merge = formula(lambda heads: heads.transpose(1, 2).flatten(2))  # b h l v → b l (h v)
+    to_output = formula(mapped)
+    finish = formula(lambda output, p: output)
 
 
 def multiplier(numbers: Tensor, p: float) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from suite.asking.mistakes import formula
 from suite.asking.staged import Staged
 from suite.contracts.models import eager
 from suite.contracts.models.eager import Part, part
@@ -145,101 +146,36 @@ class Recurrent(Staged):
         """The order in which the encoder reads."""
         return range(length)
 
-    @staticmethod
-    def recall(history: Tensor, kept: Kept) -> Tensor:
-        """The encoder's states; `kept` is what the model could keep between calls."""
-        return history
-
-    @staticmethod
-    def recall_lengths(lengths: Tensor, shape: Sequence[int], kept: Kept) -> Tensor:
-        return lengths
-
-    @staticmethod
-    def memory(history: Tensor) -> Tensor:
-        """The top layer's states, b s d."""
-        return history[:, -1, 0].movedim(0, 1)
-
-    @staticmethod
-    def hand_on(history: Tensor, lengths: Tensor) -> Tensor:
-        """The decoder's first states."""
-        return history[-1]
-
-    @staticmethod
-    def begin(states: Tensor, kept: Kept) -> Tensor:
-        return states
-
-    @staticmethod
-    def read(target: Tensor) -> Tensor:
-        return target
-
-    @staticmethod
-    def within(lengths: Tensor, positions: int) -> Tensor:
-        return torch.arange(positions, device=lengths.device) < lengths[:, None]
-
-    @staticmethod
-    def around(step: int, positions: Tensor, window: int) -> Tensor:
-        return (positions - step).abs() <= window
-
-    @staticmethod
-    def query(states: Tensor, step: Step) -> Tensor:
-        return states[-1, 0]
-
-    @staticmethod
-    def activate(features: Tensor) -> Tensor:
-        return features.tanh()
-
-    @staticmethod
-    def weigh(features: Tensor, w_score: Tensor) -> Tensor:
-        return features @ w_score
+    # The encoder's states; `kept` is what the model could keep between calls
+    recall = formula(lambda history, kept: history)
+    recall_lengths = formula(lambda lengths, shape, kept: lengths)
+    memory = formula(lambda history: history[:, -1, 0].movedim(0, 1))  # The top layer's states, b s d
+    hand_on = formula(lambda history, lengths: history[-1])  # The decoder's first states
+    begin = formula(lambda states, kept: states)
+    read = formula(lambda target: target)
+    within = formula(lambda lengths, positions: torch.arange(positions, device=lengths.device) < lengths[:, None])
+    around = formula(lambda step, positions, window: (positions - step).abs() <= window)
+    query = formula(lambda states, step: states[-1, 0])
+    activate = formula(lambda features: features.tanh())
+    weigh = formula(lambda features, w_score: features @ w_score)
 
     @staticmethod
     def factor(score: str, width: int) -> float:
         return 1 / math.sqrt(width) if score == "scaled_dot" else 1.0
 
-    @staticmethod
-    def softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-        return softmax(masked(scores, allowed))
-
-    @staticmethod
-    def mix(weights: Tensor, memory: Tensor) -> Tensor:
-        return (weights[:, None] @ memory)[:, 0]
-
-    @staticmethod
-    def join(context: Tensor, embedding: Tensor) -> Tensor:
-        return torch.cat([context, embedding], -1)
-
-    @staticmethod
-    def inputs(x: Tensor, weights: Part) -> Tensor:
-        return x @ weights["w_input"] + weights["b_input"]
-
-    @staticmethod
-    def hidden(s: Tensor, weights: Part) -> Tensor:
-        return s @ weights["w_hidden"] + weights["b_hidden"]
+    softmax = formula(lambda scores, allowed: softmax(masked(scores, allowed)))
+    mix = formula(lambda weights, memory: (weights[:, None] @ memory)[:, 0])
+    join = formula(lambda context, embedding: torch.cat([context, embedding], -1))
+    inputs = formula(lambda x, weights: x @ weights["w_input"] + weights["b_input"])
+    hidden = formula(lambda s, weights: s @ weights["w_hidden"] + weights["b_hidden"])
 
     @staticmethod
     def gates(columns: Tensor, count: int) -> tuple[Tensor, ...]:
         return columns.chunk(count, -1)
 
-    @staticmethod
-    def sigmoid(x: Tensor) -> Tensor:
-        return x.sigmoid()
-
-    @staticmethod
-    def candidate(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
-        return inputs + reset * hidden
-
-    @staticmethod
-    def renew(new: Tensor, s: Tensor, update: Tensor) -> Tensor:
-        return (1 - update) * new + update * s
-
-    @staticmethod
-    def show(leaving: Tensor, m: Tensor) -> Tensor:
-        return leaving * m.tanh()
-
-    @staticmethod
-    def logits(s: Tensor, context: Tensor, weights: Part) -> Tensor:
-        return s @ weights["w_logits"] + weights["b_logits"]
-
-    @staticmethod
-    def finish(logits: Tensor) -> Tensor:
-        return logits
+    sigmoid = formula(lambda x: x.sigmoid())
+    candidate = formula(lambda inputs, hidden, reset, s, weights: inputs + reset * hidden)
+    renew = formula(lambda new, s, update: (1 - update) * new + update * s)
+    show = formula(lambda leaving, m: leaving * m.tanh())
+    logits = formula(lambda s, context, weights: s @ weights["w_logits"] + weights["b_logits"])
+    finish = formula(lambda logits: logits)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from suite.asking.mistakes import formula
 from suite.contracts.models.eager import Blocks, Config, Part, part
 from suite.contracts.models.transformer.contract import shapes
 
@@ -100,9 +101,7 @@ class Transformer(Blocks):
         rows = table[tokens]
         return self.place(rows, self.positions(offset, *rows.shape[1:]).to(rows))
 
-    @staticmethod
-    def arrange(x: Tensor, layer: Layer, norm: Layer, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        return norm(add(x, layer(x)))
+    arrange = formula(lambda x, layer, norm, add: norm(add(x, layer(x))))
 
     @staticmethod
     def check_config(config: Config) -> None:
@@ -126,9 +125,7 @@ class Transformer(Blocks):
             raise ValueError("the target does not fit")
         return source, target
 
-    @staticmethod
-    def within(lengths: Tensor, length: int) -> Tensor:
-        return torch.arange(length, device=lengths.device) < lengths[:, None, None, None]
+    within = formula(lambda lengths, length: torch.arange(length, device=lengths.device) < lengths[:, None, None, None])
 
     @staticmethod
     def own(within: Tensor) -> Tensor | None:
@@ -144,9 +141,7 @@ class Transformer(Blocks):
     def so_far(length: int, device: torch.device) -> Tensor | None:
         return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
-    @staticmethod
-    def place(rows: Tensor, positions: Tensor) -> Tensor:
-        return rows * math.sqrt(rows.shape[-1]) + positions
+    place = formula(lambda rows, positions: rows * math.sqrt(rows.shape[-1]) + positions)
 
     @staticmethod
     def positions(offset: int, length: int, width: int) -> Tensor:
@@ -157,19 +152,10 @@ class Transformer(Blocks):
     def block(number: int) -> int:
         return number
 
-    @staticmethod
-    def finish(states: Tensor) -> Tensor:
-        return states
-
-    @staticmethod
-    def keep(kept: dict[str, Any], source: Tensor, states: Tensor) -> Tensor:
-        """The source's states; `kept` is what the model could keep between calls."""
-        return states
-
-    @staticmethod
-    def alone(states: Tensor, within: Tensor) -> Tensor:
-        """What an encoder without a decoder returns."""
-        return states
+    finish = formula(lambda states: states)
+    # The source's states; `kept` is what the model could keep between calls
+    keep = formula(lambda kept, source, states: states)
+    alone = formula(lambda states, within: states)  # What an encoder without a decoder returns
 
     @staticmethod
     def position(step: int) -> int:
@@ -180,15 +166,10 @@ class Transformer(Blocks):
         """An empty cache; `kept` is what the model could keep between calls."""
         return {}
 
-    @staticmethod
-    def memory(kept: dict[str, Any], states: Tensor) -> Tensor:
-        """What every step reads of the source."""
-        return states
+    memory = formula(lambda kept, states: states)  # What every step reads of the source
 
     @staticmethod
     def remember(cache: Cache, name: str, x: Tensor) -> None:
         cache[name] = torch.cat([cache[name], x], 1) if name in cache else x
 
-    @staticmethod
-    def logits(hidden: Tensor, weights: Part) -> Tensor:
-        return hidden @ weights["w_logits"] + weights["b_logits"]
+    logits = formula(lambda hidden, weights: hidden @ weights["w_logits"] + weights["b_logits"])
