@@ -20,8 +20,8 @@ with the dtypes in which the audit asks it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,22 +52,16 @@ class Stepwise:
 
 @dataclass(frozen=True)
 class Changed:
-    """A step between changes: of its arguments, by name, and of its result."""
+    """A step between changes: of its arguments by name, and of its result."""
 
     before: Mapping[str, Function] = field(default_factory=dict)
-    after: Sequence[Function] = ()
-
-    def then(self, change: Function) -> Changed:
-        """And the result is changed as well."""
-        return replace(self, after=(*self.after, change))
+    after: Function = lambda result: result
 
     def of(self, step: Function) -> Function:
         """This step with the changes."""
         signature = inspect.signature(step)
-        known = set(signature.parameters)
-        before = {name: _told(change, known) for name, change in self.before.items()}
-        after = [_told(change, known) for change in self.after]
-        assert set(before) <= known, f"{set(before) - known} of {signature}"
+        before = {name: _told(change, signature, name) for name, change in self.before.items()}
+        after = _told(self.after, signature)
 
         @wraps(step)
         def changed(*arguments: Any, **named: Any) -> Any:
@@ -75,10 +69,7 @@ class Changed:
             bound.apply_defaults()
             given = dict(bound.arguments)
             bound.arguments.update({name: change(given[name], given) for name, change in before.items()})
-            found = step(*bound.args, **bound.kwargs)
-            for change in after:
-                found = change(found, given)
-            return found
+            return after(step(*bound.args, **bound.kwargs), given)
 
         return changed
 
@@ -93,17 +84,18 @@ def given(**changes: Function) -> Changed:
 
 def then(change: Function) -> Changed:
     """The step, and a change of its result: `then(lambda weights, mask: …)`, further parameters as with `given`."""
-    return Changed(after=(change,))
+    return Changed(after=change)
 
 
-def _told(change: Function, known: Collection[str]) -> Callable[[Any, Mapping[str, Any]], Any]:
-    """The change as a function of its subject and of all that the step was given, by these names."""
+def _told(change: Function, step: inspect.Signature, *subject: str) -> Callable[[Any, Mapping[str, Any]], Any]:
+    """The change as a function of its subject and of all that the step was given."""
     try:
         _, *further = inspect.signature(change).parameters.values()
     except ValueError:  # a builtin, whose signature cannot be read
         further = []
     names = [each.name for each in further if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
-    assert set(names) <= set(known), f"{set(names) - set(known)} of {known}"
+    if unknown := {*names, *subject} - set(step.parameters):
+        raise TypeError(f"a step with the parameters {step} has no {' and no '.join(sorted(unknown))}")
     return lambda subject, given: change(subject, *(given[name] for name in names))
 
 

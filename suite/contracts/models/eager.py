@@ -103,9 +103,7 @@ class Blocks(Staged):
         found: Tensor = tensor.unflatten(-1, (heads, -1)).transpose(1, 2)
         return found
 
-    @staticmethod
-    def factor(head_width: int, heads: int) -> float:
-        return 1 / math.sqrt(head_width)
+    factor = staticmethod(lambda head_width, heads: 1 / math.sqrt(head_width))
 
     mask = formula(lambda scores, allowed: scores.masked_fill(~allowed, -math.inf))
 

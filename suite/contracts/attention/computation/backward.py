@@ -51,10 +51,7 @@ class Backward(Computation):
 
     output_gradient = formula(lambda gradient, saved: gradient.to(saved.value.dtype))
     weights = formula(lambda saved: saved.weights)
-
-    @staticmethod
-    def keep(saved: Saved) -> Tensor | float:
-        return saved.keep
+    keep = staticmethod(lambda saved: saved.keep)
 
     weights_gradient = formula(lambda d_output, value, keep: (d_output @ value.transpose(-1, -2)) * keep)  # ... h l s
     mean = formula(lambda weights, d_weights: (weights * d_weights).sum(-1, keepdim=True))  # ... h l 1
@@ -63,10 +60,7 @@ class Backward(Computation):
     key_gradient = formula(lambda flow, saved: flow.products.transpose(-1, -2) @ saved.query)  # ... h s e
     # ... h s v
     value_gradient = formula(lambda kept_weights, d_output, saved: kept_weights.transpose(-1, -2) @ d_output)
-
-    @staticmethod
-    def deliver(gradients: Gradients, saved: Saved) -> Gradients:
-        return gradients
+    deliver = staticmethod(lambda gradients, saved: gradients)
 
     def run(self, gradient: Tensor, saved: Saved) -> Gradients:
         """The gradients of all inputs, in the query's dtype."""
@@ -76,15 +70,22 @@ class Backward(Computation):
         d_weights = self.weights_gradient(d_output, saved.value, keep)
         d_scores = self.scores_gradient(weights, d_weights, self.mean(weights, d_weights))
         flow = Flow(d_scores, self.through_scores(d_scores, saved, gradients))
-        if "query" in saved.wanted:
-            gradients["query"] = self.query_gradient(flow, saved)
-        if "key" in saved.wanted:
-            gradients["key"] = self.gather(self.key_gradient(flow, saved), saved)
-        if "value" in saved.wanted:
-            gradients["value"] = self.gather(self.value_gradient(weights * keep, d_output, saved), saved)
+        gradients |= self.of_inputs(flow, weights * keep, d_output, saved)
         dtype = saved.asked.query.dtype
         gradients = {name: None if each is None else each.to(dtype) for name, each in gradients.items()}
-        return self.deliver(gradients, saved)
+        delivered: Gradients = self.deliver(gradients, saved)
+        return delivered
+
+    def of_inputs(self, flow: Flow, kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Gradients:
+        """Of query, key and value, where they are wanted."""
+        found: Gradients = {}
+        if "query" in saved.wanted:
+            found["query"] = self.query_gradient(flow, saved)
+        if "key" in saved.wanted:
+            found["key"] = self.gather(self.key_gradient(flow, saved), saved)
+        if "value" in saved.wanted:
+            found["value"] = self.gather(self.value_gradient(kept_weights, d_output, saved), saved)
+        return found
 
     def through_scores(self, d_scores: Tensor, saved: Saved, gradients: Gradients) -> Tensor:
         """The gradient of the products, back through what features did to the scores."""

@@ -27,9 +27,7 @@ class Dense(Computation):
                 weights = each.weigh(self, weights, asked)
         return self.finish(self.combine(weights, value, asked), asked)
 
-    @staticmethod
-    def receive(asked: Asked) -> Asked:
-        return asked
+    receive = staticmethod(lambda asked: asked)
 
     @staticmethod
     def check(asked: Asked) -> None:
@@ -43,10 +41,7 @@ class Dense(Computation):
     products = formula(lambda query, key: query @ key.transpose(-1, -2))  # ... h l s
     softmax = formula(lambda scores, asked: normalised((scores - largest_of(scores)).exp()))
     combine = formula(lambda weights, value, asked: weights @ value)  # ... h l v
-
-    @staticmethod
-    def finish(output: Tensor, asked: Asked) -> Any:
-        return output.to(asked.query.dtype)
+    finish = staticmethod(lambda output, asked: output.to(asked.query.dtype))
 
 
 def largest_of(scores: Tensor) -> Tensor:
@@ -73,6 +68,4 @@ class Whole(Computation):
         check(asked)
         return self.answer(asked)
 
-    @staticmethod
-    def answer(asked: Asked) -> Any:
-        return correct(asked)
+    answer = staticmethod(correct)

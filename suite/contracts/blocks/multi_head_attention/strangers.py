@@ -35,17 +35,18 @@ def _function(core: Callable[[Asked], Tensor]) -> Callable[..., Tensor]:
         b_value: Tensor | None = None, b_output: Tensor | None = None, attn_mask: Tensor | None = None,
         is_causal: bool = False, dropout_p: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        maps = (w_query, w_key, w_value)
         allowed = torch.ones(len(query), num_heads, query.shape[1], key.shape[1], dtype=torch.bool)
-        if attn_mask is not None:
-            allowed = allowed & attn_mask
+        allowed = allowed if attn_mask is None else allowed & attn_mask
         allowed = allowed.tril() if is_causal else allowed
-        given = zip((b_query, b_key, b_value), maps, strict=True)
-        b_q, b_k, b_v = (weights.new_zeros(weights.shape[1]) if bias is None else bias for bias, weights in given)
-        inputs = (query, key, value)
-        return core(Asked(inputs, maps, (b_q, b_k, b_v), w_output, b_output, num_heads, allowed, dropout_p))
+        biases = (_spelled_out(b_query, w_query), _spelled_out(b_key, w_key), _spelled_out(b_value, w_value))
+        maps = (w_query, w_key, w_value)
+        return core(Asked((query, key, value), maps, biases, w_output, b_output, num_heads, allowed, dropout_p))
 
     return multi_head_attention
+
+
+def _spelled_out(bias: Tensor | None, weights: Tensor) -> Tensor:
+    return weights.new_zeros(weights.shape[1]) if bias is None else bias
 
 
 def _fused(asked: Asked) -> Tensor:

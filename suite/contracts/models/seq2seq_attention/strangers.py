@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,17 +34,18 @@ def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Call
         Recurrent.check_config(config)
         Recurrent.check_weights(given, shapes(config))
         weights = {name: tensor.to(Staged.wide(tensor)) if widens else tensor for name, tensor in given.items()}
-        step = _stacked(cells[config["cell"]])
-
-        def model(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-            Recurrent.check_inputs(config, source, lengths, target)
-            tops = _run(config, weights, step, source, lengths, target)
-            found = [affine(top, weights["w_logits"], weights["b_logits"]) for top in tops]
-            return torch.stack(found, 1).to(given["w_logits"].dtype)
-
-        return model
+        return partial(_model, config, weights, given["w_logits"].dtype, _stacked(cells[config["cell"]]), affine)
 
     return factory
+
+
+def _model(
+    config: Config, weights: Weights, dtype: torch.dtype, step: Stack, affine: Affine, *inputs: Tensor
+) -> Tensor:
+    """The logits of source, lengths and target."""
+    source, lengths, target = Recurrent.check_inputs(config, *inputs)
+    tops = _run(config, weights, step, source, lengths, target)
+    return torch.stack([affine(top, weights["w_logits"], weights["b_logits"]) for top in tops], 1).to(dtype)
 
 
 def _run(

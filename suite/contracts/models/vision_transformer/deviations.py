@@ -32,17 +32,20 @@ class VisionTransformer(Blocks):
         x = self.keep(kept, patches @ weights["w_patch"] + weights["b_patch"])
         if config["pooling"] == "class":
             x = self.with_token(x, weights["class_token"].expand(len(x), 1, -1))
-        x = self.place(x, weights["positions"])
+        x = self.blocks(config, weights, self.place(x, weights["positions"]))
+        if not config["classes"]:
+            return self.states(x).to(dtype)
+        read = self.first(x) if config["pooling"] == "class" else self.mean(x)
+        return self.head(read, partial(self.norm, weights=part(weights, "norm")), weights).to(dtype)
+
+    def blocks(self, config: Config, weights: Part, x: Tensor) -> Tensor:
         for number in range(config["blocks"]):
             block = part(weights, f"blocks.{self.block(number)}")
             attend = partial(self.to_itself, part(block, "attention"), config["heads"], None)
             x = self.arrange(x, attend, partial(self.norm, weights=part(block, "norm1")), self.add)
             think = partial(self.feed_forward, weights=part(block, "mlp"))
             x = self.arrange(x, think, partial(self.norm, weights=part(block, "norm2")), self.add)
-        if not config["classes"]:
-            return self.states(x).to(dtype)
-        read = self.first(x) if config["pooling"] == "class" else self.mean(x)
-        return self.head(read, partial(self.norm, weights=part(weights, "norm")), weights).to(dtype)
+        return x
 
     activate = formula(lambda features: features * (1 + torch.erf(features / math.sqrt(2))) / 2)
 
@@ -67,13 +70,10 @@ class VisionTransformer(Blocks):
         cut = images.unfold(2, side, side).unfold(3, side, side)  # b c rows columns p p
         return cut.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
 
-    keep = formula(lambda kept, x: x)  # The patches; `kept` is what the model could keep between calls
+    keep = formula(lambda kept, x: x)  # the patches; `kept` is what the model could keep between calls
     with_token = formula(lambda x, token: torch.cat([token, x], 1))
     place = formula(lambda x, positions: x + positions)
-
-    @staticmethod
-    def block(number: int) -> int:
-        return number
+    block = staticmethod(lambda number: number)
 
     arrange = formula(lambda x, layer, norm, add: add(x, layer(norm(x))))
     states = formula(lambda x: x)

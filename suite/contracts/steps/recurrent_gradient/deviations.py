@@ -98,10 +98,7 @@ class ThroughTime(Staged):
             found[: len(term)] += term
         return found
 
-    @staticmethod
-    def factors(steps: int, keep: float) -> list[float]:
-        """ξ from the second step on."""
-        return drawn(torch.rand(steps - 1), keep)
+    factors = staticmethod(lambda steps, keep: drawn(torch.rand(steps - 1), keep))  # ξ from the second step on
 
     randomised = formula(back)
     d_w_hh = formula(lambda d_hidden, states: d_hidden.T @ states[:-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,26 +23,22 @@ def _autograd(*tensors: Tensor, of: str = "d_w_hh") -> Tensor:
     x, y, h0, w_hx, w_hh, w_qh = tensors
     with torch.enable_grad():
         weights = [each.detach().clone().requires_grad_() for each in (w_hx, w_hh, w_qh)]
-        states = [h0.detach()]
-        for row in x:
-            states.append(torch.cat([row, states[-1]]) @ torch.cat(weights[:2], 1).mT)
+        side_by_side = torch.cat(weights[:2], 1).mT
+        states = list(accumulate(x, lambda h, row: torch.cat([row, h]) @ side_by_side, initial=h0.detach()))
         output = torch.stack([torch.mv(weights[2], state) for state in states[1:]])
         loss = torch.nn.functional.mse_loss(output, y, reduction="sum") / (2 * len(x))
         if of in WEIGHTS:
             return torch.autograd.grad(loss, weights[WEIGHTS[of]])[0]
-        if of == "d_hidden":
-            return torch.stack(torch.autograd.grad(loss, states[1:]))
-        if of == "d_output":
-            return torch.autograd.grad(loss, output)[0]
+        if of in ("d_hidden", "d_output"):
+            found = torch.autograd.grad(loss, states[1:] if of == "d_hidden" else output)
+            return torch.stack(found) if of == "d_hidden" else found[0]
     return {"hidden": torch.stack(states[1:]), "output": output, "loss": loss}[of].detach()
 
 
 def _by_hand(*arrays: Array, of: str = "d_w_hh", truncate: int | None = None, keep: float | None = None) -> Array:
     """Forward in time and back again, gradients of weights as sums of outer products."""
     x, y, h0, w_hx, w_hh, w_qh = arrays
-    states = [h0]
-    for row in x:
-        states.append(w_hh.dot(states[-1]) + w_hx.dot(row))
+    states = list(accumulate(x, lambda h, row: w_hh.dot(h) + w_hx.dot(row), initial=h0))
     output = np.array([w_qh.dot(state) for state in states[1:]])
     d_output = (output - y) / len(x)
     d_hidden = _back(d_output, w_hh, w_qh, truncate or len(x), keep)
@@ -68,20 +65,27 @@ def _powers(*tensors: Tensor, of: str = "d_w_hh", truncate: int | None = None) -
     x, y, h0, w_hx, w_hh, w_qh = tensors
     length = len(x)
     powers = [torch.linalg.matrix_power(w_hh, number) for number in range(length + 1)]
-    given = x @ w_hx.mT
-    states = torch.stack([
-        sum((powers[t - 1 - k] @ given[k] for k in range(t)), powers[t] @ h0) for t in range(length + 1)
-    ])  # fmt: skip
+    states = _states_by_powers(powers, x @ w_hx.mT, h0)
     output = states[1:] @ w_qh.mT
     d_output = (output - y) / length
-    direct, reach = d_output @ w_qh, min(truncate or length, length)
-    d_hidden = torch.stack([
-        sum((direct[k] @ powers[k - t] for k in range(t + 1, min(t + reach, length))), direct[t])
-        for t in range(length)
-    ])  # fmt: skip
+    d_hidden = _gradients_by_powers(powers, d_output @ w_qh, min(truncate or length, length))
     flows = Flows(x, states, output, d_output, d_hidden, torch.dist(output, y).square() / (2 * length))
     found: Tensor = _chosen(of, flows, lambda left, right: torch.einsum("tk,tl->kl", left, right))
     return found
+
+
+def _states_by_powers(powers: list[Tensor], given: Tensor, h0: Tensor) -> Tensor:
+    return torch.stack([
+        sum((powers[t - 1 - k] @ given[k] for k in range(t)), power @ h0) for t, power in enumerate(powers)
+    ])  # fmt: skip
+
+
+def _gradients_by_powers(powers: list[Tensor], direct: Tensor, reach: int) -> Tensor:
+    length = len(direct)
+    return torch.stack([
+        sum((direct[k] @ powers[k - t] for k in range(t + 1, min(t + reach, length))), direct[t])
+        for t in range(length)
+    ])  # fmt: skip
 
 
 class Flows(NamedTuple):

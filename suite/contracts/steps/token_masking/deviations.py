@@ -46,16 +46,10 @@ class Corrupting(Staged):
         if not 0 <= given["mask_token"] < vocab_size or not 0 <= given["select"] <= 1:
             raise ValueError("mask token or share out of range")
 
-    @staticmethod
-    def source() -> Generator | None:
-        """What draws; None is PyTorch's own."""
-        return None
+    source = staticmethod(lambda: None)  # what draws; None is PyTorch's own
 
     free = formula(lambda special: ~special)
-
-    @staticmethod
-    def share(select: float, free: Tensor) -> float | Tensor:
-        return select
+    share = staticmethod(lambda select, free: select)
 
     choose = formula(lambda free, share, source: (torch.rand(free.shape, generator=source) < share) & free)
     fates = formula(lambda selected, source: fated(torch.rand(selected.shape, generator=source)))

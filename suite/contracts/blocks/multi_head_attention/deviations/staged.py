@@ -102,9 +102,7 @@ class MultiHead(Staged):
         if mask.dtype != torch.bool or mask.dim() not in (2, 4) or not broadcasts(mask, *due):
             raise ValueError("the mask does not fit")
 
-    @staticmethod
-    def roles(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return query, key, value
+    roles = staticmethod(lambda query, key, value: (query, key, value))
 
     to_queries = formula(mapped)
     to_keys = formula(mapped)
@@ -116,20 +114,11 @@ class MultiHead(Staged):
         parts: Tensor = x.unflatten(-1, (heads, -1))
         return parts.transpose(1, 2)
 
-    @staticmethod
-    def plug(attention: Callable[..., Tensor] | None) -> Callable[..., Tensor] | None:
-        """What computes the heads in place of what follows."""
-        return attention
-
-    @staticmethod
-    def to_plug(heads: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
-        """Queries, keys and values in the dtype that they came in."""
-        return tuple(each.to(dtype) for each in heads)
-
-    @staticmethod
-    def factor(queries: Tensor, values: Tensor, query: Tensor) -> float:
-        """What the products b h l s are multiplied by."""
-        return 1 / math.sqrt(queries.shape[-1])
+    plug = staticmethod(lambda attention: attention)  # what computes the heads in place of what follows
+    # queries, keys and values in the dtype that they came in
+    to_plug = staticmethod(lambda heads, dtype: tuple(each.to(dtype) for each in heads))
+    # what the products b h l s are multiplied by
+    factor = staticmethod(lambda queries, values, query: 1 / math.sqrt(queries.shape[-1]))
 
     mask = staticmethod(masked)
     past = formula(lambda scores: masked(scores, torch.ones(scores.shape[-2:], dtype=torch.bool).tril()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -113,10 +113,7 @@ class Recurrent(Staged):
     def wide(numbers: Tensor) -> torch.dtype:
         return numbers.dtype
 
-    @staticmethod
-    def take(weights: Part) -> Part:
-        """The weights, as they are read."""
-        return weights
+    take = staticmethod(lambda weights: weights)  # the weights, as they are read
 
     @staticmethod
     def check_config(config: Config) -> None:
@@ -141,16 +138,13 @@ class Recurrent(Staged):
             raise ValueError("a length is none that the source has")
         return source, lengths, target
 
-    @staticmethod
-    def order(length: int) -> Sequence[int]:
-        """The order in which the encoder reads."""
-        return range(length)
+    order = staticmethod(lambda length: range(length))  # the order in which the encoder reads
 
-    # The encoder's states; `kept` is what the model could keep between calls
+    # the encoder's states; `kept` is what the model could keep between calls
     recall = formula(lambda history, kept: history)
     recall_lengths = formula(lambda lengths, shape, kept: lengths)
-    memory = formula(lambda history: history[:, -1, 0].movedim(0, 1))  # The top layer's states, b s d
-    hand_on = formula(lambda history, lengths: history[-1])  # The decoder's first states
+    memory = formula(lambda history: history[:, -1, 0].movedim(0, 1))  # the top layer's states, b s d
+    hand_on = formula(lambda history, lengths: history[-1])  # the decoder's first states
     begin = formula(lambda states, kept: states)
     read = formula(lambda target: target)
     within = formula(lambda lengths, positions: torch.arange(positions, device=lengths.device) < lengths[:, None])
@@ -158,20 +152,14 @@ class Recurrent(Staged):
     query = formula(lambda states, step: states[-1, 0])
     activate = formula(lambda features: features.tanh())
     weigh = formula(lambda features, w_score: features @ w_score)
-
-    @staticmethod
-    def factor(score: str, width: int) -> float:
-        return 1 / math.sqrt(width) if score == "scaled_dot" else 1.0
+    factor = staticmethod(lambda score, width: 1 / math.sqrt(width) if score == "scaled_dot" else 1.0)
 
     softmax = formula(lambda scores, allowed: softmax(masked(scores, allowed)))
     mix = formula(lambda weights, memory: (weights[:, None] @ memory)[:, 0])
     join = formula(lambda context, embedding: torch.cat([context, embedding], -1))
     inputs = formula(lambda x, weights: x @ weights["w_input"] + weights["b_input"])
     hidden = formula(lambda s, weights: s @ weights["w_hidden"] + weights["b_hidden"])
-
-    @staticmethod
-    def gates(columns: Tensor, count: int) -> tuple[Tensor, ...]:
-        return columns.chunk(count, -1)
+    gates = staticmethod(lambda columns, count: columns.chunk(count, -1))
 
     sigmoid = formula(lambda x: x.sigmoid())
     candidate = formula(lambda inputs, hidden, reset, s, weights: inputs + reset * hidden)

@@ -35,19 +35,21 @@ class Transformer(Blocks):
     ) -> Tensor:
         source, target = self.check_inputs(config, source, lengths, target)
         within = self.within(lengths, source.shape[-1])
-        states, own = self.embed(source, weights["source_embedding"], 0), self.own(within)
-        for number in range(config["encoder_blocks"]):
-            block = part(weights, f"encoder.{self.block(number)}")
-            states = self.residual(
-                states, partial(self.to_itself, part(block, "attention"), config["heads"], own), part(block, "norm1")
-            )
-            states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
-        states = self.keep(kept, source, self.finish(states))
+        states = self.keep(kept, source, self.finish(self.encode(config, weights, source, self.own(within))))
         if target is None or not config["decoder_blocks"]:
             return self.alone(states, within).to(dtype)
         decode = self.cached if config.get("decoding") == "cached" else self.full
         cross = self.cross(within)
         return decode(config, weights, kept, states, cross, target).to(dtype)
+
+    def encode(self, config: Config, weights: Part, source: Tensor, within: Tensor | None) -> Tensor:
+        states = self.embed(source, weights["source_embedding"], 0)
+        for number in range(config["encoder_blocks"]):
+            block = part(weights, f"encoder.{self.block(number)}")
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], within)
+            states = self.residual(states, attend, part(block, "norm1"))
+            states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
+        return states
 
     def full(
         self, config: Config, weights: Part, kept: Any, states: Tensor, within: Tensor | None, target: Tensor
@@ -126,20 +128,9 @@ class Transformer(Blocks):
         return source, target
 
     within = formula(lambda lengths, length: torch.arange(length, device=lengths.device) < lengths[:, None, None, None])
-
-    @staticmethod
-    def own(within: Tensor) -> Tensor | None:
-        """What the encoder's self-attention may see."""
-        return within
-
-    @staticmethod
-    def cross(within: Tensor) -> Tensor | None:
-        """What cross-attention may see."""
-        return within
-
-    @staticmethod
-    def so_far(length: int, device: torch.device) -> Tensor | None:
-        return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+    own = staticmethod(lambda within: within)  # what the encoder's self-attention may see
+    cross = staticmethod(lambda within: within)  # what cross-attention may see
+    so_far = staticmethod(lambda length, device: torch.ones(length, length, dtype=torch.bool, device=device).tril())
 
     place = formula(lambda rows, positions: rows * math.sqrt(rows.shape[-1]) + positions)
 
@@ -148,25 +139,20 @@ class Transformer(Blocks):
         angles = torch.arange(offset, offset + length)[:, None] / 10000 ** (torch.arange(0, width, 2).double() / width)
         return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
-    @staticmethod
-    def block(number: int) -> int:
-        return number
+    block = staticmethod(lambda number: number)
 
     finish = formula(lambda states: states)
-    # The source's states; `kept` is what the model could keep between calls
+    # the source's states; `kept` is what the model could keep between calls
     keep = formula(lambda kept, source, states: states)
-    alone = formula(lambda states, within: states)  # What an encoder without a decoder returns
-
-    @staticmethod
-    def position(step: int) -> int:
-        return step
+    alone = formula(lambda states, within: states)  # what an encoder without a decoder returns
+    position = staticmethod(lambda step: step)
 
     @staticmethod
     def begin(kept: dict[str, Any]) -> Cache:
         """An empty cache; `kept` is what the model could keep between calls."""
         return {}
 
-    memory = formula(lambda kept, states: states)  # What every step reads of the source
+    memory = formula(lambda kept, states: states)  # what every step reads of the source
 
     @staticmethod
     def remember(cache: Cache, name: str, x: Tensor) -> None:
