@@ -127,6 +127,10 @@ def check(asked: Asked) -> None:
         raise ValueError(f"key and value must have the same length, heads and leading axes: {shapes}")
     if query.shape[:-3] != key.shape[:-3]:
         raise ValueError(f"query and key must have the same leading axes: {shapes}")
+    _check_features(asked)
+
+
+def _check_features(asked: Asked) -> None:
     for each in feature.features():
         if complaint := each.refuse(asked):
             raise ValueError(complaint)

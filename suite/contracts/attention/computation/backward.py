@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -106,6 +107,17 @@ def tensors(asked: Asked) -> dict[str, Tensor]:
     """The inputs that are tensors, by name."""
     options = {name: value for name, value in asked.options.items() if isinstance(value, torch.Tensor)}
     return {"query": asked.query, "key": asked.key, "value": asked.value, **options}
+
+
+def ignoring(argument: str, off: Any, where: Callable[[Asked], Any] = lambda asked: True) -> Callable[[Saved], Tensor]:
+    """The mistake of a backward that computes its weights as if an argument were off, where it is given."""
+
+    def weights(saved: Saved) -> Tensor:
+        asked = saved.asked
+        given = asked[argument] is not None and asked[argument] is not False and where(asked)
+        return forward_weights(asked.but(**{argument: off}), saved.query, saved.key) if given else saved.weights
+
+    return weights
 
 
 def forward_weights(asked: Asked, query: Tensor, key: Tensor) -> Tensor:

@@ -102,6 +102,11 @@ class Late:
         )
 
 
+def unless(due: Callable[[Grid, Asked], Any]) -> Callable[[Callable[[Asked], Any]], Callable[[Grid, Asked], Any]]:
+    """A rule of what is seen, made to be ignored: `unless(due)(ignored)` lets all be seen where `ignored(asked)`."""
+    return lambda ignored: lambda grid, asked: due(grid, asked) | bool(ignored(asked))
+
+
 def by_position(name: str, argument: str, visible: Visible) -> Computed:
     """What a feature computes that hides keys by position. Its step `name` says what is seen, from (grid, asked)."""
 

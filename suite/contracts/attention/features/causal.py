@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from suite.asking import Case, Conventions
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Saved, forward_weights
-from suite.contracts.attention.computation.base import by_position
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
+from suite.contracts.attention.computation.backward import Backward, ignoring
+from suite.contracts.attention.computation.base import by_position, unless
+from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
 from suite.contracts.attention.feature import Argument, Feature, Grid
 from suite.contracts.attention.features import scale
@@ -194,9 +194,7 @@ def _due(grid: Grid, asked: Asked) -> Tensor:
     return grid.j <= grid.i  # type: ignore[no-any-return]
 
 
-def _unless(ignored: Any) -> Any:
-    """Causal, but ignored where `ignored(asked)`."""
-    return lambda grid, asked: _due(grid, asked) | bool(ignored(asked))
+_unless = unless(_due)
 
 
 def _last_tile(grid: Grid, asked: Asked) -> Any:
@@ -283,30 +281,26 @@ OTHERS = [
                 "textbook codes that multiply by a triangle",
             )
         ),
-    ),
-    *mistakes(
-        Dense,
         factor=rows(
             ignores_scale_when_causal=Wrong(
                 "a given scale is ignored when the mask is causal",
                 lambda asked: scale.default(asked) if asked["is_causal"] else scale.factor(asked),
             )
         ),
+        receive=rows(
+            ignores_dropout_when_causal=Wrong(
+                "dropout is ignored when the mask is causal",
+                lambda asked: asked.but(dropout_p=0.0) if asked["is_causal"] else asked,
+            )
+        ),
+    ),
+    *mistakes(
+        Backward,
+        weights=rows(
+            backward_ignores_causal=Wrong("the backward ignores is_causal", ignoring("is_causal", False)),
+        ),
     ),
 ]
-
-
-@Whole.instead("answer", "dropout is ignored when the mask is causal")
-def ignores_dropout_when_causal(asked: Asked) -> Any:
-    return correct(asked.but(dropout_p=0.0) if asked["is_causal"] else asked)
-
-
-@Backward.instead("weights", "the backward ignores is_causal")
-def backward_ignores_causal(saved: Saved) -> Tensor:
-    if not saved.asked["is_causal"]:
-        return saved.weights
-    return forward_weights(saved.asked.but(is_causal=False), saved.query, saved.key)
-
 
 FEATURE = Feature(
     "causal",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case
-from suite.asking.mistakes import Wrong, mistakes, rows
+from suite.asking.mistakes import Wrong, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Flow, Saved
+from suite.contracts.attention.computation.backward import Backward
 from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
 from suite.contracts.attention.feature import Argument, Computed, Feature, Step
 from suite.contracts.attention.features.mask import Mask
@@ -159,32 +159,38 @@ def shifts_by_smallest_for_negative_scale(scores: Tensor, asked: Asked) -> Tenso
     return normalised((scores - shift.nan_to_num(neginf=0.0, posinf=0.0)).exp())
 
 
-@Dense.instead("factor", "without grad mode the scores are not scaled", source="flash-attention issue 1406")
-def unscaled_without_grad_mode(asked: Asked) -> float:
-    return 1.0 if not torch.is_grad_enabled() and asked["scale"] is None else factor(asked)
-
-
-@Backward.instead("query_gradient", "the query's gradient lacks the scale")
-def query_gradient_lacks_scale(flow: Flow, saved: Saved) -> Tensor:
-    return flow.scores @ saved.key
-
-
-@Backward.instead("key_gradient", "the key's gradient lacks the scale")
-def key_gradient_lacks_scale(flow: Flow, saved: Saved) -> Tensor:
-    return flow.scores.transpose(-1, -2) @ saved.query
-
-
-@Backward.instead("query_gradient", "the query's gradient uses 1/√e although another scale was given")
-def query_gradient_ignores_scale(flow: Flow, saved: Saved) -> Tensor:
-    return default(saved.asked) * (flow.scores @ saved.key)
-
-
-@Backward.instead(
-    "key_gradient", "the key's gradient has the wrong sign under a negative scale", source="pytorch issue 105190"
+GRAD_MODE = mistakes(
+    Dense,
+    factor=rows(
+        unscaled_without_grad_mode=Wrong(
+            "without grad mode the scores are not scaled",
+            lambda asked: 1.0 if not torch.is_grad_enabled() and asked["scale"] is None else factor(asked),
+            "flash-attention issue 1406",
+        ),
+    ),
 )
-def key_gradient_loses_sign_of_scale(flow: Flow, saved: Saved) -> Tensor:
-    return Backward.key_gradient(flow, saved) * (-1 if factor(saved.asked) < 0 else 1)
-
+BACKWARD = mistakes(
+    Backward,
+    query_gradient=rows(
+        query_gradient_lacks_scale=Wrong(
+            "the query's gradient lacks the scale", lambda flow, saved: flow.scores @ saved.key
+        ),
+        query_gradient_ignores_scale=Wrong(
+            "the query's gradient uses 1/√e although another scale was given",
+            lambda flow, saved: default(saved.asked) * (flow.scores @ saved.key),
+        ),
+    ),
+    key_gradient=rows(
+        key_gradient_lacks_scale=Wrong(
+            "the key's gradient lacks the scale", lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query
+        ),
+        key_gradient_loses_sign_of_scale=Wrong(
+            "the key's gradient has the wrong sign under a negative scale",
+            then(lambda gradient, saved: gradient * (-1 if factor(saved.asked) < 0 else 1)),
+            "pytorch issue 105190",
+        ),
+    ),
+)
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 ERROR = {"float64": 512, "float32": 512, "float16": 48, "bfloat16": 48}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from suite.asking import Case, Conventions
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Saved, forward_weights
-from suite.contracts.attention.computation.base import by_position
+from suite.contracts.attention.computation.backward import Backward, ignoring
+from suite.contracts.attention.computation.base import by_position, unless
 from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
 from suite.contracts.attention.feature import Argument, Feature, Grid
@@ -136,9 +136,7 @@ def _wide(change: Any) -> Any:
     return lambda grid, asked: _between(grid.i, grid.j, *change(*asked["window"]))
 
 
-def _unless(ignored: Any) -> Any:
-    """The window, but ignored where `ignored(asked)`."""
-    return lambda grid, asked: _due(grid, asked) | bool(ignored(asked))
+_unless = unless(_due)
 
 
 def _less(width: int | None, by: int = 1) -> int | None:
@@ -203,18 +201,15 @@ TILED = [
 ]  # fmt: skip
 
 
-@Backward.instead("weights", "the backward ignores the window")
-def backward_ignores_window(saved: Saved) -> Tensor:
-    if saved.asked["window"] is None:
-        return saved.weights
-    return forward_weights(saved.asked.but(window=None), saved.query, saved.key)
-
-
 def _given(change: Any) -> Any:
     """Bad widths that are brought into range, not refused."""
     return lambda asked: asked if asked["window"] is None else asked.but(window=change(asked["window"]))
 
 
+BACKWARD = mistakes(
+    Backward,
+    weights=rows(backward_ignores_window=Wrong("the backward ignores the window", ignoring("window", None))),
+)
 ACCEPTED = mistakes(
     Dense,
     receive=rows(

@@ -23,10 +23,9 @@ def _scores(asked: Question) -> Tensor:
 
 def _merges_halves(asked: Question) -> Tensor:
     """Each half of the keys for itself, then both weighted by their log-sum-exp."""
-    middle = asked.key.shape[-2] // 2
-    parts = [
-        _half(asked, half) for half in (slice(0, middle), slice(middle, None)) if asked.key[..., half, :].shape[-2]
-    ]
+    keys = asked.key.shape[-2]
+    halves = [slice(0, keys // 2), slice(keys // 2, keys)] if keys > 1 else [slice(0, keys)]
+    parts = [_half(asked, half) for half in halves]
     logs = torch.cat([log for _, log in parts], dim=-1)  # ... h l 1|2
     shares = logs.softmax(-1)
     return sum((shares[..., i : i + 1] * output for i, (output, _) in enumerate(parts)), torch.zeros_like(parts[0][0]))

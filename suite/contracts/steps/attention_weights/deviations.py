@@ -30,15 +30,17 @@ class Weights(Staged):
         lengths: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        allowed = torch.ones(scores.shape, dtype=torch.bool)
-        if attn_mask is not None:
-            allowed = allowed & self.mask(attn_mask)
-        if lengths is not None:
-            allowed = allowed & self.within(self.read(lengths), scores)
-        if is_causal:
-            allowed = allowed & self.past(scores)
+        allowed = self.allowed(scores, attn_mask, lengths, is_causal)
         weigh = self.softmax if normaliser == "softmax" else self.sum
         return weigh(scores.to(self.wide(scores)), allowed).to(scores.dtype)
+
+    def allowed(self, scores: Tensor, mask: Tensor | None, lengths: Tensor | None, is_causal: bool) -> Tensor:
+        allowed = torch.ones(scores.shape, dtype=torch.bool)
+        if mask is not None:
+            allowed = allowed & self.mask(mask)
+        if lengths is not None:
+            allowed = allowed & self.within(self.read(lengths), scores)
+        return allowed & self.past(scores) if is_causal else allowed
 
     @staticmethod
     def check(given: Given, sizes: Sizes) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case
-from suite.asking.mistakes import Wrong, mistakes, rows
+from suite.asking.mistakes import Wrong, given, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -141,49 +141,59 @@ DRAWS = mistakes(
 )  # fmt: skip
 
 
-@Whole.instead("answer", "dropout is applied to the output instead of the weights")
-def drops_outputs(asked: Asked) -> Any:
-    output = correct(asked.but(dropout_p=0.0))
-    return output * multiplier(output, asked["dropout_p"]) if asked["dropout_p"] > 0 else output
+def _of_outputs(asked: Asked) -> Any:
+    output, p = correct(asked.but(dropout_p=0.0)), asked["dropout_p"]
+    return output * multiplier(output, p) if p > 0 else output
 
 
-def _drops_scores(scores: Tensor, asked: Asked) -> Tensor:
+def _of_scores(scores: Tensor, asked: Asked) -> Tensor:
     keep = torch.rand(scores.shape, device=scores.device) >= asked["dropout_p"]
-    return Dense.softmax(
-        scores.masked_fill(~keep & (scores > -float("inf")), 0.0) if asked["dropout_p"] else scores, asked
-    )
+    dropped = scores.masked_fill(~keep & (scores > -float("inf")), 0.0)
+    return Dense.softmax(dropped if asked["dropout_p"] else scores, asked)
 
 
-_DROPS_SCORES = Dense(softmax=_drops_scores, dropout=lambda weights, p: weights)
-
-
-@Whole.instead("answer", "dropout is applied to the scores before the softmax instead of the weights")
-def drops_scores(asked: Asked) -> Any:
-    return _DROPS_SCORES(asked)
-
-
-@Whole.instead("answer", "dropout is applied to the values' rows, alike for all queries")
-def drops_values(asked: Asked) -> Any:
+def _of_values(asked: Asked) -> Asked:
     if asked["dropout_p"] == 0 or asked.keys == 0:
-        return correct(asked)
+        return asked
     keep = multiplier(asked.value[..., :1], asked["dropout_p"])
-    return correct(replace(asked, value=asked.value * keep).but(dropout_p=0.0))
+    return replace(asked, value=asked.value * keep).but(dropout_p=0.0)
 
 
-@Whole.instead(
-    "answer",
-    "without being asked, a tenth of the weights is dropped",
-    source="pytorch issue 124464 (dropout in evaluation)",
+INSTEAD = mistakes(
+    Whole,
+    answer=rows(
+        drops_outputs=Wrong("dropout is applied to the output instead of the weights", _of_outputs),
+        drops_scores=Wrong(
+            "dropout is applied to the scores before the softmax instead of the weights",
+            Dense(softmax=_of_scores, dropout=lambda weights, p: weights),
+        ),
+        drops_values=Wrong("dropout is applied to the values' rows, alike for all queries", given(asked=_of_values)),
+        drops_at_probability_zero=Wrong(
+            "without being asked, a tenth of the weights is dropped",
+            given(asked=lambda asked: asked.but(dropout_p=asked["dropout_p"] or 0.1)),
+            "pytorch issue 124464 (dropout in evaluation)",
+        ),
+        ignores_dropout_without_gradient=Wrong(
+            "dropout is ignored when no gradient is wanted",
+            given(asked=lambda asked: asked if asked.wants_gradient else asked.but(dropout_p=0.0)),
+            "kernels that take evaluation for granted",
+        ),
+    ),
 )
-def drops_at_probability_zero(asked: Asked) -> Any:
-    return correct(asked.but(dropout_p=asked["dropout_p"] or 0.1))
 
 
-@Whole.instead(
-    "answer", "dropout is ignored when no gradient is wanted", source="kernels that take evaluation for granted"
+def _drawn_anew(saved: Saved) -> Tensor | float:
+    drawn = _multiplier(saved.weights, saved.asked)
+    return 1.0 if drawn is None else drawn
+
+
+BACKWARD = mistakes(
+    Backward,
+    keep=rows(
+        backward_drops_anew=Wrong("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
+        backward_ignores_dropout=Wrong("the backward ignores dropout", lambda saved: 1.0),
+    ),
 )
-def ignores_dropout_without_gradient(asked: Asked) -> Any:
-    return correct(asked if asked.wants_gradient else asked.but(dropout_p=0.0))
 
 
 @Tiled.instead("accumulate", "dropout reaches the sum of the powers too: the kept weights are renormalised")
@@ -199,17 +209,6 @@ def mean_ignores_dropout(weights: Tensor, d_weights: Tensor) -> Tensor:
     dropped = d_weights == 0
     kept = (weights * ~dropped).sum(-1, keepdim=True)
     return Backward.mean(weights, d_weights) / kept.masked_fill(kept == 0, 1.0)
-
-
-@Backward.instead("keep", "the backward draws other weights to drop", source="xformers issue 724")
-def backward_drops_anew(saved: Saved) -> Tensor | float:
-    drawn = _multiplier(saved.weights, saved.asked)
-    return 1.0 if drawn is None else drawn
-
-
-@Backward.instead("keep", "the backward ignores dropout")
-def backward_ignores_dropout(saved: Saved) -> Tensor | float:
-    return 1.0
 
 
 def _limited(limit: Any) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from suite.asking.mistakes import Wrong, mistakes, rows
+from suite.asking.mistakes import Wrong, given, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Gradients, Saved, forward_weights
+from suite.contracts.attention.computation.backward import Backward, Gradients, Saved, ignoring
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
 from suite.contracts.attention.features.mask import bool_mask, is_bool, mask_gradient
 from suite.contracts.attention.features.scale import factor
@@ -135,12 +135,6 @@ def fill_overflows_in_half(scores: Tensor, mask: Tensor, asked: Asked) -> Tensor
     return scores.masked_fill(_empty(mask), math.nan) if asked.query.dtype == torch.float16 else scores
 
 
-@Dense.instead("softmax", "scores are capped after masking, so that masked keys return", source="onnx issue 7865")
-def caps_after_masking(scores: Tensor, asked: Asked) -> Tensor:
-    # A large cap leaves ordinary scores alone within rounding; what was −inf becomes −cap.
-    return Dense.softmax(scores if asked["attn_mask"] is None else scores.clamp(min=-30.0), asked)
-
-
 @Whole.instead(
     "answer", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1"
 )
@@ -170,12 +164,6 @@ def writes_into_mask(asked: Asked) -> Any:
     output = correct(asked.but(attn_mask=None if mask is None else mask.clone()))
     touch(mask)
     return output
-
-
-@Whole.instead("answer", "the mask gets no gradient: it is detached")
-def detaches_mask(asked: Asked) -> Any:
-    mask = asked["attn_mask"]
-    return correct(asked if mask is None else asked.but(attn_mask=mask.detach()))
 
 
 def _first_of(d_scores: Tensor, mask: Tensor) -> Tensor:
@@ -221,21 +209,14 @@ def raises_for_gradient_of_mask_alone(gradients: Gradients, saved: Saved) -> Gra
     return gradients
 
 
-def _without(saved: Saved, ignored: bool) -> Tensor:
-    """The weights, computed anew without the mask where it is ignored."""
-    if not ignored:
-        return saved.weights
-    return forward_weights(saved.asked.but(attn_mask=None), saved.query, saved.key)
-
-
 BACKWARD = mistakes(
     Backward,
     weights=rows(
         backward_ignores_bool_mask=Wrong(
-            "the backward ignores a boolean mask", lambda saved: _without(saved, _is_bool(saved.asked))
+            "the backward ignores a boolean mask", ignoring("attn_mask", None, where=_is_bool)
         ),
         backward_ignores_float_mask=Wrong(
-            "the backward ignores a float mask", lambda saved: _without(saved, _is_float(saved.asked))
+            "the backward ignores a float mask", ignoring("attn_mask", None, where=_is_float)
         ),
     ),
 )
@@ -262,9 +243,20 @@ def _filled(asked: Asked) -> Asked:
     return asked.but(attn_mask=mask)
 
 
-ACCEPTED = mistakes(
+AROUND = mistakes(
     Dense,
+    softmax=rows(
+        caps_after_masking=Wrong(  # a large cap leaves ordinary scores alone within rounding; what was −inf becomes −cap
+            "scores are capped after masking, so that masked keys return",
+            given(scores=lambda scores, asked: scores if asked["attn_mask"] is None else scores.clamp(min=-30.0)),
+            "onnx issue 7865",
+        ),
+    ),
     receive=rows(
+        detaches_mask=Wrong(
+            "the mask gets no gradient: it is detached",
+            lambda asked: asked if asked["attn_mask"] is None else asked.but(attn_mask=asked["attn_mask"].detach()),
+        ),
         accepts_large_mask=Wrong("a mask that is too large is accepted and cut", _cut),
         accepts_small_mask=Wrong("a mask that is too small is accepted, the rest is not masked", _filled),
     ),
