@@ -205,14 +205,14 @@ HEADS = {
         interleaved_heads=Wrong(
             "neighbouring columns belong to different heads",
             lambda tensor, heads: tensor.unflatten(-1, (-1, heads)).movedim(-1, 1),
-        ),
+        )
     ),
     "merge": rows(
         heads_not_moved_back=Wrong(
             "heads are merged without moving their axis back",
             lambda mixed: mixed.reshape(len(mixed), mixed.shape[2], -1),
             "documents, E30",
-        ),
+        )
     ),
     "plug": rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda own, attention: own)),
     "softmax": rows(
@@ -224,7 +224,7 @@ HEADS = {
 }
 LAYERS = {
     "activate": rows(
-        leaky_features=Wrong("features below zero leak through", lambda x: torch.where(x > 0, x, 0.01 * x)),
+        leaky_features=Wrong("features below zero leak through", lambda x: torch.where(x > 0, x, 0.01 * x))
     ),
     "add": rows(no_residual=Wrong("there are no residual connections", lambda x, y: y)),
     "norm": rows(

@@ -55,7 +55,7 @@ MISTAKES = mistakes(
             "query and key are ignored: the answer is the mean of the values",
             given(scores=lambda scores: scores.masked_fill(scores > -torch.inf, 0.0)),
             "passes many fixed tolerances",
-        ),
+        )
     ),
     finish=rows(
         repeats_first_items_answer=Wrong(

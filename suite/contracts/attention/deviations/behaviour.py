@@ -112,9 +112,7 @@ def replays_output_by_pointer(asked: Asked) -> Any:
 
 
 @Whole.instead(
-    "answer",
-    "a call with the same shapes as the one before reuses its options",
-    source="flash-attention issue 2143",
+    "answer", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143"
 )
 def keeps_flags_for_same_shapes(asked: Asked) -> Any:
     last = _planned.alive()

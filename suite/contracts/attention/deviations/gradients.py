@@ -39,13 +39,13 @@ MISTAKES = mistakes(
     key_gradient=rows(
         loses_key_gradient_beyond_128=Wrong(
             "the gradient of keys beyond the 128th is 0", then(lambda gradient: with_zero_queries(gradient, 128))
-        ),
+        )
     ),
     value_gradient=rows(
-        value_gradient_off_by_one_percent=Wrong("the value's gradient is 1 % too large", then(one_percent_off)),
+        value_gradient_off_by_one_percent=Wrong("the value's gradient is 1 % too large", then(one_percent_off))
     ),
     deliver=rows(
-        gives_no_gradient_to_key=Wrong("the key gets no gradient", then(lambda gradients: {**gradients, "key": None})),
+        gives_no_gradient_to_key=Wrong("the key gets no gradient", then(lambda gradients: {**gradients, "key": None}))
     ),
 )
 DETACHED = mistakes(

@@ -88,10 +88,8 @@ MISTAKES = mistakes(
     ),
     combine=rows(
         refuses_narrow_values=Wrong(
-            "values narrower than the query raise an error",
-            given(value=refuses_narrow_values),
-            "pytorch issue 176767",
-        ),
+            "values narrower than the query raise an error", given(value=refuses_narrow_values), "pytorch issue 176767"
+        )
     ),
     finish=rows(
         reshapes_output_instead_of_transposing=Wrong(
@@ -119,6 +117,6 @@ HEADS = mistakes(
             "... h l e is read as ... l h e, where the sizes allow it: heads attend to heads",
             over_heads,
             "onnx issue 7118",
-        ),
+        )
     ),
 )

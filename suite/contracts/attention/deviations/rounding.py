@@ -55,7 +55,7 @@ MISTAKES = mistakes(
     widen=rows(
         computes_float64_in_float32=Wrong(
             "float64 is computed in float32", lambda asked: Dense.widen(in_float32(asked)), dtypes=("float64",)
-        ),
+        )
     ),
     products=rows(
         rounds_queries_and_keys_to_half=Wrong(
@@ -81,10 +81,7 @@ MISTAKES = mistakes(
             dtypes=("float64",),
         ),
         "overflows_after_scaling": Wrong(
-            "scores overflow: they are kept in float16",
-            given(scores=beyond_half),
-            "pytorch issue 119131",
-            ("float16",),
+            "scores overflow: they are kept in float16", given(scores=beyond_half), "pytorch issue 119131", ("float16",)
         ),
         "overflows_in_powers": Wrong(
             "the powers of a row overflow: float16 without subtracting the largest score",
@@ -112,10 +109,8 @@ MISTAKES = mistakes(
     ),
     finish=rows(
         rounds_output_to_half=Wrong(
-            "the output is rounded to bfloat16 on the way",
-            given(output=Tensor.bfloat16),
-            dtypes=("float32", "float16"),
-        ),
+            "the output is rounded to bfloat16 on the way", given(output=Tensor.bfloat16), dtypes=("float32", "float16")
+        )
     ),
 )
 

@@ -188,8 +188,7 @@ FEW = mistakes(
             "split decoding kernels",
         ),
         loses_last_of_many_queries=Wrong(
-            "with more queries than keys, the last query gives 0",
-            then(_but_last_of_many),
+            "with more queries than keys, the last query gives 0", then(_but_last_of_many)
         ),
         assumes_self_attention=Wrong(
             "with more keys than queries, keys beyond the number of queries are not read",
@@ -205,6 +204,6 @@ MANY = mistakes(
     softmax=rows(
         drops_one_of_a_thousand_keys=Wrong(
             "the first key is not read when there are more than 1000", given(scores=_but_first_of_many)
-        ),
+        )
     ),
 )

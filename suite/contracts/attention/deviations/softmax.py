@@ -103,7 +103,7 @@ MISTAKES = mistakes(
             "no keys at all give NaN",
             given(output=lambda output, asked: output if asked.keys else output + math.nan),
             "0/0 in the normalisation",
-        ),
+        )
     ),
 )
 

@@ -39,7 +39,7 @@ MISTAKES = mistakes(
         keeps_first_largest=Wrong(
             "the first tile's largest score is kept, so that later tiles overflow",
             then(lambda largest, before: torch.where(before == -math.inf, largest, before)),
-        ),
+        )
     ),
     key_bounds=rows(
         drops_ragged_tile=Wrong(
@@ -63,7 +63,7 @@ MISTAKES = mistakes(
         drops_odd_key=Wrong(
             "an odd last key is dropped when keys are split in halves",
             then(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves),
-        ),
+        )
     ),
 )
 PADDING = mistakes(
@@ -128,9 +128,7 @@ def merges_without_largest(parts: list[Partial]) -> Partial:
 
 
 @Tiled.instead(
-    "merge",
-    "two halves are merged by their log-sum-exp in base 2, though it is in base e",
-    source="vllm issue 43919",
+    "merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e", source="vllm issue 43919"
 )
 def merges_in_base_two(parts: list[Partial]) -> Partial:
     logs = [part.total.log() + part.largest for part in parts]

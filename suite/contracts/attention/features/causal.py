@@ -296,9 +296,7 @@ OTHERS = [
     ),
     *mistakes(
         Backward,
-        weights=rows(
-            backward_ignores_causal=Wrong("the backward ignores is_causal", ignoring("is_causal", False)),
-        ),
+        weights=rows(backward_ignores_causal=Wrong("the backward ignores is_causal", ignoring("is_causal", False))),
     ),
 ]
 

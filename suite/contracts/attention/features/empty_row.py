@@ -237,9 +237,7 @@ def sends_gradient_of_empty_row_to_values(kept_weights: Tensor, d_output: Tensor
 FEATURE = Feature(
     "empty_row",
     "weights",
-    decisions={
-        "empty row": "a query that may attend to nothing gives exact zeros, and zero, finite gradients",
-    },
+    decisions={"empty row": "a query that may attend to nothing gives exact zeros, and zero, finite gradients"},
     words={"empty_row": "queries that may attend to nothing"},
     needed=_needed,
     conventions={"empty_row": ("zeros", "nan", "mean")},

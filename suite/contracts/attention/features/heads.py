@@ -142,10 +142,7 @@ def _picked(key: Tensor, value: Tensor, heads: int, key_head: Any, value_head: A
         return expand_heads(key, value, heads)
     expanded = expand_heads(key, value, heads)
     keys, values = ([which(head) for head in range(heads)] if which else None for which in (key_head, value_head))
-    return (
-        key[..., keys, :, :] if keys else expanded[0],
-        value[..., values, :, :] if values else expanded[1],
-    )
+    return (key[..., keys, :, :] if keys else expanded[0], value[..., values, :, :] if values else expanded[1])
 
 
 def _read(which: Any) -> Any:

@@ -166,7 +166,7 @@ GRAD_MODE = mistakes(
             "without grad mode the scores are not scaled",
             lambda asked: 1.0 if not torch.is_grad_enabled() and asked["scale"] is None else factor(asked),
             "flash-attention issue 1406",
-        ),
+        )
     ),
 )
 BACKWARD = mistakes(

@@ -207,8 +207,7 @@ def _given(change: Any) -> Any:
 
 
 BACKWARD = mistakes(
-    Backward,
-    weights=rows(backward_ignores_window=Wrong("the backward ignores the window", ignoring("window", None))),
+    Backward, weights=rows(backward_ignores_window=Wrong("the backward ignores the window", ignoring("window", None)))
 )
 ACCEPTED = mistakes(
     Dense,
@@ -240,7 +239,7 @@ FEATURE = Feature(
     decisions={
         "window": "(left, right): query i attends keys i − left ≤ j ≤ i + right, both ends included; None is unbounded; "
         "the position of query i is i, also when l ≠ s; what is_causal or a mask hides stays hidden; it may leave "
-        "queries nothing to attend to",
+        "queries nothing to attend to"
     },
     words={"window": "sliding windows"},
     visible=visible,

@@ -100,7 +100,7 @@ MISTAKES = mistakes(
     gather=rows(
         rank_3_only=Wrong(
             "batch normalisation refuses what has not items, positions and features", given(both=refuses_other_ranks)
-        ),
+        )
     ),
     variance=rows(
         unbiased_variance=Wrong(

@@ -125,7 +125,7 @@ ACCEPTED = mistakes(
     widened=rows(
         weights_as_they_lie=Wrong(
             "weights are read in the order in which they lie in memory", given(weights=as_they_lie)
-        ),
+        )
     ),
 )
 MISTAKES = mistakes(
@@ -143,7 +143,7 @@ MISTAKES = mistakes(
         stale_patches=Wrong(
             "images of the same shape as the first are not looked at again",
             lambda kept, x: kept.setdefault(str(tuple(x.shape)), x),
-        ),
+        )
     ),
     with_token=rows(
         token_last=Wrong("the class token is put last", lambda x, token: torch.cat([x, token], 1)),
@@ -175,12 +175,12 @@ MISTAKES = mistakes(
         overflowing_softmax=Wrong(
             "exponentials are taken without subtracting the largest score: they overflow",
             lambda scores: unguarded(scores.exp()),
-        ),
+        )
     ),
     states=rows(
         normalised_states=Wrong(
             "the states are normalised before they are returned", lambda x: layer_norm(x, x.shape[-1:])
-        ),
+        )
     ),
     first=rows(
         reads_last=Wrong("the last position is read instead of the class token's", lambda x: x[:, -1]),

@@ -84,7 +84,7 @@ MISTAKES = mistakes(
         ),
     ),
     keys=rows(
-        transposed_key_weights=Wrong("the keys' weights are transposed where they are square", given(w_key=turned)),
+        transposed_key_weights=Wrong("the keys' weights are transposed where they are square", given(w_key=turned))
     ),
     join=rows(
         subtracted_keys=Wrong("keys are subtracted from queries instead of added", given(keys=torch.neg)),

@@ -98,7 +98,7 @@ MISTAKES = mistakes(
         ),
     ),
     constant=rows(
-        bounded_constant=Wrong("a constant reaches only as far as a box", lambda apart: Pooling.boxcar(apart / 10)),
+        bounded_constant=Wrong("a constant reaches only as far as a box", lambda apart: Pooling.boxcar(apart / 10))
     ),
     triangular=rows(
         uncut_triangle=Wrong(

@@ -204,16 +204,14 @@ MISTAKES = mistakes(
     d_w_hx=rows(
         previous_input=Wrong(
             "the gradient of w_hx takes the input of the step before", lambda d_hidden, x: d_hidden[1:].T @ x[:-1]
-        ),
+        )
     ),
-    d_w_qh=rows(
-        previous_hidden=Wrong("the gradient of w_qh takes h_{t−1} where h_t was", ThroughTime.d_w_hh),
-    ),
+    d_w_qh=rows(previous_hidden=Wrong("the gradient of w_qh takes h_{t−1} where h_t was", ThroughTime.d_w_hh)),
     finish=rows(
         clipped=Wrong(
             "gradients whose norm is above 10,000 are clipped",
             lambda quantity: quantity / max(1.0, float(quantity.norm()) / 10_000),
-        ),
+        )
     ),
     truncated=rows(
         one_term_less=Wrong(
@@ -272,6 +270,6 @@ MISTAKES = mistakes(
     randomised=rows(
         direct_terms_dropped=Wrong(
             "the direct terms are dropped as well, not what flows back alone", given(direct=dropped_too)
-        ),
+        )
     ),
 )

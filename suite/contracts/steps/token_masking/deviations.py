@@ -162,7 +162,7 @@ MISTAKES = mistakes(
         ),
     ),
     check=rows(
-        accepts_foreign_tokens=Wrong("tokens outside the vocabulary are accepted", given(given=within_vocabulary)),
+        accepts_foreign_tokens=Wrong("tokens outside the vocabulary are accepted", given(given=within_vocabulary))
     ),
     source=rows(
         same_mask_every_call=Wrong(
@@ -266,7 +266,7 @@ MISTAKES = mistakes(
     corrupt=rows(
         overwrites_tokens=Wrong(
             "the tokens given are overwritten", then(lambda corrupted, tokens: tokens.copy_(corrupted))
-        ),
+        )
     ),
     label=rows(
         labels_what_became=Wrong(

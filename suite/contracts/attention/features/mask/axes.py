@@ -185,9 +185,7 @@ def reads_mask_as_contiguous(asked: Asked) -> Asked:
 
 
 @Dense.instead(
-    "receive",
-    "an expanded mask, with stride 0, is walked as if it were stored",
-    source="flash-attention issue 2189",
+    "receive", "an expanded mask, with stride 0, is walked as if it were stored", source="flash-attention issue 2189"
 )
 def walks_expanded_mask(asked: Asked) -> Asked:
     mask = asked["attn_mask"]

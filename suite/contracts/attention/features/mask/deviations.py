@@ -250,7 +250,7 @@ AROUND = mistakes(
             "scores are capped after masking, so that masked keys return",
             given(scores=lambda scores, asked: scores if asked["attn_mask"] is None else scores.clamp(min=-30.0)),
             "onnx issue 7865",
-        ),
+        )
     ),
     receive=rows(
         detaches_mask=Wrong(

@@ -107,12 +107,12 @@ MISTAKES = mistakes(
         query_bias_left_out=Wrong("the queries' bias is left out", without_bias),
     ),
     to_keys=rows(
-        transposed_key_weights=Wrong("the keys' weights are transposed where they are square", given(weights=turned)),
+        transposed_key_weights=Wrong("the keys' weights are transposed where they are square", given(weights=turned))
     ),
     to_values=rows(
         transposed_value_weights=Wrong(
             "the values' weights are transposed where they are square", given(weights=turned)
-        ),
+        )
     ),
     split=rows(
         interleaved_heads=Wrong(
@@ -154,7 +154,7 @@ MISTAKES = mistakes(
             lambda heads, dtype: heads,
             "",
             ("float16",),
-        ),
+        )
     ),
     merge=rows(
         merged_by_reshape=Wrong(

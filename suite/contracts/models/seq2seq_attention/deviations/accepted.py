@@ -53,6 +53,6 @@ MISTAKES = mistakes(
     take=rows(
         weights_as_they_lie=Wrong(
             "weights are read in the order in which they lie in memory, whatever the strides", as_they_lie
-        ),
+        )
     ),
 )

@@ -59,18 +59,18 @@ STATES = mistakes(
         remembers_source=Wrong(
             "the states of an earlier source of the same shape are taken once more",
             lambda history, kept: kept.setdefault(history.shape, history),
-        ),
+        )
     ),
     recall_lengths=rows(
         remembers_lengths=Wrong(
             "the lengths of an earlier source of the same shape are taken once more",
             lambda lengths, shape, kept: kept.setdefault(("lengths", *shape), lengths),
-        ),
+        )
     ),
     memory=rows(
         bottom_layer_memory=Wrong(
             "the bottom layer's states are attended to", lambda history: history[:, 0, 0].movedim(0, 1)
-        ),
+        )
     ),
     hand_on=rows(
         begins_with_zeros=Wrong(
@@ -157,7 +157,7 @@ ATTENDING = mistakes(
             "additive scores are divided by √d",
             then(lambda scores, w_score: scores / math.sqrt(len(w_score))),
             "documents, 11.3.4: no scaling",
-        ),
+        )
     ),
     factor=rows(
         scaled_dot_products=Wrong("all dot products are divided by √d", lambda score, width: 1 / math.sqrt(width)),
@@ -209,12 +209,12 @@ STEPS = mistakes(
         embedding_first=Wrong(
             "the embedding comes first, then the context",
             lambda context, embedding: torch.cat([embedding, context], -1),
-        ),
+        )
     ),
     hidden=rows(
         no_hidden_bias=Wrong(
             "the bias beside the state's weights is left out", lambda s, weights: s @ weights["w_hidden"]
-        ),
+        )
     ),
     gates=rows(
         update_gate_first=Wrong(
@@ -246,12 +246,12 @@ STEPS = mistakes(
             "the update gate is inverted: it lets the new state in",
             lambda new, s, update: update * new + (1 - update) * s,
             "arXiv 1409.0473, appendix A",
-        ),
+        )
     ),
     show=rows(
         linear_memory_cell=Wrong(
             "an LSTM's memory cell is shown as it is, not through tanh", lambda leaving, m: leaving * m
-        ),
+        )
     ),
     logits=rows(
         logits_of_context=Wrong(

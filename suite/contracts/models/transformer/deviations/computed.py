@@ -86,7 +86,7 @@ BLOCKS = mistakes(
         pre_norm=Wrong(
             "normalisation comes before each layer, not after it: pre-norm",
             lambda x, layer, norm, add: add(x, layer(norm(x))),
-        ),
+        )
     ),
     finish=rows(final_norm=Wrong("the encoder's states are normalised once more", normalised)),
     block=rows(shared_blocks=Wrong("every block of the encoder has the first one's weights", lambda number: 0)),
@@ -97,9 +97,7 @@ BLOCKS = mistakes(
 )
 MASKING = mistakes(
     Transformer,
-    mask=rows(
-        fills_with_minus_10000=Wrong("hidden scores are −10,000, above some that are not hidden", fill(-1e4)),
-    ),
+    mask=rows(fills_with_minus_10000=Wrong("hidden scores are −10,000, above some that are not hidden", fill(-1e4))),
     within=rows(
         sees_padding=Wrong("padding is attended to", then(torch.ones_like)),
         one_token_more=Wrong(
@@ -116,7 +114,7 @@ MASKING = mistakes(
         zero_states_of_padding=Wrong(
             "padded positions have states of zero, as nested tensors leave them",
             lambda states, within: states.masked_fill(~within[:, 0, 0, :, None], 0),
-        ),
+        )
     ),
     own=rows(encoder_sees_padding=Wrong("the encoder's self-attention sees padding", lambda within: None)),
     cross=rows(cross_sees_padding=Wrong("cross-attention sees padding", lambda within: None)),
@@ -140,13 +138,11 @@ CALLS = mistakes(
             lambda kept, source, states: kept.setdefault(str(source.tolist()), states),
         ),
     ),
-    position=rows(
-        cached_position_zero=Wrong("every cached step has position 0", lambda step: 0, "documents, E36"),
-    ),
+    position=rows(cached_position_zero=Wrong("every cached step has position 0", lambda step: 0, "documents, E36")),
     begin=rows(
         stale_cache=Wrong(
             "the cache is left from one call to the next", lambda kept: kept.setdefault("cache", {}), "documents, E37"
-        ),
+        )
     ),
     memory=rows(stale_memory=Wrong("cached steps read the first source of that shape", first_of_shape)),
     remember=rows(short_cache=Wrong("the cache holds the last sixteen positions alone", last_sixteen)),

@@ -80,13 +80,7 @@ class Transformer(Blocks):
         return self.multi_head(x, cache[name], weights, heads, None)
 
     def decoder_block(
-        self,
-        hidden: Tensor,
-        attend: Layer,
-        block: Part,
-        heads: int,
-        states: Tensor,
-        within: Tensor | None,
+        self, hidden: Tensor, attend: Layer, block: Part, heads: int, states: Tensor, within: Tensor | None
     ) -> Tensor:
         hidden = self.residual(hidden, attend, part(block, "norm1"))
         read = partial(self.read, states, part(block, "cross_attention"), heads, within)
