@@ -1,4 +1,4 @@
-"""Which axes a contract's tensors have, and the check that they do.
+"""The axes of a contract's tensors, declared as letters, and the check that tensors have them.
 
     Axes(x="… e", w1="e f", b1="f", w2="f v", b2="v")
 
@@ -14,11 +14,11 @@ from torch import Tensor
 
 ANY = "…"
 Sizes = dict[str, Any]
-"""By letter; of `…` all sizes that it stands for."""
+"""The size of each letter; for `…` a tuple of sizes."""
 
 
 class Axes:
-    """The axes of tensors by name, each a word of letters."""
+    """The axes of each tensor by its name, as letters with spaces between them."""
 
     def __init__(self, **due: str) -> None:
         self.due = due

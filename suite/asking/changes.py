@@ -1,4 +1,4 @@
-"""What mistakes of many contracts do to a tensor."""
+"""Changes of tensors that mistakes of many contracts have in common."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ def turned(x: Tensor) -> Tensor:
 
 
 def first_for_all(axis: int = 0, *, from_rank: int = 0) -> Change:
-    """The first along an axis serves all, in tensors of at least so many axes."""
+    """The first entry along an axis stands in place of all; tensors of fewer axes than `from_rank` are left alone."""
     return lambda x: x.narrow(axis, 0, 1).expand_as(x) if x.dim() >= from_rank and x.shape[axis] else x
 
 
 def reversed_along(axis: int) -> Change:
-    """From the last to the first."""
+    """The entries along an axis in reverse order."""
     return lambda x: x.flip(axis)
 
 
 def only_first(count: int, axis: int) -> Change:
-    """The first so many along an axis, all others left out."""
+    """Only the first `count` entries along an axis."""
     return lambda x: x.narrow(axis, 0, min(count, x.shape[axis]))
 
 
 def repeated_beyond(count: int, axis: int) -> Change:
-    """All beyond so many along an axis are like the last of them."""
+    """The entries along an axis beyond the first `count` are copies of the last of these."""
 
     def change(x: Tensor) -> Tensor:
         few = x.dim() < -axis or x.shape[axis] <= count
@@ -42,12 +42,12 @@ def repeated_beyond(count: int, axis: int) -> Change:
 
 
 def filled_beyond(count: int, number: float) -> Change:
-    """Another number stands beyond so many in the last axis."""
+    """The entries of the last axis beyond the first `count` become another number."""
     return lambda x: x.masked_fill(torch.arange(x.shape[-1]) >= count, number)
 
 
 def hidden_last(count: int) -> Change:
-    """The last of more than so many scores is −∞."""
+    """The last score becomes −∞ where there are more than `count`."""
     return lambda scores: filled_beyond(scores.shape[-1] - 1, -math.inf)(scores) if scores.shape[-1] > count else scores
 
 
@@ -57,7 +57,7 @@ def as_it_lies(x: Tensor) -> Tensor:
 
 
 def as_they_lie(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All of them, each read in the order in which it lies in memory."""
+    """Several tensors, each read in the order in which it lies in memory."""
     return {name: as_it_lies(tensor) for name, tensor in tensors.items()}
 
 
@@ -67,5 +67,5 @@ def rounded(dtype: torch.dtype) -> Change:
 
 
 def for_all_items(x: Tensor, query: Tensor) -> Tensor:
-    """A single item serves all that the query has."""
+    """A single item is repeated for all items of the query."""
     return x.expand(len(query), *x.shape[1:]) if len(x) == 1 else x

@@ -16,17 +16,17 @@ Function = Callable[..., Any]
 
 
 def widened(of: type[Staged], core: Function) -> Function:
-    """The core on numbers in what their sums are made in, float32 for half types; the answer in the first's dtype."""
+    """Computes half types in float32 and returns the dtype of the first argument."""
     return of.checked(_converted(core, Staged.wide))
 
 
 def in_float64(of: type[Staged], core: Function) -> Function:
-    """The core on float64, whatever came."""
+    """Computes in float64 and returns the dtype of the first argument."""
     return of.checked(_converted(core, lambda numbers: torch.float64))
 
 
 def in_numpy(of: type[Staged], core: Function) -> Function:
-    """The core on numpy arrays of float64, which answers with one."""
+    """Calls the core with numpy arrays of float64 and returns a tensor."""
 
     @functools.wraps(core)
     def answer(*given: Any, **options: Any) -> Tensor:

@@ -52,7 +52,7 @@ class Stepwise:
 
 @dataclass(frozen=True)
 class Changed:
-    """A step between changes: of its arguments by name, and of its result."""
+    """A step whose arguments are changed before it, by name, and whose result is changed after it."""
 
     before: Mapping[str, Function] = field(default_factory=dict)
     after: Function = lambda result: result
@@ -75,20 +75,21 @@ class Changed:
 
 
 def given(**changes: Function) -> Changed:
-    """The step, of changed arguments: `given(key=lambda key, query: …)`.
+    """The step with changed arguments: `given(key=lambda key, query: …)`.
 
-    A change is given the argument, and the step's other arguments by the names of its further parameters.
+    A change is called with the argument. Its further parameters are named like other arguments of the step, which they
+    are given.
     """
     return Changed(before=changes)
 
 
 def then(change: Function) -> Changed:
-    """The step, and a change of its result: `then(lambda weights, mask: …)`, further parameters as with `given`."""
+    """The step with a changed result: `then(lambda weights, mask: …)`; further parameters as with `given`."""
     return Changed(after=change)
 
 
 def _told(change: Function, step: inspect.Signature, *subject: str) -> Callable[[Any, Mapping[str, Any]], Any]:
-    """The change as a function of its subject and of all that the step was given."""
+    """The change as a function of what it changes and of the step's arguments by name."""
     try:
         _, *further = inspect.signature(change).parameters.values()
     except ValueError:  # a builtin, whose signature cannot be read
@@ -106,9 +107,9 @@ class Wrong(NamedTuple):
     """The mistake in words, as a diagnosis quotes it."""
     replacement: Function | Changed
     source: str = ""
-    """Where it happened."""
+    """Where it happened: a project and its issue, a document's erratum."""
     dtypes: tuple[str, ...] = ("float32",)
-    """Where the audit asks it."""
+    """The dtypes in which the audit asks it."""
 
 
 def rows(**by_name: Wrong) -> Mapping[str, Wrong]:

@@ -32,7 +32,7 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 Given = Mapping[str, Any]
 """All arguments of a call by name, those that were left out by their default."""
 WHOLE = "whole"
-"""Names the computation as a whole where otherwise a step is named."""
+"""In a table of mistakes, stands for the whole computation where otherwise a step is named."""
 
 
 class Staged(Stepwise):
@@ -40,7 +40,7 @@ class Staged(Stepwise):
 
     axes: ClassVar[Axes] = Axes()
     choices: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """The values that options of words may have."""
+    """By option, the words that it may be."""
     compute: Callable[..., Any]
     """The formula, with the contract's signature."""
 
@@ -82,7 +82,7 @@ class Staged(Stepwise):
 
     @classmethod
     def checked(cls, core: Step) -> Step:
-        """Another computation of the same, which is given only what this one does not refuse."""
+        """Another computation behind this one's check of its input."""
         refuse = cls().refuse
 
         @wraps(core)

@@ -1,4 +1,4 @@
-"""The softmax that deviations are made around: rows may be empty, and then weigh nothing."""
+"""The softmax of several contracts' computations, in which a row may be empty, and mistakes in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shares(terms: Tensor) -> Tensor:
 
 
 def unguarded(terms: Tensor) -> Tensor:
-    """The mistake of dividing by a sum of 0."""
+    """Each number divided by the sum of its row, which must not be 0."""
     return terms / terms.sum(-1, keepdim=True)
 
 
@@ -34,7 +34,7 @@ def overflowing(scores: Tensor) -> Tensor:
 
 
 def over_queries(scores: Tensor) -> Tensor:
-    """The mistake of another axis."""
+    """The mistake of a softmax over the queries."""
     return softmax(scores.mT).mT
 
 
@@ -44,7 +44,7 @@ def masked(scores: Tensor, allowed: Tensor) -> Tensor:
 
 
 def fill(number: float, *, but_empty_rows: bool = False) -> Callable[[Tensor, Tensor], Tensor]:
-    """The mistake of another number than −∞ for what is masked, with or without a guard for rows that are empty."""
+    """The mistake of another number than −∞ for masked scores; `but_empty_rows` keeps −∞ in rows masked as a whole."""
 
     def mask(scores: Tensor, allowed: Tensor) -> Tensor:
         found = scores.masked_fill(~allowed, number)

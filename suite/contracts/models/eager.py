@@ -18,6 +18,7 @@ from suite.asking import Deviation
 from suite.asking.changes import filled_beyond
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Staged
+from suite.contracts.softmax import masked, unguarded
 
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -105,13 +106,9 @@ class Blocks(Staged):
 
     factor = staticmethod(lambda head_width, heads: 1 / math.sqrt(head_width))
 
-    mask = formula(lambda scores, allowed: scores.masked_fill(~allowed, -math.inf))
+    mask = staticmethod(masked)
 
-    @staticmethod
-    def softmax(scores: Tensor) -> Tensor:
-        powers = (scores - scores.amax(-1, keepdim=True)).exp()
-        return powers / powers.sum(-1, keepdim=True)
-
+    softmax = formula(lambda scores: unguarded((scores - scores.amax(-1, keepdim=True)).exp()))
     merge = formula(lambda mixed: mixed.transpose(1, 2).flatten(-2))  # b h l p → b l d
     activate = formula(lambda features: features.relu())
     norm = formula(lambda x, weights: normalised(x, weights, lambda centred: (mean_square(centred) + 1e-5).sqrt()))
@@ -124,7 +121,7 @@ def part(weights: Part, name: str) -> dict[str, Tensor]:
 
 
 def of_due_names(weights: Part, due: Shapes) -> dict[str, Tensor]:
-    """Those that are due, without what came besides."""
+    """The weights that are due, without any others."""
     return {name: tensor for name, tensor in weights.items() if name in due}
 
 
@@ -140,17 +137,17 @@ def of_one_dtype(weights: Part) -> dict[str, Tensor]:
 
 EXTRA_WEIGHTS = Wrong("weights that are not due are accepted", given(weights=of_due_names))
 MIXED_DTYPES = Wrong("weights of several floating dtypes are accepted", given(weights=of_one_dtype))
-"""Mistakes of `check_weights`, which is given the weights and the shapes that are due."""
+"""Mistakes in the step `check_weights`, which all models have."""
 
 
 def normalised(x: Tensor, weights: Part, divisor: Callable[[Tensor], Tensor]) -> Tensor:
-    """The layer normalisation with another divisor, made of what is normalised less its mean."""
+    """A layer normalisation that divides by what `divisor` makes of the centred numbers."""
     centred = x - x.mean(-1, keepdim=True)
     return centred / divisor(centred) * weights["weight"] + weights["bias"]
 
 
 def mean_square(x: Tensor) -> Tensor:
-    """… 1."""
+    """The mean of the squares over the last axis: … 1."""
     return x.square().mean(-1, keepdim=True)
 
 
@@ -166,7 +163,7 @@ def transposed(weights: Part) -> dict[str, Tensor]:
 
 
 class Remembering:
-    """Weights by config: those of the first model that was built, or of the latest."""
+    """Keeps weights from one model to the next of the same config."""
 
     def __init__(self) -> None:
         self.kept: dict[str, dict[str, Tensor]] = {}
@@ -246,4 +243,4 @@ LAYERS = {
         ),
     ),
 }
-"""By step."""
+"""Mistakes in steps of the layers; those of attention are in HEADS."""

@@ -110,7 +110,7 @@ def tensors(asked: Asked) -> dict[str, Tensor]:
 
 
 def ignoring(argument: str, off: Any, where: Callable[[Asked], Any] = lambda asked: True) -> Callable[[Saved], Tensor]:
-    """The mistake of a backward that computes its weights as if an argument were off, where it is given."""
+    """The mistake of a backward pass that ignores an argument: its weights are computed without it."""
 
     def weights(saved: Saved) -> Tensor:
         asked = saved.asked

@@ -80,7 +80,7 @@ class Computation(Stepwise):
 
     @classmethod
     def wrong(cls, step: str, replacement: Replacement | Changed) -> Callable[..., Any]:
-        """The computation with a step replaced or changed, made when it is called: then all features are there."""
+        """The computation with a step replaced or changed, made at its first call, when all features are loaded."""
         return Late(cls, step, replacement)
 
 
@@ -103,7 +103,7 @@ class Late:
 
 
 def unless(due: Callable[[Grid, Asked], Any]) -> Callable[[Callable[[Asked], Any]], Callable[[Grid, Asked], Any]]:
-    """A rule of what is seen, made to be ignored: `unless(due)(ignored)` lets all be seen where `ignored(asked)`."""
+    """A mistake that ignores a rule of visibility: `unless(due)(ignored)` shows everything where `ignored(asked)`."""
     return lambda ignored: lambda grid, asked: due(grid, asked) | bool(ignored(asked))
 
 

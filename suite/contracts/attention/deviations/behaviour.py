@@ -146,7 +146,7 @@ def varies_between_calls(asked: Asked) -> Any:
 
 
 def writes_into(name: str) -> Wrong:
-    """An input is written to once the answer is there, which a copy of it gave."""
+    """The answer is right, and then the caller's tensor is changed."""
 
     def answer(asked: Asked) -> Any:
         output = correct(asked.changed(Tensor.clone, name))
@@ -157,7 +157,7 @@ def writes_into(name: str) -> Wrong:
 
 
 def refuses_rank(rank: int, message: str) -> Wrong:
-    """An error for one rank."""
+    """Tensors of this rank raise an error."""
 
     def refused(asked: Asked) -> Asked:
         if asked.rank == rank:

@@ -15,7 +15,7 @@ from suite.contracts.attention.computation.dense import Dense, Whole
 
 LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]
-"""What kernels leave over, of tiles that they are known to have."""
+"""Remainders and tiles: one more, one less and none at all of the tile sizes that kernels use."""
 
 
 def with_first_keys(asked: Asked, count: int) -> Asked:
@@ -85,12 +85,12 @@ def beyond_width(count: int) -> Changed:
 
 
 def zero_columns(first: Callable[[int], int]) -> Changed:
-    """Zeros from a column on, which is told the width."""
+    """Zeros from the column on that `first` gives for the width."""
     return then(lambda output: with_zero_columns(output, first(output.shape[-1])))
 
 
 def at_sizes(name: str, says: str, change: Callable[..., Changed], *sizes: Any, source: str = "") -> dict[str, Wrong]:
-    """One mistake at many sizes; a size is a number, or several."""
+    """One mistake at many sizes, which fill the braces of its name and words; a size may be several numbers."""
     each = [size if isinstance(size, tuple) else (size,) for size in sizes]
     return {name.format(*size): Wrong(says.format(*size), change(*size), source) for size in each}
 

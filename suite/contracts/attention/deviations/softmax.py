@@ -26,12 +26,12 @@ def raises_without(axis: int, error: Exception) -> Changed:
 
 
 def finite(change: Callable[[Tensor], Tensor]) -> Changed:
-    """What is not −∞ is changed."""
+    """Scores are changed, except those that are −∞."""
     return given(scores=lambda scores: torch.where(scores == -math.inf, scores, change(scores)))
 
 
 def less(subtracted: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    """Another number than its largest score is subtracted from a row."""
+    """From each row another number is subtracted than its largest score."""
     return lambda scores, asked: normalised((scores - subtracted(scores)).exp())
 
 

@@ -44,12 +44,12 @@ def _allowed(scores: Tensor, mask: Tensor | None, lengths: Tensor | None, is_cau
 
 
 def _library(scores: Tensor, allowed: Tensor) -> Tensor:
-    """An empty row is NaN, and then nothing."""
+    """The NaN of an empty row is replaced by zeros."""
     return torch.where(allowed, scores, -math.inf).softmax(-1).nan_to_num(0.0)
 
 
 def _by_logarithms(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Never divided: the logarithm of the sum is subtracted once the largest score is. Axes change places before."""
+    """A log-softmax, and the exponential of it: nothing is divided. The keys are the first axis."""
     shown = scores.masked_fill(~allowed, -math.inf).movedim(-1, 0)
     return torch.log_softmax(shown, 0).nan_to_num(-math.inf, neginf=-math.inf).exp().movedim(0, -1)
 

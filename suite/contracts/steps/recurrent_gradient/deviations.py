@@ -129,7 +129,7 @@ def zeros_before(found: Tensor, truncate: int) -> Tensor:
 
 
 def times(change: Callable[[float], float]) -> Changed:
-    """Each factor multiplied by what is made of π."""
+    """Each factor is multiplied by `change(π)`."""
     return then(lambda factors, keep: [change(keep) * factor for factor in factors])
 
 

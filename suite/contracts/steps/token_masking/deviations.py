@@ -89,18 +89,18 @@ class Counting(Corrupting):
 
 
 def fated_by(mask: float, random: float) -> Callable[..., Tensor]:
-    """Fates of other shares."""
+    """Fates with other shares of mask tokens and random tokens."""
     return lambda selected, source: fated(torch.rand(selected.shape, generator=source), mask, random)
 
 
 def within_vocabulary(given: Given) -> Given:
-    """What the check sees of tokens that are outside."""
+    """The check sees tokens outside the vocabulary as tokens in it."""
     tokens = given["tokens"]
     return given if tokens.is_floating_point() else {**given, "tokens": tokens % given["vocab_size"]}
 
 
 def shared_by_two(step: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """What a step draws for every second item serves the next one too."""
+    """The step draws for every second item, and the next one gets the same."""
 
     def drawn(tokens: Tensor, *others: Any) -> Tensor:
         return step(tokens[::2], *others).repeat_interleave(2, 0)[: len(tokens)]
@@ -143,7 +143,7 @@ def one_for_an_item(tokens: Tensor, vocab_size: int, source: Generator | None) -
 
 
 def alike(source: Any) -> Generator:
-    """A source that begins anew in every call."""
+    """A random source that begins anew in every call."""
     return Generator().manual_seed(0)
 
 

@@ -20,7 +20,7 @@ from suite.contracts.softmax import fill, masked, overflowing
 
 
 def reordered(gates: int, *order: int) -> Callable[..., Any]:
-    """The columns' parts in another order, in the cell that has so many gates."""
+    """The gates' columns in another order, in the cell that has this number of gates."""
 
     def change(parts: tuple[Tensor, ...], count: int) -> tuple[Tensor, ...]:
         return tuple(parts[place] for place in order) if count == gates else parts

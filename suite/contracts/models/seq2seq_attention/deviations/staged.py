@@ -1,4 +1,4 @@
-"""The model, correct, in small steps, each of which a deviation may replace."""
+"""The correct model in small steps, each of which a deviation may replace."""
 
 from __future__ import annotations
 

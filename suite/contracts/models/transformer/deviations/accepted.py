@@ -1,4 +1,4 @@
-"""What is accepted."""
+"""Bad input that is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The control's computation, in small steps that deviations replace."""
+"""The correct model in small steps, each of which a deviation may replace."""
 
 from __future__ import annotations
 
