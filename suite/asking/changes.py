@@ -36,14 +36,14 @@ def repeated_beyond(count: int, axis: int) -> Change:
 
     def change(x: Tensor) -> Tensor:
         few = x.dim() < -axis or x.shape[axis] <= count
-        return x if few else x.index_select(axis, torch.arange(x.shape[axis]).clamp_max(count - 1))
+        return x if few else x.index_select(axis, torch.arange(x.shape[axis], device=x.device).clamp_max(count - 1))
 
     return change
 
 
 def filled_beyond(count: int, number: float) -> Change:
     """The entries of the last axis beyond the first `count` become another number."""
-    return lambda x: x.masked_fill(torch.arange(x.shape[-1]) >= count, number)
+    return lambda x: x.masked_fill(torch.arange(x.shape[-1], device=x.device) >= count, number)
 
 
 def hidden_last(count: int) -> Change:
