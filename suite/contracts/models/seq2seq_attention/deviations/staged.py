@@ -48,15 +48,19 @@ class Recurrent(Staged):
         memory = self.memory(history)  # b s d
         states, found = self.begin(self.hand_on(history, lengths), kept), []
         for number, embedding in enumerate(weights["target_embedding"][self.read(target)].unbind(1)):
-            allowed = self.within(lengths, memory.shape[1])  # b s
-            if config["window"] is not None:
-                positions = torch.arange(memory.shape[1], device=lengths.device)
-                allowed = allowed & self.around(number, positions, config["window"])
+            allowed = self.allowed(config, lengths, memory.shape[1], number)  # b s
             step = partial(self.step, config, weights, memory, allowed, embedding, states)
             states, context = step(self.query(states, step))
             found.append(self.logits(states[-1, 0], context, weights))
         kept["states"] = states
         return self.finish(torch.stack(found, 1)).to(dtype)
+
+    def allowed(self, config: Config, lengths: Tensor, length: int, number: int) -> Tensor:
+        """The positions of the memory that a step may attend to."""
+        within = self.within(lengths, length)
+        if config["window"] is None:
+            return within
+        return within & self.around(number, torch.arange(length, device=lengths.device), config["window"])
 
     def encode(self, config: Config, weights: Part, source: Tensor) -> Tensor:
         rows = weights["source_embedding"][source]  # b s e
