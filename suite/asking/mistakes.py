@@ -88,6 +88,16 @@ def then(change: Function) -> Changed:
     return Changed(after=change)
 
 
+def if_given(change: Function) -> Function:
+    """The change of an optional argument, which stays None where it is None."""
+
+    @wraps(change)
+    def changed(subject: Any, *others: Any) -> Any:
+        return None if subject is None else change(subject, *others)
+
+    return changed
+
+
 def _told(change: Function, step: inspect.Signature, *subject: str) -> Callable[[Any, Mapping[str, Any]], Any]:
     """The change as a function of what it changes and of the step's arguments by name."""
     try:

@@ -11,7 +11,7 @@ from torch import Tensor
 from suite.asking import Deviation
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import first_for_all, hidden_last, repeated_beyond, turned
-from suite.asking.mistakes import Changed, Wrong, collected, formula, given, mistakes, rows, then
+from suite.asking.mistakes import Changed, Wrong, collected, formula, given, if_given, mistakes, rows, then
 from suite.asking.staged import Given, Staged
 
 X, W = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 10.0], [0.0, 1.0]])
@@ -58,6 +58,14 @@ def test_arguments_are_changed_before_a_step() -> None:
 def test_a_change_is_told_the_other_arguments_by_name() -> None:
     assert torch.equal(wrong("product", given(w=lambda w, x: w * x))(X, W), X @ (W * X))
     assert torch.equal(wrong("product", then(lambda y, x: y - x))(X, W), X @ W - X)
+
+
+def test_an_optional_argument_that_is_none_stays_none() -> None:
+    offset = if_given(lambda offset, x: offset * x)
+    step = given(offset=offset).of(lambda x, offset=None: x if offset is None else x + offset)
+
+    assert torch.equal(step(X), X)
+    assert torch.equal(step(X, W), X + W * X)
 
 
 def test_all_changes_see_what_came() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from suite.asking.axes import Sizes, broadcasts
 from suite.asking.changes import filled_beyond, first_for_all, repeated_beyond, turned
-from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, formula, given, if_given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.softmax import masked, shares, softmax, unguarded
 from suite.contracts.steps.attention_weights.contract import NORMALISERS
@@ -89,19 +89,11 @@ MISTAKES = mistakes(
         ),
         accepts_negative_lengths=Wrong(
             "negative lengths are counted from the end",
-            given(
-                lengths=lambda lengths, scores: (
-                    None if lengths is None else torch.where(lengths < 0, scores.shape[-1] + lengths, lengths)
-                )
-            ),
+            given(lengths=if_given(lambda n, scores: torch.where(n < 0, scores.shape[-1] + n, n))),
         ),
         broadcasts_length=Wrong(
             "one length serves all items",
-            given(
-                lengths=lambda lengths, scores: (
-                    lengths.expand(len(scores)) if lengths is not None and lengths.shape == (1,) else lengths
-                )
-            ),
+            given(lengths=if_given(lambda n, scores: n.expand(len(scores)) if n.shape == (1,) else n)),
         ),
         mask_alone=Wrong(
             "lengths and the causal rule are ignored beside a mask",

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from suite.asking.axes import Axes, Sizes
-from suite.asking.mistakes import Changed, Wrong, formula, given, mistakes, rows, then
+from suite.asking.mistakes import Changed, Wrong, formula, given, if_given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.steps.recurrent_gradient.contract import QUANTITIES
 
@@ -155,7 +155,7 @@ MISTAKES = mistakes(
         ),
         clamps_truncation=Wrong(
             "a truncation below 1 is taken for 1",
-            given(truncate=lambda truncate: None if truncate is None else max(1, truncate)),
+            given(truncate=if_given(lambda truncate: max(1, truncate))),
         ),
     ),
     unroll=rows(

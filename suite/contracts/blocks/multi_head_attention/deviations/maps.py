@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from suite.asking.changes import for_all_items, repeated_beyond, reversed_along, turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.mistakes import Wrong, given, if_given, mistakes, rows, then
 from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, mapped
 
 
@@ -18,8 +18,8 @@ def fewer_heads(heads: int, w_query: Tensor, w_value: Tensor) -> int:
     return max(1, heads)
 
 
-def for_all_columns(bias: Tensor | None, columns: int) -> Tensor | None:
-    return bias.expand(columns) if bias is not None and len(bias) == 1 else bias
+def for_all_columns(bias: Tensor, weights: Tensor) -> Tensor:
+    return bias.expand(weights.shape[1]) if len(bias) == 1 else bias
 
 
 def none_of_one_tensor(bias: Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> Tensor | None:
@@ -50,16 +50,16 @@ MISTAKES = mistakes(
         ),
         mask_of_3_axes_for_heads=Wrong(
             "a mask of 3 axes is read as heads, queries and keys",
-            given(attn_mask=lambda mask: mask[None] if mask is not None and mask.dim() == 3 else mask),
+            given(attn_mask=if_given(lambda mask: mask[None] if mask.dim() == 3 else mask)),
             "documents, E7",
         ),
         mask_of_more_items=Wrong(
             "of a mask for more items than there are the first serve",
-            given(attn_mask=lambda m, query: m[: len(query)] if m is not None and m.dim() == 4 else m),
+            given(attn_mask=if_given(lambda mask, query: mask[: len(query)] if mask.dim() == 4 else mask)),
         ),
         numbers_for_mask=Wrong(
             "numbers are taken for a mask: all but zeros may be attended to",
-            given(attn_mask=lambda mask: None if mask is None else mask.to(torch.bool)),
+            given(attn_mask=if_given(torch.Tensor.bool)),
         ),
         ignored_lone_output_bias=Wrong(
             "an output bias without an output map is ignored",
@@ -71,9 +71,9 @@ MISTAKES = mistakes(
         broadcast_biases=Wrong(
             "a bias of width 1 is added to all columns",
             given(
-                b_query=lambda bias, w_query: for_all_columns(bias, w_query.shape[1]),
-                b_key=lambda bias, w_key: for_all_columns(bias, w_key.shape[1]),
-                b_value=lambda bias, w_value: for_all_columns(bias, w_value.shape[1]),
+                b_query=if_given(lambda bias, w_query: for_all_columns(bias, w_query)),
+                b_key=if_given(lambda bias, w_key: for_all_columns(bias, w_key)),
+                b_value=if_given(lambda bias, w_value: for_all_columns(bias, w_value)),
             ),
         ),
         clamped_dropout=Wrong(

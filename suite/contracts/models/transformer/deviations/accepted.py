@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from suite.asking.mistakes import Wrong, given, mistakes, rows
+from suite.asking.mistakes import Wrong, given, if_given, mistakes, rows
 from suite.contracts.models.eager import EXTRA_WEIGHTS, Config
 from suite.contracts.models.transformer.deviations.staged import Transformer
 
@@ -14,21 +14,19 @@ def clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | No
     return source, None if target is None else target.clamp(0, config["target_vocab"] - 1)
 
 
-def for_all_sources(target: Tensor | None, source: Tensor) -> Tensor | None:
-    return target.expand(len(source), -1) if target is not None and len(target) == 1 else target
-
-
-def from_the_end(target: Tensor | None, config: Config) -> Tensor | None:
-    return None if target is None else target % config["target_vocab"]
-
-
 MISTAKES = mistakes(
     Transformer,
     check_inputs=rows(
         accepts_inputs=Wrong("tokens, lengths and targets are not looked at: what fits nowhere is clamped", clamped),
-        one_row_for_all=Wrong("a single target serves all sources", given(target=for_all_sources)),
+        one_row_for_all=Wrong(
+            "a single target serves all sources",
+            given(
+                target=if_given(lambda target, source: target.expand(len(source), -1) if len(target) == 1 else target)
+            ),
+        ),
         negative_tokens=Wrong(
-            "negative tokens of a target count from the vocabulary's end", given(target=from_the_end)
+            "negative tokens of a target count from the vocabulary's end",
+            given(target=if_given(lambda target, config: target % config["target_vocab"])),
         ),
     ),
     check_weights=rows(
