@@ -40,13 +40,12 @@ def _refuse(asked: Asked) -> str:
 
 def multiplier(weights: Tensor, p: float) -> Tensor:
     """The factor for each weight: 0 with probability p, else 1/(1−p)."""
-    return _kept(weights, p).to(weights.dtype) / (1 - p if p < 1 else 1.0)
+    return kept(weights, p).to(weights.dtype) / (1 - p if p < 1 else 1.0)
 
 
-def _kept(weights: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
-    return (
-        torch.rand(weights.shape, generator=generator, device=weights.device) >= p
-    )  # rand is below 1: p = 1 keeps none
+def kept(weights: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
+    """Which weights are kept. Random numbers are below 1: p = 1 keeps none."""
+    return torch.rand(weights.shape, generator=generator, device=weights.device) >= p
 
 
 def dropout(weights: Tensor, p: float) -> Tensor:
@@ -75,8 +74,8 @@ def _rescale(p: float) -> float:
     return 1 / (1 - p) if p < 1 else 0.0
 
 
-def _shared(axis: int) -> Any:
-    """The multiplier drawn once along an axis."""
+def shared(axis: int) -> Any:
+    """The mistake of one draw for all that lies along an axis."""
 
     def step(weights: Tensor, p: float) -> Tensor:
         if weights.dim() < -axis or weights.shape[axis] == 0:
@@ -93,50 +92,52 @@ def _in_pairs(weights: Tensor, p: float) -> Tensor:
 
 def _but_the_first(weights: Tensor, p: float) -> Tensor:
     first = torch.arange(weights.shape[-1], device=weights.device) == 0
-    return weights * (_kept(weights, p) | first & (p < 1)) * _rescale(p)
+    return weights * (kept(weights, p) | first & (p < 1)) * _rescale(p)
 
 
-def _normalised(weights: Tensor, p: float) -> Tensor:
-    kept = weights * _kept(weights, p)
-    total = kept.sum(-1, keepdim=True)
-    return kept / total.masked_fill(total == 0, 1.0)
+def normalised(weights: Tensor, p: float) -> Tensor:
+    """The mistake of weights that sum to 1 again."""
+    rest = weights * kept(weights, p)
+    total = rest.sum(-1, keepdim=True)
+    return rest / total.masked_fill(total == 0, 1.0)
 
 
 def _by_its_own(weights: Tensor, p: float) -> Tensor:
     generator = torch.Generator(weights.device)
     generator.seed()
-    return weights * _kept(weights, p, generator) * _rescale(p)
+    return weights * kept(weights, p, generator) * _rescale(p)
 
 
-def _always_alike(weights: Tensor, p: float) -> Tensor:
+def always_alike(weights: Tensor, p: float) -> Tensor:
+    """The mistake of a random source that begins anew in every call."""
     generator = torch.Generator(weights.device).manual_seed(0)
-    return weights * _kept(weights, p, generator) * _rescale(p)
+    return weights * kept(weights, p, generator) * _rescale(p)
 
 
 DRAWS = mistakes(
     Dense,
     dropout=rows(
         ignores_dropout=Wrong("dropout is ignored", lambda weights, p: weights),
-        does_not_rescale_kept_weights=Wrong("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * _kept(weights, p)),
-        rescales_kept_weights_by_p=Wrong("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * _kept(weights, p) / p, "documents: doc-003 E13"),
+        does_not_rescale_kept_weights=Wrong("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * kept(weights, p)),
+        rescales_kept_weights_by_p=Wrong("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
         rescales_kept_weights_twice=Wrong("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
-        drops_with_probability_of_keeping=Wrong("weights are dropped with probability 1−p", lambda weights, p: weights * ~_kept(weights, p) * _rescale(p)),
-        drops_a_tenth_too_rarely=Wrong("weights are dropped a tenth too rarely", lambda weights, p: weights * _kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
+        drops_with_probability_of_keeping=Wrong("weights are dropped with probability 1−p", lambda weights, p: weights * ~kept(weights, p) * _rescale(p)),
+        drops_a_tenth_too_rarely=Wrong("weights are dropped a tenth too rarely", lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
         rounds_probability_to_eighths=Wrong(
             "the probability is rounded to eighths",
-            lambda weights, p: weights * _kept(weights, round(p * 8) / 8) * _rescale(p),
+            lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p),
             "thresholds on few random bits"
         ),
         drops_keys_in_pairs=Wrong("keys are dropped in pairs, not independently", _in_pairs),
-        drops_alike_for_all_queries=Wrong("the same weights are dropped for all queries of a matrix", _shared(-2)),
-        drops_whole_queries=Wrong("all weights of a query are dropped or kept together", _shared(-1)),
-        drops_alike_in_all_heads=Wrong("the same weights are dropped in all heads", _shared(-3)),
-        drops_alike_in_all_items=Wrong("the same weights are dropped in all batch items", _shared(-4)),
+        drops_alike_for_all_queries=Wrong("the same weights are dropped for all queries of a matrix", shared(-2)),
+        drops_whole_queries=Wrong("all weights of a query are dropped or kept together", shared(-1)),
+        drops_alike_in_all_heads=Wrong("the same weights are dropped in all heads", shared(-3)),
+        drops_alike_in_all_items=Wrong("the same weights are dropped in all batch items", shared(-4)),
         never_drops_first_key=Wrong("the weights of the first key are never dropped", _but_the_first),
-        normalises_after_dropout=Wrong("the weights are normalised again after dropout", _normalised),
+        normalises_after_dropout=Wrong("the weights are normalised again after dropout", normalised),
         gives_nan_for_certain_dropout=Wrong("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
         ignores_manual_seed=Wrong("torch.manual_seed has no influence on what is dropped", _by_its_own),
-        drops_alike_in_every_call=Wrong("the same weights are dropped in every call, whatever the seed", _always_alike),
+        drops_alike_in_every_call=Wrong("the same weights are dropped in every call, whatever the seed", always_alike),
     ),
 )  # fmt: skip
 

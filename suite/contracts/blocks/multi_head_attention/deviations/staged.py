@@ -11,6 +11,7 @@ from torch import Tensor
 from suite.asking.axes import Axes, Sizes, broadcasts
 from suite.asking.mistakes import formula
 from suite.asking.staged import Given, Staged
+from suite.contracts.attention.features.dropout import dropout
 from suite.contracts.softmax import masked, softmax
 
 
@@ -124,14 +125,8 @@ class MultiHead(Staged):
     past = formula(lambda scores: masked(scores, torch.ones(scores.shape[-2:], dtype=torch.bool).tril()))
 
     softmax = staticmethod(softmax)
-    drop = formula(lambda weights, p: weights * multiplier(weights, p))
+    drop = staticmethod(dropout)
     mix = formula(lambda weights, values, bias: weights @ (values if bias is None else values + bias))
     merge = formula(lambda heads: heads.transpose(1, 2).flatten(2))  # b h l v → b l (h v)
     to_output = formula(mapped)
     finish = formula(lambda output, p: output)
-
-
-def multiplier(numbers: Tensor, p: float) -> Tensor:
-    """Dropout's factor for each number: 0 with probability p, else 1/(1−p)."""
-    kept = torch.rand(numbers.shape, device=numbers.device) >= p  # rand is below 1: p = 1 keeps none
-    return kept.to(numbers.dtype) / (1 - p if p < 1 else 1.0)

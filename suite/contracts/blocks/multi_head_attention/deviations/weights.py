@@ -10,8 +10,9 @@ from torch import Tensor
 from suite.asking import Deviation
 from suite.asking.changes import first_for_all, hidden_last, turned
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, multiplier
-from suite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
+from suite.contracts.attention.features.dropout import always_alike, kept, multiplier, normalised, shared
+from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
+from suite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
 
 
 def triangle(scores: Tensor) -> Tensor:
@@ -30,15 +31,6 @@ def of_items_for_heads(mask: Tensor, scores: Tensor) -> Tensor:
 def over_heads(scores: Tensor) -> Tensor:
     together = softmax(scores.transpose(1, 2).flatten(2))  # b l (h s)
     return together.reshape(scores.transpose(1, 2).shape).transpose(1, 2)
-
-
-def kept(weights: Tensor, p: float) -> Tensor:
-    return torch.rand(weights.shape) >= p
-
-
-def kept_alike(weights: Tensor, p: float) -> Tensor:
-    kept = torch.rand(weights.shape, generator=torch.Generator().manual_seed(0)) >= p
-    return weights * kept / (1 - p if p < 1 else 1.0)
 
 
 def dropped_output(output: Tensor, p: float) -> Tensor:
@@ -125,20 +117,13 @@ MISTAKES = mistakes(
         nan_for_certain_dropout=Wrong(
             "p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (math.nan if p == 1 else multiplier(weights, p))
         ),
-        dropped_alike_in_all_heads=Wrong(
-            "the same weights are dropped in all heads", lambda weights, p: weights * multiplier(weights[:, :1], p)
+        dropped_alike_in_all_heads=Wrong("the same weights are dropped in all heads", shared(-3)),
+        dropped_alike_in_all_items=Wrong("the same weights are dropped in all items", shared(-4)),
+        drops_whole_rows=Wrong("whole heads of a query are dropped instead of single weights", shared(-1)),
+        normalised_after_dropout=Wrong("kept weights are normalised again", normalised),
+        dropped_alike_in_every_call=Wrong(
+            "the same weights are dropped in every call, whatever the seed", always_alike
         ),
-        dropped_alike_in_all_items=Wrong(
-            "the same weights are dropped in all items", lambda weights, p: weights * multiplier(weights[:1], p)
-        ),
-        drops_whole_rows=Wrong(
-            "whole heads of a query are dropped instead of single weights",
-            lambda weights, p: weights * multiplier(weights[..., :1], p),
-        ),
-        normalised_after_dropout=Wrong(
-            "kept weights are normalised again", lambda weights, p: shares(weights * kept(weights, p))
-        ),
-        dropped_alike_in_every_call=Wrong("the same weights are dropped in every call, whatever the seed", kept_alike),
     ),
     mix=rows(
         value_bias_left_out=Wrong("the values' bias is left out", lambda weights, values, bias: weights @ values),
