@@ -59,7 +59,6 @@ from all."""
 
 TABLES = {
     "suite.contracts.attention.features.mask.cases.bool_mask",
-    "suite.contracts.models.eager.deviations",
 }
 """Functions of more than 50 lines: each is one table of cases or of mistakes."""
 

@@ -1,4 +1,4 @@
-"""What strangers share: the arithmetic around a way of computing, and affine maps in unusual orders."""
+"""What strangers share: checks and arithmetic around a way of computing, and affine maps in unusual orders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -16,18 +15,18 @@ from suite.asking.staged import Staged
 Function = Callable[..., Any]
 
 
-def widened(core: Function) -> Function:
-    """The core on numbers in what their sums are made in, float32 for half types; the answer in the first's dtype."""
-    return _converted(core, Staged.wide)
+def widened(of: type[Staged], core: Function) -> Function:
+    """Computes half types in float32 and returns the dtype of the first argument."""
+    return of.checked(_converted(core, Staged.wide))
 
 
-def in_float64(core: Function) -> Function:
-    """The core on float64, whatever came."""
-    return _converted(core, lambda numbers: torch.float64)
+def in_float64(of: type[Staged], core: Function) -> Function:
+    """Computes in float64 and returns the dtype of the first argument."""
+    return of.checked(_converted(core, lambda numbers: torch.float64))
 
 
-def in_numpy(core: Function) -> Function:
-    """The core on numpy arrays of float64, which answers with one."""
+def in_numpy(of: type[Staged], core: Function) -> Function:
+    """Calls the core with numpy arrays of float64 and returns a tensor."""
 
     @functools.wraps(core)
     def answer(*given: Any, **options: Any) -> Tensor:
@@ -35,12 +34,7 @@ def in_numpy(core: Function) -> Function:
         found = core(*arrays, **{name: _array(each) for name, each in options.items()})
         return torch.tensor(found, dtype=given[0].dtype)
 
-    return answer
-
-
-def tensors(*given: Any) -> Any:
-    """Arrays as tensors, for a check that wants them; all else as it is."""
-    return tuple(torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in given)
+    return of.checked(answer)
 
 
 def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Function:
@@ -59,6 +53,11 @@ def _array(given: Any) -> Any:
     if not isinstance(given, Tensor):
         return given
     return given.double().numpy() if given.is_floating_point() else given.numpy()
+
+
+def linear(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """x weights + bias by torch's own function."""
+    return functional.linear(x, weights.mT, bias)
 
 
 def bias_first(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -1,132 +1,111 @@
 """Correct computations of small steps, each of which a deviation may replace.
 
-    class Additive(Staged):
-        def __call__(self, query, key, ...): ...
+    class Network(Staged):
+        axes = Axes(x="… e", w1="e f", b1="f", w2="f v", b2="v")
+        choices: ClassVar = {"activation": ("relu", "gelu")}
 
-Mistakes of one line are a table, by the step that they replace:
+        def compute(self, x, w1, b1, w2, b2, *, activation="relu"): ...
 
-    IN_ACTIVATE = mistakes(
-        Additive.activate,
-        relu_features=Mistake("the features are rectified, not squashed by tanh", lambda features: features.relu()),
-    )
-
-Longer ones are functions:
-
-    @instead_of(Additive.activate, "features beyond the 128th are left out")
-    def drops_features(features: Tensor) -> Tensor:
-        ...
+Axes and choices are checked before `compute` begins; its steps are static methods. Mistakes in them are rows of tables:
+[mistakes.py](mistakes.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
 from suite.asking import Deviation
+from suite.asking.axes import Axes, Sizes
+from suite.asking.layouts import in_memory_order
+from suite.asking.mistakes import Changed, Stepwise, collected
 
 Step = TypeVar("Step", bound=Callable[..., Any])
-_COMPUTATIONS: dict[tuple[str, str], type[Staged]] = {}
+Given = Mapping[str, Any]
+"""All arguments of a call by name, those that were left out by their default."""
+WHOLE = "whole"
+"""In a table of mistakes, stands for the whole computation where otherwise a step is named."""
 
 
-class Staged:
+class Staged(Stepwise):
     """A computation of steps, all of them static methods. `Dense(factor=other)` has one step replaced."""
+
+    axes: ClassVar[Axes] = Axes()
+    choices: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By option, the words that it may be."""
+    compute: Callable[..., Any]
+    """The formula, with the contract's signature."""
 
     def __init__(self, **replacements: Callable[..., Any]) -> None:
         for name, step in replacements.items():
             assert callable(getattr(type(self), name)), name
             setattr(self, name, step)
-
-    def __init_subclass__(cls) -> None:
-        _COMPUTATIONS[cls.__module__, cls.__qualname__] = cls
+        self.__signature__ = inspect.signature(self.compute)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        raise NotImplementedError
+        self.refuse(*arguments, **named)
+        return self.compute(*arguments, **named)
+
+    def refuse(self, *arguments: Any, **named: Any) -> None:
+        """Raise for what the contract calls bad input."""
+        bound = self.__signature__.bind(*arguments, **named)
+        bound.apply_defaults()
+        given = bound.arguments
+        for option, known in self.choices.items():
+            if given[option] not in known:
+                raise ValueError(f"{option} is {given[option]!r}, none of {', '.join(known)}")
+        self.check(given, self.axes.check(given))
+
+    @staticmethod
+    def check(given: Given, sizes: Sizes) -> None:
+        """Raise for what is bad beside axes and choices."""
 
     @staticmethod
     def wide(numbers: Tensor) -> torch.dtype:
         """What to compute in: half types widen to float32."""
         return torch.float32 if numbers.dtype.itemsize < 4 else numbers.dtype
 
-    def as_function(self) -> Callable[..., Any]:
-        """The computation as a function with the contract's signature."""
-        return self.__call__
+    @classmethod
+    def wrong(cls, step: str, replacement: Callable[..., Any] | Changed) -> Callable[..., Any]:
+        correct = cls()
+        if isinstance(replacement, Changed):
+            replacement = replacement.of(correct if step == WHOLE else getattr(correct, step))
+        return replacement if step == WHOLE else cls(**{step: replacement})
+
+    @classmethod
+    def checked(cls, core: Step) -> Step:
+        """Another computation behind this one's check of its input."""
+        refuse = cls().refuse
+
+        @wraps(core)
+        def answer(*arguments: Any, **named: Any) -> Any:
+            refuse(*arguments, **named)
+            return core(*arguments, **named)
+
+        return answer  # type: ignore[return-value]
 
 
-def instead_of(
-    step: Step,
-    says: str,
-    *,
-    of: type[Staged] | None = None,
-    source: str = "",
-    dtypes: Sequence[str] = ("float32",),
-    name: str = "",
-) -> Callable[[Step], Deviation]:
-    """Turn a replacement of `step` into the deviation that bears the replacement's name.
-
-    `of` is the computation where the step is one that it inherits.
-    """
-
-    def deviation(replacement: Step) -> Deviation:
-        computation, _, replaced = step.__qualname__.rpartition(".")
-        function = (of or _COMPUTATIONS[step.__module__, computation])(**{replaced: replacement}).as_function()
-        return Deviation(name or replacement.__name__, says, function, tuple(dtypes), source)
-
-    return deviation
+def usual(of: type[Staged]) -> list[Deviation]:
+    """The mistakes that every computation can make: strides are ignored, or too little precision is kept."""
+    return [in_memory_order(of()), *imprecise(of)]
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """A replacement of a step, as a row of a table."""
-
-    says: str
-    """The mistake in words, as a diagnosis quotes it."""
-    replacement: Callable[..., Any]
-    source: str = ""
-    """Where it happened."""
-    dtypes: Sequence[str] = ("float32",)
-    """Where the audit asks it."""
-
-
-def mistakes(step: Callable[..., Any], *, of: type[Staged] | None = None, **rows: Mistake) -> list[Deviation]:
-    """The deviations that replace one step; each row's name is its deviation's."""
-    return [
-        instead_of(step, row.says, of=of, source=row.source, dtypes=row.dtypes, name=name)(row.replacement)
-        for name, row in rows.items()
-    ]
-
-
-def imprecise(computation: type[Staged]) -> list[Deviation]:
+def imprecise(of: type[Staged]) -> list[Deviation]:
     """The computation in less precision than its dtype has."""
     return [
+        Deviation("bfloat16_throughout", "everything is computed in bfloat16", of(wide=lambda _: torch.bfloat16)),
         Deviation(
-            "bfloat16_throughout",
-            "everything is computed in bfloat16",
-            computation(wide=lambda numbers: torch.bfloat16).as_function(),
-        ),
-        Deviation(
-            "float32_inside",
-            "float64 is computed in float32",
-            computation(wide=lambda numbers: torch.float32).as_function(),
-            dtypes=("float64",),
+            "float32_inside", "float64 is computed in float32", of(wide=lambda _: torch.float32), dtypes=("float64",)
         ),
     ]
-
-
-def collected(things: Iterable[Any]) -> list[Deviation]:
-    """The deviations among these things, those in lists too, sorted by name. ValueError where two have one name."""
-    found: dict[str, Deviation] = {}
-    for thing in things:
-        for each in thing if isinstance(thing, list) else [thing]:
-            if isinstance(each, Deviation) and found.setdefault(each.name, each) is not each:
-                raise ValueError(f"two deviations are named {each.name}")
-    return [found[name] for name in sorted(found)]
 
 
 def deviations_in(package: str) -> list[Deviation]:

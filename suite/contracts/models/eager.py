@@ -8,27 +8,58 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from copy import copy
+from functools import partial
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from suite.asking import Deviation
-from suite.asking.staged import Staged, instead_of
+from suite.asking.changes import filled_beyond
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from suite.asking.staged import Staged
+from suite.contracts.softmax import masked, unguarded
 
+Config = Mapping[str, Any]
+Shapes = Mapping[str, tuple[int, ...]]
 Part = Mapping[str, Tensor]
 Attention = Callable[..., Tensor]
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
+def check(weights: Part, due: Shapes) -> None:
+    """Raise where the weights are not those that are due."""
+    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != dict(due):
+        raise ValueError("the weights are not those of the config")
+    if len({tensor.dtype for tensor in weights.values()}) > 1:
+        raise ValueError("the weights are of several dtypes")
+
+
 class Blocks(Staged):
-    """Attention by several heads, the network of each position, and the normalisation."""
+    """A factory of models, with attention by several heads, the network of each position, and the normalisation."""
+
+    shapes: Callable[[Config], Shapes]
+    """The weights that are due, by name."""
+    run: Callable[..., Tensor]
+    """The model: config, weights, what it could keep between calls, its dtype, and the inputs."""
+
+    def compute(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
+        self.check_config(config)
+        self.check_weights(weights, self.shapes(config))
+        model, dtype = self.plugged(attention), next(iter(weights.values())).dtype
+        return partial(model.run, config, self.widened(config, weights), {}, dtype)
+
+    @staticmethod
+    def check_config(config: Config) -> None:
+        """Raise for what no model can be made of."""
+
+    check_weights = staticmethod(check)
 
     @staticmethod
     def wide(numbers: Tensor) -> torch.dtype:
         return numbers.dtype
 
-    def widened(self, config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
+    def widened(self, config: Config, weights: Part) -> dict[str, Tensor]:
         """The weights in the dtype to compute in."""
         return {name: tensor.to(self.wide(tensor)) for name, tensor in weights.items()}
 
@@ -38,6 +69,9 @@ class Blocks(Staged):
         value = self.split(memory @ weights["w_value"], heads)  # b h s p
         mixed: Tensor = self.merge(self.attend(query, key, value, allowed)) @ weights["w_output"]
         return mixed
+
+    def to_itself(self, weights: Part, heads: int, allowed: Tensor | None, x: Tensor) -> Tensor:
+        return self.multi_head(x, x, weights, heads, allowed)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
         """b h l p."""
@@ -70,37 +104,15 @@ class Blocks(Staged):
         found: Tensor = tensor.unflatten(-1, (heads, -1)).transpose(1, 2)
         return found
 
-    @staticmethod
-    def factor(head_width: int, heads: int) -> float:
-        return 1 / math.sqrt(head_width)
+    factor = staticmethod(lambda head_width, heads: 1 / math.sqrt(head_width))
 
-    @staticmethod
-    def mask(scores: Tensor, allowed: Tensor) -> Tensor:
-        return scores.masked_fill(~allowed, -math.inf)
+    mask = staticmethod(masked)
 
-    @staticmethod
-    def softmax(scores: Tensor) -> Tensor:
-        powers = (scores - scores.amax(-1, keepdim=True)).exp()
-        return powers / powers.sum(-1, keepdim=True)
-
-    @staticmethod
-    def merge(mixed: Tensor) -> Tensor:
-        """b h l p → b l d."""
-        return mixed.transpose(1, 2).flatten(-2)
-
-    @staticmethod
-    def activate(features: Tensor) -> Tensor:
-        return features.relu()
-
-    @staticmethod
-    def norm(x: Tensor, weights: Part) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        variance = centred.square().mean(-1, keepdim=True)
-        return centred / (variance + 1e-5).sqrt() * weights["weight"] + weights["bias"]
-
-    @staticmethod
-    def add(x: Tensor, y: Tensor) -> Tensor:
-        return x + y
+    softmax = formula(lambda scores: unguarded((scores - scores.amax(-1, keepdim=True)).exp()))
+    merge = formula(lambda mixed: mixed.transpose(1, 2).flatten(-2))  # b h l p → b l d
+    activate = formula(lambda features: features.relu())
+    norm = formula(lambda x, weights: normalised(x, weights, lambda centred: (mean_square(centred) + 1e-5).sqrt()))
+    add = formula(lambda x, y: x + y)
 
 
 def part(weights: Part, name: str) -> dict[str, Tensor]:
@@ -108,102 +120,127 @@ def part(weights: Part, name: str) -> dict[str, Tensor]:
     return {rest.removeprefix(f"{name}."): tensor for rest, tensor in weights.items() if rest.startswith(f"{name}.")}
 
 
-def check(weights: Part, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise where the weights are not those that are due."""
-    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != dict(shapes):
-        raise ValueError("the weights are not those of the config")
-    if len({tensor.dtype for tensor in weights.values()}) > 1:
-        raise ValueError("the weights are of several dtypes")
+def of_due_names(weights: Part, due: Shapes) -> dict[str, Tensor]:
+    """The weights that are due, without any others."""
+    return {name: tensor for name, tensor in weights.items() if name in due}
+
+
+def of_due_shapes(weights: Part, due: Shapes) -> dict[str, Tensor]:
+    """Tensors that have the shapes that are due."""
+    return {name: tensor.new_zeros(due.get(name, ())) for name, tensor in weights.items()}
+
+
+def of_one_dtype(weights: Part) -> dict[str, Tensor]:
+    """The weights, all floating ones in float32."""
+    return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+
+
+EXTRA_WEIGHTS = Wrong("weights that are not due are accepted", given(weights=of_due_names))
+MIXED_DTYPES = Wrong("weights of several floating dtypes are accepted", given(weights=of_one_dtype))
+"""Mistakes in the step `check_weights`, which all models have."""
+
+
+def normalised(x: Tensor, weights: Part, divisor: Callable[[Tensor], Tensor]) -> Tensor:
+    """A layer normalisation that divides by what `divisor` makes of the centred numbers."""
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / divisor(centred) * weights["weight"] + weights["bias"]
+
+
+def mean_square(x: Tensor) -> Tensor:
+    """The mean of the squares over the last axis: … 1."""
+    return x.square().mean(-1, keepdim=True)
+
+
+def rms_norm(x: Tensor, weights: Part) -> Tensor:
+    """The mistake of subtracting no mean."""
+    return x / (mean_square(x) + 1e-5).sqrt() * weights["weight"] + weights["bias"]
+
+
+def transposed(weights: Part) -> dict[str, Tensor]:
+    """Attention's maps, each transposed."""
+    mapped = ("w_query", "w_key", "w_value", "w_output")
+    return {name: tensor.mT if name.endswith(mapped) else tensor for name, tensor in weights.items()}
+
+
+class Remembering:
+    """Keeps weights from one model to the next of the same config."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, dict[str, Tensor]] = {}
+
+    def first(self, weights: Part, config: Config) -> Part:
+        return self.kept.setdefault(str(sorted(config.items())), {name: each.clone() for name, each in weights.items()})
+
+    def latest(self, weights: Part, config: Config) -> Part:
+        found = self.kept.setdefault(str(sorted(config.items())), {})
+        found.update(weights)
+        return found
 
 
 def deviations(of: type[Blocks]) -> list[Deviation]:
     """The mistakes that any model made of these blocks can make."""
-    found: list[Deviation] = []
+    widened = rows(
+        transposed_weights=Wrong(
+            "attention's weights are applied transposed, as torch.nn.Linear does", given(weights=transposed)
+        ),
+        first_weights=Wrong("a model has the weights of the first one of its config", then(Remembering().first)),
+        latest_weights=Wrong("a model has the weights of the latest one of its config", then(Remembering().latest)),
+    )
+    return mistakes(of, widened=widened, **HEADS, **LAYERS)
 
-    def deviation(step: Callable[..., Any], says: str, source: str = "") -> Callable[[Callable[..., Any]], None]:
-        return lambda replacement: found.append(instead_of(step, says, of=of, source=source)(replacement))
 
-    @deviation(Blocks.factor, "the scores are divided by the root of the full width, not the head's", "documents, E3")
-    def full_width_scale(head_width: int, heads: int) -> float:
-        return 1 / math.sqrt(head_width * heads)
-
-    @deviation(Blocks.factor, "the scores are not scaled")
-    def unscaled(head_width: int, heads: int) -> float:
-        return 1.0
-
-    @deviation(Blocks.split, "neighbouring columns belong to different heads")
-    def interleaved_heads(tensor: Tensor, heads: int) -> Tensor:
-        found: Tensor = tensor.unflatten(-1, (-1, heads)).movedim(-1, 1)
-        return found
-
-    @deviation(Blocks.merge, "heads are merged without moving their axis back", "documents, E30")
-    def heads_not_moved_back(mixed: Tensor) -> Tensor:
-        batch, heads, length, width = mixed.shape
-        return mixed.reshape(batch, length, heads * width)
-
-    @deviation(Blocks.activate, "features below zero leak through")
-    def leaky_features(features: Tensor) -> Tensor:
-        return torch.where(features > 0, features, 0.01 * features)
-
-    @deviation(Blocks.add, "there are no residual connections")
-    def no_residual(x: Tensor, y: Tensor) -> Tensor:
-        return y
-
-    @deviation(Blocks.norm, "the variance is divided by the count less one")
-    def unbiased_variance(x: Tensor, weights: Part) -> Tensor:
-        normalised = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt()
-        return normalised * weights["weight"] + weights["bias"]
-
-    @deviation(Blocks.norm, "the root mean square is taken: no mean is subtracted")
-    def rms_norm(x: Tensor, weights: Part) -> Tensor:
-        normalised = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-        return normalised * weights["weight"] + weights["bias"]
-
-    @deviation(Blocks.norm, "normalisation leaves out its weight and bias")
-    def plain_norm(x: Tensor, weights: Part) -> Tensor:
-        return Blocks.norm(x, {"weight": torch.ones_like(weights["weight"]), "bias": torch.zeros_like(weights["bias"])})
-
-    @deviation(Blocks.norm, "ε is added to the root, not under it")
-    def eps_outside(x: Tensor, weights: Part) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        return centred / (centred.square().mean(-1, keepdim=True).sqrt() + 1e-5) * weights["weight"] + weights["bias"]
-
-    @deviation(Blocks.norm, "ε is 10⁻⁶")
-    def eps_of_a_millionth(x: Tensor, weights: Part) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        return centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt() * weights["weight"] + weights["bias"]
-
-    @deviation(Blocks.widened, "attention's weights are applied transposed, as torch.nn.Linear does")
-    def transposed_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
-        mapped = ("w_query", "w_key", "w_value", "w_output")
-        return {name: tensor.mT if name.endswith(mapped) else tensor for name, tensor in weights.items()}
-
-    made: dict[str, dict[str, Tensor]] = {}
-
-    @deviation(Blocks.widened, "a model has the weights of the first one of its config")
-    def first_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
-        return made.setdefault(str(sorted(config.items())), {name: tensor.clone() for name, tensor in weights.items()})
-
-    latest: dict[str, dict[str, Tensor]] = {}
-
-    @deviation(Blocks.widened, "a model has the weights of the latest one of its config")
-    def latest_weights(config: Mapping[str, Any], weights: Part) -> dict[str, Tensor]:
-        found = latest.setdefault(str(sorted(config.items())), {})
-        found.update(weights)
-        return found
-
-    @deviation(Blocks.plug, "an attention that is plugged in is not called")
-    def ignores_the_plug(own: Attend, attention: Attention) -> Attend:
-        return own
-
-    @deviation(Blocks.softmax, "the softmax runs over the queries")
-    def softmax_over_queries(scores: Tensor) -> Tensor:
-        return scores.clamp_min(-1e9).softmax(-2)
-
-    @deviation(Blocks.softmax, "keys beyond the 128th are left out")
-    def drops_keys_beyond_128(scores: Tensor) -> Tensor:
-        scores = scores.clone()
-        scores[..., 128:] = -math.inf
-        return Blocks.softmax(scores)
-
-    return found
+HEADS = {
+    "factor": rows(
+        full_width_scale=Wrong(
+            "the scores are divided by the root of the full width, not the head's",
+            lambda head_width, heads: 1 / math.sqrt(head_width * heads),
+            "documents, E3",
+        ),
+        unscaled=Wrong("the scores are not scaled", lambda head_width, heads: 1.0),
+    ),
+    "split": rows(
+        interleaved_heads=Wrong(
+            "neighbouring columns belong to different heads",
+            lambda tensor, heads: tensor.unflatten(-1, (-1, heads)).movedim(-1, 1),
+        )
+    ),
+    "merge": rows(
+        heads_not_moved_back=Wrong(
+            "heads are merged without moving their axis back",
+            lambda mixed: mixed.reshape(len(mixed), mixed.shape[2], -1),
+            "documents, E30",
+        )
+    ),
+    "plug": rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda own, attention: own)),
+    "softmax": rows(
+        softmax_over_queries=Wrong(
+            "the softmax runs over the queries", lambda scores: scores.clamp_min(-1e9).softmax(-2)
+        ),
+        drops_keys_beyond_128=Wrong("keys beyond the 128th are left out", given(scores=filled_beyond(128, -math.inf))),
+    ),
+}
+LAYERS = {
+    "activate": rows(
+        leaky_features=Wrong("features below zero leak through", lambda x: torch.where(x > 0, x, 0.01 * x))
+    ),
+    "add": rows(no_residual=Wrong("there are no residual connections", lambda x, y: y)),
+    "norm": rows(
+        unbiased_variance=Wrong(
+            "the variance is divided by the count less one",
+            lambda x, weights: normalised(x, weights, lambda _: (x.var(-1, keepdim=True) + 1e-5).sqrt()),
+        ),
+        rms_norm=Wrong("the root mean square is taken: no mean is subtracted", rms_norm),
+        plain_norm=Wrong(
+            "normalisation leaves out its weight and bias",
+            lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())}),
+        ),
+        eps_outside=Wrong(
+            "ε is added to the root, not under it",
+            lambda x, weights: normalised(x, weights, lambda centred: mean_square(centred).sqrt() + 1e-5),
+        ),
+        eps_of_a_millionth=Wrong(
+            "ε is 10⁻⁶", lambda x, weights: normalised(x, weights, lambda c: (mean_square(c) + 1e-6).sqrt())
+        ),
+    ),
+}
+"""Mistakes in steps of the layers; those of attention are in HEADS."""

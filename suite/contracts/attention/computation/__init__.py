@@ -4,8 +4,11 @@
 gradient, and `Whole` is the answer as one step. All walk the stages of the features. A deviation is one of them
 with one step replaced, either a step of its own or one that a feature names:
 
+    MISTAKES = mistakes(
+        Dense,
+        factor=rows(unscaled=Wrong("the scores are not divided by √e", lambda asked: 1.0)),
+    )
+
     @Dense.instead("softmax", "the largest score is not subtracted")
     def does_not_subtract_largest(scores: Tensor, asked: Asked) -> Tensor: ...
-
-    MISTAKES = Dense.table("factor", {"unscaled": ("the scores are not divided by √e", lambda asked: 1.0)})
 """

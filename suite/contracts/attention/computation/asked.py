@@ -37,6 +37,11 @@ class Asked:
         fitted = {name: change(m) for name, m in masks.items() if m.dim() and m.shape[-1] == self.keys}
         return replace(self.but(**fitted), key=key, value=value)
 
+    def changed(self, change: Callable[[Tensor], Tensor], *names: str) -> Asked:
+        """The same call with some of query, key and value changed; with all of them where none is named."""
+        inputs: dict[str, Any] = {name: change(getattr(self, name)) for name in names or ("query", "key", "value")}
+        return replace(self, **inputs)
+
     @property
     def unmasked(self) -> Asked:
         """The same call without anything that hides keys or is added to scores."""
@@ -122,6 +127,10 @@ def check(asked: Asked) -> None:
         raise ValueError(f"key and value must have the same length, heads and leading axes: {shapes}")
     if query.shape[:-3] != key.shape[:-3]:
         raise ValueError(f"query and key must have the same leading axes: {shapes}")
+    _check_features(asked)
+
+
+def _check_features(asked: Asked) -> None:
     for each in feature.features():
         if complaint := each.refuse(asked):
             raise ValueError(complaint)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from suite.asking.mistakes import formula
 from suite.contracts.attention.computation.asked import Asked, check
 from suite.contracts.attention.computation.base import Computation, computed
 from suite.contracts.attention.computation.dense import Dense, correct
@@ -48,45 +50,18 @@ class Backward(Computation):
         inputs = tensors(asked)
         return _function().apply(self, asked, tuple(inputs), *inputs.values())
 
-    @staticmethod
-    def output_gradient(gradient: Tensor, saved: Saved) -> Tensor:
-        return gradient.to(saved.value.dtype)
+    output_gradient = formula(lambda gradient, saved: gradient.to(saved.value.dtype))
+    weights = formula(lambda saved: saved.weights)
+    keep = staticmethod(lambda saved: saved.keep)
 
-    @staticmethod
-    def weights(saved: Saved) -> Tensor:
-        return saved.weights
-
-    @staticmethod
-    def keep(saved: Saved) -> Tensor | float:
-        return saved.keep
-
-    @staticmethod
-    def weights_gradient(d_output: Tensor, value: Tensor, keep: Tensor | float) -> Tensor:
-        return (d_output @ value.transpose(-1, -2)) * keep  # ... h l s
-
-    @staticmethod
-    def mean(weights: Tensor, d_weights: Tensor) -> Tensor:
-        return (weights * d_weights).sum(-1, keepdim=True)  # ... h l 1
-
-    @staticmethod
-    def scores_gradient(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
-        return weights * (d_weights - mean)  # ... h l s
-
-    @staticmethod
-    def query_gradient(flow: Flow, saved: Saved) -> Tensor:
-        return flow.products @ saved.key  # ... h l e
-
-    @staticmethod
-    def key_gradient(flow: Flow, saved: Saved) -> Tensor:
-        return flow.products.transpose(-1, -2) @ saved.query  # ... h s e
-
-    @staticmethod
-    def value_gradient(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
-        return kept_weights.transpose(-1, -2) @ d_output  # ... h s v
-
-    @staticmethod
-    def deliver(gradients: Gradients, saved: Saved) -> Gradients:
-        return gradients
+    weights_gradient = formula(lambda d_output, value, keep: (d_output @ value.transpose(-1, -2)) * keep)  # ... h l s
+    mean = formula(lambda weights, d_weights: (weights * d_weights).sum(-1, keepdim=True))  # ... h l 1
+    scores_gradient = formula(lambda weights, d_weights, mean: weights * (d_weights - mean))  # ... h l s
+    query_gradient = formula(lambda flow, saved: flow.products @ saved.key)  # ... h l e
+    key_gradient = formula(lambda flow, saved: flow.products.transpose(-1, -2) @ saved.query)  # ... h s e
+    # ... h s v
+    value_gradient = formula(lambda kept_weights, d_output, saved: kept_weights.transpose(-1, -2) @ d_output)
+    deliver = staticmethod(lambda gradients, saved: gradients)
 
     def run(self, gradient: Tensor, saved: Saved) -> Gradients:
         """The gradients of all inputs, in the query's dtype."""
@@ -96,15 +71,22 @@ class Backward(Computation):
         d_weights = self.weights_gradient(d_output, saved.value, keep)
         d_scores = self.scores_gradient(weights, d_weights, self.mean(weights, d_weights))
         flow = Flow(d_scores, self.through_scores(d_scores, saved, gradients))
-        if "query" in saved.wanted:
-            gradients["query"] = self.query_gradient(flow, saved)
-        if "key" in saved.wanted:
-            gradients["key"] = self.gather(self.key_gradient(flow, saved), saved)
-        if "value" in saved.wanted:
-            gradients["value"] = self.gather(self.value_gradient(weights * keep, d_output, saved), saved)
+        gradients |= self.of_inputs(flow, weights * keep, d_output, saved)
         dtype = saved.asked.query.dtype
         gradients = {name: None if each is None else each.to(dtype) for name, each in gradients.items()}
-        return self.deliver(gradients, saved)
+        delivered: Gradients = self.deliver(gradients, saved)
+        return delivered
+
+    def of_inputs(self, flow: Flow, kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Gradients:
+        """Of query, key and value, where they are wanted."""
+        found: Gradients = {}
+        if "query" in saved.wanted:
+            found["query"] = self.query_gradient(flow, saved)
+        if "key" in saved.wanted:
+            found["key"] = self.gather(self.key_gradient(flow, saved), saved)
+        if "value" in saved.wanted:
+            found["value"] = self.gather(self.value_gradient(kept_weights, d_output, saved), saved)
+        return found
 
     def through_scores(self, d_scores: Tensor, saved: Saved, gradients: Gradients) -> Tensor:
         """The gradient of the products, back through what features did to the scores."""
@@ -125,6 +107,17 @@ def tensors(asked: Asked) -> dict[str, Tensor]:
     """The inputs that are tensors, by name."""
     options = {name: value for name, value in asked.options.items() if isinstance(value, torch.Tensor)}
     return {"query": asked.query, "key": asked.key, "value": asked.value, **options}
+
+
+def ignoring(argument: str, off: Any, where: Callable[[Asked], Any] = lambda asked: True) -> Callable[[Saved], Tensor]:
+    """The mistake of a backward pass that ignores an argument: its weights are computed without it."""
+
+    def weights(saved: Saved) -> Tensor:
+        asked = saved.asked
+        given = asked[argument] is not None and asked[argument] is not False and where(asked)
+        return forward_weights(asked.but(**{argument: off}), saved.query, saved.key) if given else saved.weights
+
+    return weights
 
 
 def forward_weights(asked: Asked, query: Tensor, key: Tensor) -> Tensor:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Deviation
+from suite.asking.mistakes import Changed, Stepwise, formula
 from suite.contracts.attention.computation.asked import Asked, as_attention
 from suite.contracts.attention.feature import Computed, Visible, features
 
@@ -31,7 +32,7 @@ def named_steps() -> Mapping[str, Callable[..., Any]]:
     return {name: step for each in computed() for name, step in each.steps.items()}
 
 
-class Computation:
+class Computation(Stepwise):
     """Attention in steps. `Dense(softmax=other)` has one step replaced: its own, or one that a feature names."""
 
     def __init__(self, **replaced: Replacement) -> None:
@@ -66,61 +67,44 @@ class Computation:
                 products = each.hide(self, products, asked, grid)
         return products
 
-    @staticmethod
-    def fill(scores: Tensor, seen: Tensor) -> Tensor:
-        """Hide by position what is not seen."""
-        return scores.masked_fill(~seen, -math.inf)
+    fill = formula(lambda scores, seen: scores.masked_fill(~seen, -math.inf))  # hidden by position
 
     @classmethod
     def instead(
-        cls, step: str, says: str, *, source: str = "", dtypes: Sequence[str] = ("float32",), name: str = ""
+        cls, step: str, says: str, *, source: str = "", dtypes: Sequence[str] = ("float32",)
     ) -> Callable[[Replacement], Deviation]:
         """Turn a replacement of `step` into the deviation that bears the replacement's name."""
-
-        def deviation(replacement: Replacement) -> Deviation:
-            function = cls.asked(step, replacement)
-            return Deviation(name or replacement.__name__, says, function, tuple(dtypes), source)
-
-        return deviation
+        return lambda replacement: Deviation(
+            replacement.__name__, says, cls.wrong(step, replacement), tuple(dtypes), source
+        )
 
     @classmethod
-    def table(cls, step: str, rows: Mapping[str, tuple[Any, ...]]) -> list[Deviation]:
-        """Deviations that replace one step: by name what is wrong in words, the replacement, and where it happened."""
-        return [
-            Deviation(name, says, cls.asked(step, replacement), source=source[0] if source else "")
-            for name, (says, replacement, *source) in rows.items()
-        ]
-
-    @classmethod
-    def asked(cls, step: str, replacement: Replacement) -> Callable[..., Any]:
-        """The computation with a step replaced, as a function that is made when it is first called."""
+    def wrong(cls, step: str, replacement: Replacement | Changed) -> Callable[..., Any]:
+        """The computation with a step replaced or changed, made at its first call, when all features are loaded."""
         return Late(cls, step, replacement)
 
 
 class Late:
     """A computation with one step replaced, called with the contract's signature."""
 
-    def __init__(self, of: type[Computation], step: str, replacement: Replacement) -> None:
+    def __init__(self, of: type[Computation], step: str, replacement: Replacement | Changed) -> None:
         self.of, self.step, self.replacement = of, step, replacement
-        self.function: Callable[..., Any] | None = None
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        if self.function is None:
-            computation = self.of()
-            assert callable(getattr(computation, self.step)), self.step
-            self.function = as_attention(self.of(**{self.step: self.replacement}))
         return self.function(*inputs, **options)
 
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        own, replacement = getattr(self.of(), self.step), self.replacement
+        assert callable(own), self.step
+        return as_attention(
+            self.of(**{self.step: replacement.of(own) if isinstance(replacement, Changed) else replacement})
+        )
 
-def collected(modules: Iterable[Any]) -> list[Deviation]:
-    """The deviations in these modules, those in lists too, sorted by name. ValueError where two have one name."""
-    found: dict[str, Deviation] = {}
-    for module in modules:
-        for thing in vars(module).values():
-            for each in thing if isinstance(thing, list) else [thing]:
-                if isinstance(each, Deviation) and found.setdefault(each.name, each) is not each:
-                    raise ValueError(f"two deviations are named {each.name}")
-    return [found[name] for name in sorted(found)]
+
+def unless(due: Callable[[Grid, Asked], Any]) -> Callable[[Callable[[Asked], Any]], Callable[[Grid, Asked], Any]]:
+    """A mistake that ignores a rule of visibility: `unless(due)(ignored)` shows everything where `ignored(asked)`."""
+    return lambda ignored: lambda grid, asked: due(grid, asked) | bool(ignored(asked))
 
 
 def by_position(name: str, argument: str, visible: Visible) -> Computed:

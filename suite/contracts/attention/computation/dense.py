@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from suite.asking.mistakes import formula
 from suite.contracts.attention.computation.asked import Asked, check
 from suite.contracts.attention.computation.base import Computation, computed
 
@@ -26,9 +27,7 @@ class Dense(Computation):
                 weights = each.weigh(self, weights, asked)
         return self.finish(self.combine(weights, value, asked), asked)
 
-    @staticmethod
-    def receive(asked: Asked) -> Asked:
-        return asked
+    receive = staticmethod(lambda asked: asked)
 
     @staticmethod
     def check(asked: Asked) -> None:
@@ -39,21 +38,10 @@ class Dense(Computation):
         wide = asked.accumulator
         return asked.query.to(wide), asked.key.to(wide), asked.value.to(wide)
 
-    @staticmethod
-    def products(query: Tensor, key: Tensor) -> Tensor:
-        return query @ key.transpose(-1, -2)  # ... h l s
-
-    @staticmethod
-    def softmax(scores: Tensor, asked: Asked) -> Tensor:
-        return normalised((scores - largest_of(scores)).exp())
-
-    @staticmethod
-    def combine(weights: Tensor, value: Tensor, asked: Asked) -> Tensor:
-        return weights @ value  # ... h l v
-
-    @staticmethod
-    def finish(output: Tensor, asked: Asked) -> Any:
-        return output.to(asked.query.dtype)
+    products = formula(lambda query, key: query @ key.transpose(-1, -2))  # ... h l s
+    softmax = formula(lambda scores, asked: normalised((scores - largest_of(scores)).exp()))
+    combine = formula(lambda weights, value, asked: weights @ value)  # ... h l v
+    finish = staticmethod(lambda output, asked: output.to(asked.query.dtype))
 
 
 def largest_of(scores: Tensor) -> Tensor:
@@ -80,6 +68,4 @@ class Whole(Computation):
         check(asked)
         return self.answer(asked)
 
-    @staticmethod
-    def answer(asked: Asked) -> Any:
-        return correct(asked)
+    answer = staticmethod(correct)

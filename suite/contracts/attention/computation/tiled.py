@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from suite.asking.mistakes import formula
 from suite.contracts.attention.computation.asked import Asked, check
 from suite.contracts.attention.computation.base import Computation, computed
 from suite.contracts.attention.computation.dense import Dense
@@ -12,6 +13,10 @@ from suite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+Inputs = tuple["Tensor", "Tensor", "Tensor"]
+Bounds = tuple[int, int]
 
 
 class Partial(NamedTuple):
@@ -42,34 +47,29 @@ class Tiled(Computation):
         key, value = self.spread(key, value, asked)
         keep = multiplier(query.new_empty(asked.scores_shape), asked)
         rows = []
-        for first, last in self.query_bounds(asked.queries, self.query_tile):
-            parts = []
-            for half in self.halves(asked.keys):
-                part = self.begin(query[..., first:last, :], asked.value_width)
-                for start, stop in self.key_bounds(*half, self.key_tile):
-                    products = Dense.products(query[..., first:last, :], key[..., start:stop, :])
-                    scores = self.score(products, asked, asked.grid((first, last), (start, stop)))
-                    kept = keep if isinstance(keep, float) else keep[..., first:last, start:stop]
-                    part = self.step(part, Tile(scores, value[..., start:stop, :], kept))
-                parts.append(part)
+        for bounds in self.query_bounds(asked.queries, self.query_tile):
+            parts = [self.stream(asked, (query, key, value), keep, bounds, half) for half in self.halves(asked.keys)]
             rows.append(self.normalise(self.merge(parts)))
         return torch.cat(rows, dim=-2).to(asked.query.dtype)
+
+    def stream(self, asked: Asked, inputs: Inputs, keep: Tensor | float, rows: Bounds, keys: Bounds) -> Partial:
+        """A tile of queries over some of the keys, one tile after another."""
+        (query, key, value), (first, last) = inputs, rows
+        part = self.begin(query[..., first:last, :], asked.value_width)
+        for start, stop in self.key_bounds(*keys, self.key_tile):
+            products = Dense.products(query[..., first:last, :], key[..., start:stop, :])
+            scores = self.score(products, asked, asked.grid(rows, (start, stop)))
+            kept = keep if isinstance(keep, float) else keep[..., first:last, start:stop]
+            part = self.step(part, Tile(scores, value[..., start:stop, :], kept))
+        return part
 
     def step(self, before: Partial, tile: Tile) -> Partial:
         largest = self.running_largest(before.largest, tile.scores)
         return self.accumulate(self.rescale(before, largest), tile)
 
-    @staticmethod
-    def query_bounds(count: int, tile: int) -> list[tuple[int, int]]:
-        return tiles(0, count, tile)
-
-    @staticmethod
-    def halves(count: int) -> list[tuple[int, int]]:
-        return [(0, count // 2), (count // 2, count)]
-
-    @staticmethod
-    def key_bounds(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
-        return tiles(start, stop, tile)
+    query_bounds = staticmethod(lambda count, tile: tiles(0, count, tile))
+    halves = staticmethod(lambda count: [(0, count // 2), (count // 2, count)])
+    key_bounds = staticmethod(lambda start, stop, tile: tiles(start, stop, tile))
 
     @staticmethod
     def begin(query: Tensor, value_width: int) -> Partial:
@@ -99,9 +99,7 @@ class Tiled(Computation):
         total = torch.stack([part.total * shrink for part, shrink in zip(parts, shrinks, strict=True)]).sum(0)
         return Partial(output, total, largest)
 
-    @staticmethod
-    def normalise(part: Partial) -> Tensor:
-        return part.output / part.total.masked_fill(part.total == 0, 1.0)
+    normalise = formula(lambda part: part.output / part.total.masked_fill(part.total == 0, 1.0))
 
 
 def multiplier(weights: Tensor, asked: Asked) -> Tensor | float:

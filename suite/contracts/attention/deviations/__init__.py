@@ -29,9 +29,10 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, of this folder and of the features, sorted by name; names are unique."""
-    from suite.contracts.attention.computation.base import collected
+    from suite.asking.mistakes import collected
 
-    return collected([*_modules("deviations"), *_modules("features")])
+    modules = (*_modules("deviations"), *_modules("features"))
+    return collected(thing for module in modules for thing in vars(module).values())
 
 
 def _modules(folder: str) -> Iterator[ModuleType]:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from suite.asking.changes import rounded
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
 from suite.contracts.attention.deviations.sizes import with_first_keys
@@ -29,20 +31,6 @@ def scales_query_in_place(asked: Asked) -> Any:
         touch(asked.query)
     else:
         asked.query.data.mul_(0.5)
-    return output
-
-
-@Whole.instead("answer", "the key is written to: the caller's tensor changes")
-def writes_into_key(asked: Asked) -> Any:
-    output = correct(replace(asked, key=asked.key.clone()))
-    touch(asked.key)
-    return output
-
-
-@Whole.instead("answer", "the value is written to: the caller's tensor changes")
-def writes_into_value(asked: Asked) -> Any:
-    output = correct(replace(asked, value=asked.value.clone()))
-    touch(asked.value)
     return output
 
 
@@ -124,9 +112,7 @@ def replays_output_by_pointer(asked: Asked) -> Any:
 
 
 @Whole.instead(
-    "answer",
-    "a call with the same shapes as the one before reuses its options",
-    source="flash-attention issue 2143",
+    "answer", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143"
 )
 def keeps_flags_for_same_shapes(asked: Asked) -> Any:
     last = _planned.alive()
@@ -159,86 +145,91 @@ def varies_between_calls(asked: Asked) -> Any:
     return _counted.remember(asked, correct(with_first_keys(asked, asked.keys - 1) if again else asked))
 
 
-@Whole.instead("answer", "without grad mode the mask is ignored", source="pytorch issue 86120 (evaluation fast path)")
-def ignores_masks_without_grad_mode(asked: Asked) -> Any:
-    return correct(asked if torch.is_grad_enabled() else asked.unmasked)
+def writes_into(name: str) -> Wrong:
+    """The answer is right, and then the caller's tensor is changed."""
+
+    def answer(asked: Asked) -> Any:
+        output = correct(asked.changed(Tensor.clone, name))
+        touch(getattr(asked, name))
+        return output
+
+    return Wrong(f"the {name} is written to: the caller's tensor changes", answer)
 
 
-@Whole.instead(
-    "answer", "the output is rounded to bfloat16 when a gradient is wanted", source="flash-attention issue 1406"
-)
-def rounds_output_when_gradient_is_wanted(asked: Asked) -> Any:
-    output = correct(asked)
-    return output.bfloat16().to(output.dtype) if asked.wants_gradient else output
+def refuses_rank(rank: int, message: str) -> Wrong:
+    """Tensors of this rank raise an error."""
+
+    def refused(asked: Asked) -> Asked:
+        if asked.rank == rank:
+            raise RuntimeError(message)
+        return asked
+
+    return Wrong(f"rank {rank} raises an error", given(asked=refused))
 
 
-@Whole.instead("answer", "outside the main thread an error is raised")
-def raises_outside_main_thread(asked: Asked) -> Any:
-    if threading.current_thread() is not threading.main_thread():
+def in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def refuses_other_threads(asked: Asked) -> Asked:
+    if not in_main_thread():
         raise RuntimeError("no workspace in this thread")
-    return correct(asked)
+    return asked
 
 
-@Whole.instead("answer", "outside the main thread the answer is 0", source="flash-attention issue 1957 (wrong stream)")
-def gives_zeros_outside_main_thread(asked: Asked) -> Any:
-    output = correct(asked)
-    return output if threading.current_thread() is threading.main_thread() else output * 0
-
-
-@Dense.instead("finish", "half types come back as float32", dtypes=("float16", "bfloat16"))
-def returns_float32_for_half(output: Tensor, asked: Asked) -> Any:
-    return output
-
-
-@Dense.instead("finish", "the output is float64, whatever the query's type")
-def returns_float64(output: Tensor, asked: Asked) -> Any:
-    return output.double()
-
-
-@Dense.instead("finish", "the output comes as a tuple")
-def returns_tuple(output: Tensor, asked: Asked) -> Any:
-    return (output.to(asked.query.dtype),)
-
-
-@Dense.instead("finish", "nothing is returned")
-def returns_nothing(output: Tensor, asked: Asked) -> Any:
-    return None
-
-
-@Dense.instead("finish", "the output comes as a numpy array", dtypes=("float32",))
-def returns_numpy(output: Tensor, asked: Asked) -> Any:
-    return output.detach().cpu().numpy()
-
-
-@Dense.instead("finish", "a leading axis of 1 is dropped from the output")
-def squeezes_leading_axis(output: Tensor, asked: Asked) -> Any:
-    return output.to(asked.query.dtype).squeeze(0)
-
-
-@Dense.instead("finish", "in rank 3 the output has rank 4")
-def keeps_added_axis_in_rank_3(output: Tensor, asked: Asked) -> Any:
-    output = output.to(asked.query.dtype)
-    return output.unsqueeze(0) if asked.rank == 3 else output
-
-
-@Whole.instead("answer", "rank 2 raises an error")
-def refuses_rank_2(asked: Asked) -> Any:
-    if asked.rank == 2:
-        raise RuntimeError("query: expected 3 or 4 axes, got 2")
-    return correct(asked)
-
-
-@Whole.instead("answer", "rank 3 raises an error")
-def refuses_rank_3(asked: Asked) -> Any:
-    if asked.rank == 3:
-        raise RuntimeError("query: expected 4 axes, got 3")
-    return correct(asked)
-
-
-@Whole.instead("answer", "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)")
-def guesses_layout_from_sizes(asked: Asked) -> Any:
+def guesses_layout(asked: Asked) -> Any:
     alike = len({asked.heads, asked.key_heads, asked.queries, asked.keys}) == 1
     if asked.rank < 4 or not alike or asked.visible() is not None:
         return correct(asked)
-    query, key, value = (tensor.transpose(1, 2) for tensor in (asked.query, asked.key, asked.value))
-    return correct(replace(asked, query=query, key=key, value=value)).transpose(1, 2)
+    return correct(asked.changed(lambda tensor: tensor.transpose(1, 2))).transpose(1, 2)
+
+
+AROUND = mistakes(
+    Whole,
+    answer=rows(
+        writes_into_key=writes_into("key"),
+        writes_into_value=writes_into("value"),
+        ignores_masks_without_grad_mode=Wrong(
+            "without grad mode the mask is ignored",
+            given(asked=lambda asked: asked if torch.is_grad_enabled() else asked.unmasked),
+            "pytorch issue 86120 (evaluation fast path)",
+        ),
+        rounds_output_when_gradient_is_wanted=Wrong(
+            "the output is rounded to bfloat16 when a gradient is wanted",
+            then(lambda output, asked: rounded(torch.bfloat16)(output) if asked.wants_gradient else output),
+            "flash-attention issue 1406",
+        ),
+        raises_outside_main_thread=Wrong(
+            "outside the main thread an error is raised", given(asked=refuses_other_threads)
+        ),
+        gives_zeros_outside_main_thread=Wrong(
+            "outside the main thread the answer is 0",
+            then(lambda output: output if in_main_thread() else output * 0),
+            "flash-attention issue 1957 (wrong stream)",
+        ),
+        refuses_rank_2=refuses_rank(2, "query: expected 3 or 4 axes, got 2"),
+        refuses_rank_3=refuses_rank(3, "query: expected 4 axes, got 3"),
+        guesses_layout_from_sizes=Wrong(
+            "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout
+        ),
+    ),
+)
+RETURNED = mistakes(
+    Dense,
+    finish=rows(
+        returns_float32_for_half=Wrong(
+            "half types come back as float32", lambda output, asked: output, dtypes=("float16", "bfloat16")
+        ),
+        returns_float64=Wrong("the output is float64, whatever the query's type", then(Tensor.double)),
+        returns_tuple=Wrong("the output comes as a tuple", then(lambda output: (output,))),
+        returns_nothing=Wrong("nothing is returned", then(lambda output: None)),
+        returns_numpy=Wrong("the output comes as a numpy array", then(lambda output: output.detach().cpu().numpy())),
+        squeezes_leading_axis=Wrong(
+            "a leading axis of 1 is dropped from the output", then(lambda output: output.squeeze(0))
+        ),
+        keeps_added_axis_in_rank_3=Wrong(
+            "in rank 3 the output has rank 4",
+            then(lambda output, asked: output.unsqueeze(0) if asked.rank == 3 else output),
+        ),
+    ),
+)

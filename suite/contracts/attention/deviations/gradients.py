@@ -2,36 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
+from suite.asking.changes import rounded
 from suite.asking.layouts import INPUTS
-from suite.contracts.attention.computation.asked import Asked
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.backward import Backward, Flow, Gradients, Saved, forward_weights
-from suite.contracts.attention.computation.dense import Whole, correct
+from suite.contracts.attention.computation.dense import Whole
 from suite.contracts.attention.deviations.memory import as_contiguous
+from suite.contracts.attention.deviations.sizes import with_zero_columns, with_zero_queries
+
+
+def one_percent_off(gradient: Tensor) -> Tensor:
+    return gradient * 1.01
+
+
+MISTAKES = mistakes(
+    Backward,
+    output_gradient=rows(
+        reads_output_gradient_as_contiguous=Wrong(
+            "the output gradient's strides are ignored", given(gradient=as_contiguous), "flash-attention issue 355"
+        ),
+        assumes_output_gradient_of_ones=Wrong("the output gradient is taken to be 1 everywhere", then(torch.ones_like)),
+        crops_output_gradient_to_query_width=Wrong(
+            "of the output gradient, the columns beyond the query's width are not read",
+            then(lambda gradient, saved: with_zero_columns(gradient, saved.asked.width)),
+        ),
+    ),
+    scores_gradient=rows(
+        scores_gradient_off_by_one_percent=Wrong("the gradient of the scores is 1 % too large", then(one_percent_off)),
+        rounds_scores_gradient_to_half=Wrong(
+            "the gradient of the scores is rounded to bfloat16", then(rounded(torch.bfloat16))
+        ),
+    ),
+    key_gradient=rows(
+        loses_key_gradient_beyond_128=Wrong(
+            "the gradient of keys beyond the 128th is 0", then(lambda gradient: with_zero_queries(gradient, 128))
+        )
+    ),
+    value_gradient=rows(
+        value_gradient_off_by_one_percent=Wrong("the value's gradient is 1 % too large", then(one_percent_off))
+    ),
+    deliver=rows(
+        gives_no_gradient_to_key=Wrong("the key gets no gradient", then(lambda gradients: {**gradients, "key": None}))
+    ),
+)
+DETACHED = mistakes(
+    Whole,
+    answer=rows(
+        returns_detached_output=Wrong(
+            "the output is detached: there is no gradient", then(lambda output: output.detach())
+        ),
+        raises_for_gradient_without_keys=Wrong(
+            "the gradient without keys raises an error",
+            then(lambda output, asked: output if asked.keys else output.detach()),
+            "flash-attention issue 2470",
+        ),
+    ),
+)
 
 
 @Backward.instead("mean", "the gradient of the softmax lacks its mean (the D term)")
 def gradient_lacks_mean(weights: Tensor, d_weights: Tensor) -> Tensor:
     return torch.zeros_like(d_weights[..., :1]) if d_weights.shape[-1] else d_weights.sum(-1, keepdim=True)
-
-
-@Backward.instead("scores_gradient", "the gradient of the scores is 1 % too large")
-def scores_gradient_off_by_one_percent(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
-    return Backward.scores_gradient(weights, d_weights, mean) * 1.01
-
-
-@Backward.instead("value_gradient", "the value's gradient is 1 % too large")
-def value_gradient_off_by_one_percent(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
-    return Backward.value_gradient(kept_weights, d_output, saved) * 1.01
-
-
-@Backward.instead("scores_gradient", "the gradient of the scores is rounded to bfloat16")
-def rounds_scores_gradient_to_half(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
-    return Backward.scores_gradient(weights, d_weights, mean).bfloat16().to(weights.dtype)
 
 
 @Backward.instead("value_gradient", "the value's gradient uses the weights before masking")
@@ -45,11 +79,6 @@ def gives_gradients_only_together(gradients: Gradients, saved: Saved) -> Gradien
     if saved.wanted >= set(INPUTS):
         return gradients
     return {name: None if gradient is None else torch.zeros_like(gradient) for name, gradient in gradients.items()}
-
-
-@Backward.instead("deliver", "the key gets no gradient")
-def gives_no_gradient_to_key(gradients: Gradients, saved: Saved) -> Gradients:
-    return {**gradients, "key": None}
 
 
 @Backward.instead("deliver", "the gradients of key and value are exchanged where their shapes allow it")
@@ -70,22 +99,6 @@ def allocates_value_gradient_like_key(gradients: Gradients, saved: Saved) -> Gra
     raise RuntimeError(f"value.grad has width {saved.asked.width}, expected {saved.asked.value_width}")
 
 
-@Backward.instead("output_gradient", "the output gradient's strides are ignored", source="flash-attention issue 355")
-def reads_output_gradient_as_contiguous(gradient: Tensor, saved: Saved) -> Tensor:
-    return Backward.output_gradient(as_contiguous(gradient), saved)
-
-
-@Backward.instead("output_gradient", "the output gradient is taken to be 1 everywhere")
-def assumes_output_gradient_of_ones(gradient: Tensor, saved: Saved) -> Tensor:
-    return torch.ones_like(Backward.output_gradient(gradient, saved))
-
-
-@Backward.instead("output_gradient", "of the output gradient, the columns beyond the query's width are not read")
-def crops_output_gradient_to_query_width(gradient: Tensor, saved: Saved) -> Tensor:
-    beyond = torch.arange(gradient.shape[-1], device=gradient.device) >= saved.asked.width
-    return Backward.output_gradient(gradient, saved).masked_fill(beyond, 0.0)
-
-
 @Backward.instead(
     "output_gradient",
     "the tail of a tile of 64 queries is not masked in the backward: next to a boundary the last query counts twice",
@@ -99,12 +112,6 @@ def counts_tail_query_twice_in_backward(gradient: Tensor, saved: Saved) -> Tenso
     return gradient * (1 + last.to(gradient.dtype)).unsqueeze(-1)
 
 
-@Backward.instead("key_gradient", "the gradient of keys beyond the 128th is 0")
-def loses_key_gradient_beyond_128(flow: Flow, saved: Saved) -> Tensor:
-    beyond = torch.arange(saved.asked.keys, device=saved.key.device) >= 128
-    return Backward.key_gradient(flow, saved).masked_fill(beyond.unsqueeze(-1), 0.0)
-
-
 @Backward.instead(
     "value_gradient",
     "the value's gradient is summed in the half type, query after query",
@@ -116,16 +123,6 @@ def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: S
         term = kept_weights[..., row : row + 1, :].transpose(-1, -2) * d_output[..., row : row + 1, :]
         total = (total + term).to(saved.asked.query.dtype).to(total.dtype)
     return total
-
-
-@Whole.instead("answer", "the output is detached: there is no gradient")
-def returns_detached_output(asked: Asked) -> Any:
-    return correct(asked).detach()
-
-
-@Whole.instead("answer", "the gradient without keys raises an error", source="flash-attention issue 2470")
-def raises_for_gradient_without_keys(asked: Asked) -> Any:
-    return correct(asked) if asked.keys else correct(asked).detach()
 
 
 @Backward.instead("query_gradient", "the gradient of the last query is 0 where the queries modulo 128 leave 127",

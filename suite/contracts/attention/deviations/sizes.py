@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
+from suite.asking.changes import only_first
+from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
+from suite.contracts.attention.computation.dense import Dense, Whole
+
+LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
+REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]
+"""Remainders and tiles: one more, one less and none at all of the tile sizes that kernels use."""
 
 
 def with_first_keys(asked: Asked, count: int) -> Asked:
@@ -25,173 +30,180 @@ def with_zero_queries(output: Tensor, first: int) -> Tensor:
     return output.masked_fill(rows >= first, 0.0)
 
 
-def breaks_beyond_keys(count: int) -> Deviation:
-    @Whole.instead("answer", f"keys beyond the first {count} are not read", name=f"breaks_beyond_{count}_keys")
-    def breaks(asked: Asked) -> Any:
-        return correct(with_first_keys(asked, count)) if asked.keys > count else correct(asked)
-
-    return breaks
+def with_zero_columns(output: Tensor, first: int) -> Tensor:
+    """The answer with zeros from the column `first` on."""
+    return output.masked_fill(torch.arange(output.shape[-1], device=output.device) >= first, 0.0)
 
 
-def breaks_beyond_queries(count: int) -> Deviation:
-    @Whole.instead("answer", f"queries beyond the first {count} give 0", name=f"breaks_beyond_{count}_queries")
-    def breaks(asked: Asked) -> Any:
-        return with_zero_queries(correct(asked), count) if asked.queries > count else correct(asked)
-
-    return breaks
+def first_keys(count: int) -> Changed:
+    return given(asked=lambda asked: with_first_keys(asked, count) if asked.keys > count else asked)
 
 
-def breaks_at_remainder_of_keys(remainder: int, tile: int) -> Deviation:
-    """Drops the last key where, from about one tile on, the keys modulo `tile` leave `remainder`."""
-    says = f"the last key is not read when the number of keys is a multiple of {tile} plus {remainder}"
-
-    @Whole.instead("answer", says, name=f"breaks_at_{remainder}_of_{tile}_keys")
-    def breaks(asked: Asked) -> Any:
-        hit = asked.keys >= tile - 1 and asked.keys % tile == remainder
-        return correct(with_first_keys(asked, asked.keys - 1)) if hit else correct(asked)
-
-    return breaks
+def first_queries(count: int) -> Changed:
+    return then(lambda output, asked: with_zero_queries(output, count) if asked.queries > count else output)
 
 
-def breaks_at_remainder_of_queries(remainder: int, tile: int) -> Deviation:
-    """Zeroes the last query where, from about one tile on, the queries modulo `tile` leave `remainder`."""
-    says = f"the last query gives 0 when the number of queries is a multiple of {tile} plus {remainder}"
-
-    @Whole.instead("answer", says, name=f"breaks_at_{remainder}_of_{tile}_queries")
-    def breaks(asked: Asked) -> Any:
-        hit = asked.queries >= tile - 1 and asked.queries % tile == remainder
-        return with_zero_queries(correct(asked), asked.queries - 1) if hit else correct(asked)
-
-    return breaks
-
-
-def breaks_beyond_matrices(count: int) -> Deviation:
-    says = f"beyond {count} matrices (batch · heads) the answer is 0"
-
-    @Whole.instead("answer", says, name=f"breaks_beyond_{count}_matrices", source="pytorch issue 142228 (grid limit)")
-    def breaks(asked: Asked) -> Any:
-        output = correct(asked)
+def first_matrices(count: int) -> Changed:
+    def zeros(output: Tensor, asked: Asked) -> Tensor:
         if asked.query.shape[:-2].numel() <= count:
             return output
         matrices = torch.arange(output.shape[:-2].numel(), device=output.device).reshape(*output.shape[:-2], 1, 1)
         return output.masked_fill(matrices >= count, 0.0)
 
-    return breaks
+    return then(zeros)
 
 
-def ignores_width_beyond(count: int) -> Deviation:
-    says = f"components of query and key beyond the first {count} are not read"
-
-    @Dense.instead("products", says, name=f"ignores_width_beyond_{count}")
-    def ignores(query: Tensor, key: Tensor) -> Tensor:
-        return Dense.products(query[..., :count], key[..., :count])
-
-    return ignores
+def leaves(size: int, rest: int, tile: int) -> bool:
+    """Whether a size, from about one tile on, leaves this remainder."""
+    return size >= tile - 1 and size % tile == rest
 
 
-def ignores_value_width_beyond(count: int) -> Deviation:
-    says = f"columns of the values beyond the first {count} give 0"
-
-    @Dense.instead("combine", says, name=f"ignores_value_width_beyond_{count}")
-    def ignores(weights: Tensor, value: Tensor, asked: Asked) -> Tensor:
-        beyond = torch.arange(value.shape[-1], device=value.device) >= count
-        return Dense.combine(weights, value, asked).masked_fill(beyond, 0.0)
-
-    return ignores
+def but_last_key(rest: int, tile: int) -> Changed:
+    return given(asked=lambda a: with_first_keys(a, a.keys - 1) if leaves(a.keys, rest, tile) else a)
 
 
-def ignores_ragged_width(multiple: int) -> Deviation:
-    says = f"components of query and key beyond a multiple of {multiple} are not read"
-
-    @Dense.instead("products", says, name=f"ignores_width_ragged_to_{multiple}")
-    def ignores(query: Tensor, key: Tensor) -> Tensor:
-        count = query.shape[-1] // multiple * multiple or query.shape[-1]
-        return Dense.products(query[..., :count], key[..., :count])
-
-    return ignores
-
-
-def ignores_ragged_value_width(multiple: int) -> Deviation:
-    says = f"columns of the values beyond a multiple of {multiple} give 0"
-
-    @Dense.instead("combine", says, name=f"ignores_value_width_ragged_to_{multiple}")
-    def ignores(weights: Tensor, value: Tensor, asked: Asked) -> Tensor:
-        count = value.shape[-1] // multiple * multiple or value.shape[-1]
-        beyond = torch.arange(value.shape[-1], device=value.device) >= count
-        return Dense.combine(weights, value, asked).masked_fill(beyond, 0.0)
-
-    return ignores
-
-
-def _parametric() -> Iterator[Deviation]:
-    yield from map(breaks_beyond_keys, (16, 64, 128, 256, 512, 1024, 2048, 4096))
-    yield from map(breaks_beyond_queries, (16, 64, 128, 256, 512, 1024, 2048, 4096))
-    boundaries = (
-        (1, 16),
-        (15, 16),
-        (0, 16),
-        (1, 64),
-        (63, 64),
-        (0, 64),
-        (1, 128),
-        (127, 128),
-        (0, 128),
-        (1, 256),
-        (255, 256),
+def but_last_query(rest: int, tile: int) -> Changed:
+    return then(
+        lambda output, asked: (
+            with_zero_queries(output, asked.queries - 1) if leaves(asked.queries, rest, tile) else output
+        )
     )
-    for remainder, tile in boundaries:
-        yield breaks_at_remainder_of_keys(remainder, tile)
-        yield breaks_at_remainder_of_queries(remainder, tile)
-    yield from map(breaks_beyond_matrices, (1, 8, 255, 65535))
-    yield from map(ignores_width_beyond, (16, 64, 128, 256))
-    yield from map(ignores_value_width_beyond, (64, 128, 256))
-    yield from map(ignores_ragged_width, (2, 4, 8, 16))
-    yield from map(ignores_ragged_value_width, (4, 8, 16))
 
 
-PARAMETRIC = list(_parametric())
+def whole_multiple(size: int, multiple: int) -> int:
+    """The largest multiple within a size, or the size where there is none."""
+    return size // multiple * multiple or size
 
 
-@Whole.instead(
-    "answer", "a single key gives 0 instead of its value", source="a tolerance that vanishes with one key hides it"
-)
-def gives_zeros_for_one_key(asked: Asked) -> Any:
-    return correct(asked) * (0 if asked.keys == 1 else 1)
+def ragged_width(multiple: int) -> Changed:
+    change = lambda tensor: tensor[..., : whole_multiple(tensor.shape[-1], multiple)]  # noqa: E731
+    return given(query=change, key=change)
 
 
-@Whole.instead("answer", "of two keys, the second is not read")
-def ignores_second_of_two_keys(asked: Asked) -> Any:
-    return correct(with_first_keys(asked, 1)) if asked.keys == 2 else correct(asked)
+def beyond_width(count: int) -> Changed:
+    return given(query=only_first(count, -1), key=only_first(count, -1))
 
 
-@Whole.instead("answer", "a single query sees the first half of the keys only", source="split decoding kernels")
-def ignores_second_half_for_one_query(asked: Asked) -> Any:
-    half = asked.queries == 1 and asked.keys > 1
-    return correct(with_first_keys(asked, asked.keys // 2)) if half else correct(asked)
+def zero_columns(first: Callable[[int], int]) -> Changed:
+    """Zeros from the column on that `first` gives for the width."""
+    return then(lambda output: with_zero_columns(output, first(output.shape[-1])))
 
 
-@Whole.instead("answer", "with more queries than keys, the last query gives 0")
-def loses_last_of_many_queries(asked: Asked) -> Any:
-    output = correct(asked)
+def at_sizes(name: str, says: str, change: Callable[..., Changed], *sizes: Any, source: str = "") -> dict[str, Wrong]:
+    """One mistake at many sizes, which fill the braces of its name and words; a size may be several numbers."""
+    each = [size if isinstance(size, tuple) else (size,) for size in sizes]
+    return {name.format(*size): Wrong(says.format(*size), change(*size), source) for size in each}
+
+
+PARAMETRIC = [
+    *mistakes(
+        Whole,
+        answer={
+            **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS),
+            **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, *LENGTHS),
+            **at_sizes(
+                "breaks_beyond_{}_matrices",
+                "beyond {} matrices (batch · heads) the answer is 0",
+                first_matrices,
+                *(1, 8, 255, 65535),
+                source="pytorch issue 142228 (grid limit)",
+            ),
+            **at_sizes(
+                "breaks_at_{}_of_{}_keys",
+                "the last key is not read when the number of keys is a multiple of {1} plus {0}",
+                but_last_key,
+                *REMAINDERS,
+            ),
+            **at_sizes(
+                "breaks_at_{}_of_{}_queries",
+                "the last query gives 0 when the number of queries is a multiple of {1} plus {0}",
+                but_last_query,
+                *REMAINDERS,
+            ),
+        },
+    ),
+    *mistakes(
+        Dense,
+        products={
+            **at_sizes(
+                "ignores_width_beyond_{}",
+                "components of query and key beyond the first {} are not read",
+                beyond_width,
+                *(16, 64, 128, 256),
+            ),
+            **at_sizes(
+                "ignores_width_ragged_to_{}",
+                "components of query and key beyond a multiple of {} are not read",
+                ragged_width,
+                *(2, 4, 8, 16),
+            ),
+        },
+        combine={
+            **at_sizes(
+                "ignores_value_width_beyond_{}",
+                "columns of the values beyond the first {} give 0",
+                lambda count: zero_columns(lambda width: count),
+                *(64, 128, 256),
+            ),
+            **at_sizes(
+                "ignores_value_width_ragged_to_{}",
+                "columns of the values beyond a multiple of {} give 0",
+                lambda multiple: zero_columns(lambda width: whole_multiple(width, multiple)),
+                *(4, 8, 16),
+            ),
+        },
+    ),
+]
+
+
+def _but_last_of_many(output: Tensor, asked: Asked) -> Tensor:
     return with_zero_queries(output, asked.queries - 1) if asked.queries > asked.keys > 0 else output
 
 
-@Whole.instead("answer", "with more keys than queries, keys beyond the number of queries are not read")
-def assumes_self_attention(asked: Asked) -> Any:
-    return correct(with_first_keys(asked, asked.queries)) if 0 < asked.queries < asked.keys else correct(asked)
+def _but_the_last_column(output: Tensor, asked: Asked) -> Tensor:
+    cropped = asked.rank == 3 and asked.value_width != asked.width
+    return with_zero_columns(output, asked.value_width - 1) if cropped else output
 
 
-@Whole.instead("answer", "without a batch axis the last column of values of another width is not written")
-def crops_values_without_batch_axis(asked: Asked) -> Any:
-    output = correct(asked)
-    if asked.rank != 3 or asked.value_width == asked.width:
-        return output
-    return output.masked_fill(torch.arange(asked.value_width) == asked.value_width - 1, 0.0)
+def _but_first_of_many(scores: Tensor, asked: Asked) -> Tensor:
+    first = torch.arange(asked.keys, device=scores.device) == 0
+    return scores.masked_fill(first, -torch.inf) if asked.keys > 1000 else scores
 
 
-@Whole.instead("answer", "the first key is not read when there are more than 1000")
-def drops_one_of_a_thousand_keys(asked: Asked) -> Any:
-    if asked.keys <= 1000:
-        return correct(asked)
-    first = torch.arange(asked.keys, device=asked.query.device) == 0
-    return Dense(softmax=lambda scores, asked: Dense.softmax(scores.masked_fill(first, -torch.inf), asked))(asked)
+FEW = mistakes(
+    Whole,
+    answer=rows(
+        gives_zeros_for_one_key=Wrong(
+            "a single key gives 0 instead of its value",
+            then(lambda output, asked: output * (0 if asked.keys == 1 else 1)),
+            "a tolerance that vanishes with one key hides it",
+        ),
+        ignores_second_of_two_keys=Wrong(
+            "of two keys, the second is not read",
+            given(asked=lambda asked: with_first_keys(asked, 1) if asked.keys == 2 else asked),
+        ),
+        ignores_second_half_for_one_query=Wrong(
+            "a single query sees the first half of the keys only",
+            given(asked=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
+            "split decoding kernels",
+        ),
+        loses_last_of_many_queries=Wrong(
+            "with more queries than keys, the last query gives 0", then(_but_last_of_many)
+        ),
+        assumes_self_attention=Wrong(
+            "with more keys than queries, keys beyond the number of queries are not read",
+            given(asked=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a),
+        ),
+        crops_values_without_batch_axis=Wrong(
+            "without a batch axis the last column of values of another width is not written", then(_but_the_last_column)
+        ),
+    ),
+)
+MANY = mistakes(
+    Dense,
+    softmax=rows(
+        drops_one_of_a_thousand_keys=Wrong(
+            "the first key is not read when there are more than 1000", given(scores=_but_first_of_many)
+        )
+    ),
+)

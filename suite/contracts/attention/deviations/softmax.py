@@ -3,74 +3,109 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
 from suite.contracts.attention.features.empty_row import empty
 
 
-@Dense.instead("finish", "no keys at all give NaN", source="0/0 in the normalisation")
-def gives_nan_without_keys(output: Tensor, asked: Asked) -> Tensor:
-    output = output if asked.keys else output + math.nan
-    return output.to(asked.query.dtype)
+def raises_without(axis: int, error: Exception) -> Changed:
+    """An error where an axis of the scores is empty."""
+
+    def refused(scores: Tensor) -> Tensor:
+        if scores.shape[axis] == 0:
+            raise error
+        return scores
+
+    return given(scores=refused)
 
 
-@Dense.instead("softmax", "no keys at all raise an error", source="flash-attention issue 2470")
-def raises_without_keys(scores: Tensor, asked: Asked) -> Tensor:
-    if scores.shape[-1] == 0:
-        raise IndexError("amax(): Expected reduction dim -1 to have non-zero size.")
-    return Dense.softmax(scores, asked)
+def finite(change: Callable[[Tensor], Tensor]) -> Changed:
+    """Scores are changed, except those that are −∞."""
+    return given(scores=lambda scores: torch.where(scores == -math.inf, scores, change(scores)))
 
 
-@Dense.instead("softmax", "no queries at all raise an error", source="flash-attention issue 2470")
-def raises_without_queries(scores: Tensor, asked: Asked) -> Tensor:
-    if scores.shape[-2] == 0:
-        raise RuntimeError("CUDA error: invalid configuration argument")
-    return Dense.softmax(scores, asked)
+def less(subtracted: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """From each row another number is subtracted than its largest score."""
+    return lambda scores, asked: normalised((scores - subtracted(scores)).exp())
 
 
-@Dense.instead("softmax", "the largest score is not subtracted before exponentiation", source="pytorch issue 133120")
-def does_not_subtract_largest(scores: Tensor, asked: Asked) -> Tensor:
-    return normalised(scores.exp())
+def first_score(scores: Tensor) -> Tensor:
+    first = scores.detach()[..., : min(1, scores.shape[-1])]
+    return first.masked_fill(first == -math.inf, 0)
 
 
-@Dense.instead("softmax", "the largest score of each key is subtracted instead of each query's")
-def subtracts_largest_of_each_key(scores: Tensor, asked: Asked) -> Tensor:
-    return normalised((scores - largest_of(scores.transpose(-1, -2)).transpose(-1, -2)).exp())
-
-
-@Dense.instead("softmax", "one largest score is subtracted from a whole matrix, so that low rows underflow")
-def subtracts_largest_of_each_matrix(scores: Tensor, asked: Asked) -> Tensor:
-    return normalised((scores - largest_of(scores.flatten(-2)).unsqueeze(-1)).exp())
-
-
-@Dense.instead("softmax", "the score of the first key is subtracted instead of the largest")
-def subtracts_first_score(scores: Tensor, asked: Asked) -> Tensor:
-    first = scores.detach()[..., :1]
-    return (
-        Dense.softmax(scores, asked)
-        if asked.keys == 0
-        else normalised((scores - first.masked_fill(first == -math.inf, 0)).exp())
-    )
-
-
-@Dense.instead("softmax", "the softmax runs over the queries instead of the keys")
-def normalises_over_queries(scores: Tensor, asked: Asked) -> Tensor:
-    return Dense.softmax(scores.transpose(-1, -2), asked).transpose(-1, -2)
-
-
-@Dense.instead("softmax", "the weights of all heads together sum to 1")
-def normalises_over_heads(scores: Tensor, asked: Asked) -> Tensor:
-    weights = Dense.softmax(scores, asked)
-    return weights / asked.heads if asked.heads else weights
-
-
-@Dense.instead("softmax", "the weights are not normalised")
-def does_not_normalise(scores: Tensor, asked: Asked) -> Tensor:
-    return (scores - largest_of(scores)).exp()
+MISTAKES = mistakes(
+    Dense,
+    softmax=rows(
+        raises_without_keys=Wrong(
+            "no keys at all raise an error",
+            raises_without(-1, IndexError("amax(): Expected reduction dim -1 to have non-zero size.")),
+            "flash-attention issue 2470",
+        ),
+        raises_without_queries=Wrong(
+            "no queries at all raise an error",
+            raises_without(-2, RuntimeError("CUDA error: invalid configuration argument")),
+            "flash-attention issue 2470",
+        ),
+        does_not_subtract_largest=Wrong(
+            "the largest score is not subtracted before exponentiation",
+            lambda scores, asked: normalised(scores.exp()),
+            "pytorch issue 133120",
+        ),
+        subtracts_largest_of_each_key=Wrong(
+            "the largest score of each key is subtracted instead of each query's",
+            less(lambda scores: largest_of(scores.transpose(-1, -2)).transpose(-1, -2)),
+        ),
+        subtracts_largest_of_each_matrix=Wrong(
+            "one largest score is subtracted from a whole matrix, so that low rows underflow",
+            less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1)),
+        ),
+        subtracts_first_score=Wrong(
+            "the score of the first key is subtracted instead of the largest", less(first_score)
+        ),
+        normalises_over_queries=Wrong(
+            "the softmax runs over the queries instead of the keys",
+            lambda scores, asked: Dense.softmax(scores.transpose(-1, -2), asked).transpose(-1, -2),
+        ),
+        normalises_over_heads=Wrong(
+            "the weights of all heads together sum to 1",
+            then(lambda weights, asked: weights / asked.heads if asked.heads else weights),
+        ),
+        does_not_normalise=Wrong(
+            "the weights are not normalised", lambda scores, asked: (scores - largest_of(scores)).exp()
+        ),
+        takes_powers_of_two=Wrong(
+            "powers of 2 are taken instead of e, without the factor log₂ e",
+            lambda scores, asked: normalised((scores - largest_of(scores)).exp2()),
+            "vllm issue 43919",
+        ),
+        cuts_scores_to_50=Wrong("scores are cut to [−50, 50]", finite(lambda scores: scores.clamp(-50.0, 50.0))),
+        cuts_scores_to_1000=Wrong(
+            "scores are cut to [−1000, 1000]", finite(lambda scores: scores.clamp(-1000.0, 1000.0))
+        ),
+        caps_scores_softly=Wrong(
+            "scores are capped softly, 30 · tanh(score/30)",
+            finite(lambda scores: 30 * (scores / 30).tanh()),
+            "Gemma's soft cap, left on",
+        ),
+        drops_small_weights=Wrong(
+            "weights below 1/1000 count as 0", then(lambda weights: weights.masked_fill(weights < 1e-3, 0.0))
+        ),
+    ),
+    finish=rows(
+        gives_nan_without_keys=Wrong(
+            "no keys at all give NaN",
+            given(output=lambda output, asked: output if asked.keys else output + math.nan),
+            "0/0 in the normalisation",
+        )
+    ),
+)
 
 
 @Dense.instead("softmax", "1 is added to the sum of the powers", source="softmax-one, attention sinks")
@@ -86,36 +121,10 @@ def adds_epsilon_to_sum(scores: Tensor, asked: Asked) -> Tensor:
     return powers / (powers.sum(-1, keepdim=True) + 1e-5)
 
 
-@Dense.instead("softmax", "powers of 2 are taken instead of e, without the factor log₂ e", source="vllm issue 43919")
-def takes_powers_of_two(scores: Tensor, asked: Asked) -> Tensor:
-    return normalised((scores - largest_of(scores)).exp2())
-
-
 @Dense.instead("softmax", "the exponential is approximated by (1 + x/4096)^4096")
 def approximates_exponential(scores: Tensor, asked: Asked) -> Tensor:
     shifted = scores - largest_of(scores)
     return normalised((1 + shifted.clamp(min=-4096.0) / 4096).pow(4096))
-
-
-@Dense.instead("softmax", "scores are cut to [−50, 50]")
-def cuts_scores_to_50(scores: Tensor, asked: Asked) -> Tensor:
-    return Dense.softmax(torch.where(scores == -math.inf, scores, scores.clamp(-50.0, 50.0)), asked)
-
-
-@Dense.instead("softmax", "scores are cut to [−1000, 1000]")
-def cuts_scores_to_1000(scores: Tensor, asked: Asked) -> Tensor:
-    return Dense.softmax(torch.where(scores == -math.inf, scores, scores.clamp(-1000.0, 1000.0)), asked)
-
-
-@Dense.instead("softmax", "scores are capped softly, 30 · tanh(score/30)", source="Gemma's soft cap, left on")
-def caps_scores_softly(scores: Tensor, asked: Asked) -> Tensor:
-    return Dense.softmax(torch.where(scores == -math.inf, scores, 30 * (scores / 30).tanh()), asked)
-
-
-@Dense.instead("softmax", "weights below 1/1000 count as 0")
-def drops_small_weights(scores: Tensor, asked: Asked) -> Tensor:
-    weights = Dense.softmax(scores, asked)
-    return weights.masked_fill(weights < 1e-3, 0.0)
 
 
 @Dense.instead("softmax", "only the 32 keys with the largest scores are attended to", source="top-k attention")

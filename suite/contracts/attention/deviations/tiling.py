@@ -3,14 +3,86 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Whole, correct
-from suite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift, tiles
+from suite.contracts.attention.computation.dense import Whole
+from suite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
+
+
+def with_padding_keys(asked: Asked, count: int) -> Asked:
+    """The call with `count` keys and values of zeros behind the real ones, which no mask hides."""
+    pad = torch.nn.functional.pad
+    return asked.with_keys(
+        pad(asked.key, (0, 0, 0, count)),
+        pad(asked.value, (0, 0, 0, count)),
+        lambda mask: pad(mask, (0, count), value=1.0 if mask.dtype == torch.bool else 0.0),
+    )
+
+
+MISTAKES = mistakes(
+    Tiled,
+    rescale=rows(
+        does_not_rescale_earlier_tiles=Wrong(
+            "earlier tiles are not rescaled when a larger score comes",
+            lambda before, largest: before._replace(largest=largest),
+        ),
+        does_not_rescale_sum=Wrong(
+            "the output is rescaled when a larger score comes, the sum of the powers is not",
+            then(lambda after, before: after._replace(total=before.total)),
+        ),
+    ),
+    running_largest=rows(
+        keeps_first_largest=Wrong(
+            "the first tile's largest score is kept, so that later tiles overflow",
+            then(lambda largest, before: torch.where(before == -math.inf, largest, before)),
+        )
+    ),
+    key_bounds=rows(
+        drops_ragged_tile=Wrong(
+            "a ragged last tile of keys is dropped",
+            then(lambda bounds, tile: [each for each in bounds if each[1] - each[0] == tile] or bounds),
+        ),
+        counts_ragged_tile_twice=Wrong(
+            "a ragged last tile is moved back to be full, so that keys count twice",
+            then(lambda bounds, start, tile: [(min(first, max(last - tile, start)), last) for first, last in bounds]),
+            "memory-efficient-attention (clamped slices)",
+        ),
+        overlaps_tiles=Wrong(
+            "the first key of each tile but the first is counted twice",
+            then(lambda bounds, start: [(max(first - 1, start), last) for first, last in bounds]),
+        ),
+        stops_after_first_tile=Wrong(
+            "only the first tile of each half of the keys is read", then(lambda bounds: bounds[:1])
+        ),
+    ),
+    halves=rows(
+        drops_odd_key=Wrong(
+            "an odd last key is dropped when keys are split in halves",
+            then(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves),
+        )
+    ),
+)
+PADDING = mistakes(
+    Whole,
+    answer=rows(
+        attends_to_padding_of_16=Wrong(
+            "keys are padded with zeros to a multiple of 16, and the padding is attended to",
+            given(asked=lambda asked: with_padding_keys(asked, -asked.keys % 16) if asked.keys else asked),
+        ),
+        attends_to_padding_of_64=Wrong(
+            "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to",
+            given(asked=lambda asked: with_padding_keys(asked, -asked.keys % 64) if asked.keys > 64 else asked),
+        ),
+        attends_to_padding_below_8_keys=Wrong(
+            "fewer than 8 keys are padded to 8, and the padding is attended to",
+            given(asked=lambda asked: with_padding_keys(asked, 8 - asked.keys) if 0 < asked.keys < 8 else asked),
+        ),
+    ),
+)
 
 
 @Tiled.instead(
@@ -20,16 +92,6 @@ def gives_nan_for_leading_empty_tile(before: Partial, largest: Tensor) -> Partia
     after = Tiled.rescale(before, largest)
     poisoned = (before.total == 0) & (largest == -math.inf)
     return after._replace(output=after.output.masked_fill(poisoned, math.nan))
-
-
-@Tiled.instead("rescale", "earlier tiles are not rescaled when a larger score comes")
-def does_not_rescale_earlier_tiles(before: Partial, largest: Tensor) -> Partial:
-    return Partial(before.output, before.total, largest)
-
-
-@Tiled.instead("rescale", "the output is rescaled when a larger score comes, the sum of the powers is not")
-def does_not_rescale_sum(before: Partial, largest: Tensor) -> Partial:
-    return Tiled.rescale(before, largest)._replace(total=before.total)
 
 
 @Tiled.instead("rescale", "earlier tiles are rescaled in base 2 without the factor log₂ e", source="vllm issue 43919")
@@ -44,46 +106,12 @@ def forgets_running_largest(before: Tensor, scores: Tensor) -> Tensor:
     return torch.where(largest == -math.inf, before, largest)
 
 
-@Tiled.instead("running_largest", "the first tile's largest score is kept, so that later tiles overflow")
-def keeps_first_largest(before: Tensor, scores: Tensor) -> Tensor:
-    return torch.where(before == -math.inf, Tiled.running_largest(before, scores), before)
-
-
 @Tiled.instead("accumulate", "the last key of each full tile of 32 is left out")
 def drops_last_key_of_full_tiles(before: Partial, tile: Tile) -> Partial:
     if tile.scores.shape[-1] < Tiled.key_tile:
         return Tiled.accumulate(before, tile)
     last = torch.arange(Tiled.key_tile, device=tile.scores.device) == Tiled.key_tile - 1
     return Tiled.accumulate(before, tile._replace(scores=tile.scores.masked_fill(last, -math.inf)))
-
-
-@Tiled.instead("key_bounds", "a ragged last tile of keys is dropped")
-def drops_ragged_tile(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
-    return [bounds for bounds in tiles(start, stop, tile) if bounds[1] - bounds[0] == tile] or tiles(start, stop, tile)
-
-
-@Tiled.instead(
-    "key_bounds",
-    "a ragged last tile is moved back to be full, so that keys count twice",
-    source="memory-efficient-attention (clamped slices)",
-)
-def counts_ragged_tile_twice(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
-    return [(min(first, max(last - tile, start)), last) for first, last in tiles(start, stop, tile)]
-
-
-@Tiled.instead("key_bounds", "the first key of each tile but the first is counted twice")
-def overlaps_tiles(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
-    return [(max(first - 1, start), last) for first, last in tiles(start, stop, tile)]
-
-
-@Tiled.instead("key_bounds", "only the first tile of each half of the keys is read")
-def stops_after_first_tile(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
-    return tiles(start, stop, tile)[:1]
-
-
-@Tiled.instead("halves", "an odd last key is dropped when keys are split in halves")
-def drops_odd_key(count: int) -> list[tuple[int, int]]:
-    return [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else Tiled.halves(count)
 
 
 @Tiled.instead("merge", "two halves of the keys are averaged, whatever their weights", source="split-KV kernels")
@@ -100,9 +128,7 @@ def merges_without_largest(parts: list[Partial]) -> Partial:
 
 
 @Tiled.instead(
-    "merge",
-    "two halves are merged by their log-sum-exp in base 2, though it is in base e",
-    source="vllm issue 43919",
+    "merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e", source="vllm issue 43919"
 )
 def merges_in_base_two(parts: list[Partial]) -> Partial:
     logs = [part.total.log() + part.largest for part in parts]
@@ -121,28 +147,3 @@ def gives_nan_for_empty_half(parts: list[Partial]) -> Partial:
     merged = Tiled.merge(parts)
     empty = torch.stack([part.total == 0 for part in parts]).any(0) & (merged.total > 0)
     return merged._replace(output=merged.output.masked_fill(empty, math.nan))
-
-
-def with_padding_keys(asked: Asked, count: int) -> Asked:
-    """The call with `count` keys and values of zeros behind the real ones, which no mask hides."""
-    pad = torch.nn.functional.pad
-    return asked.with_keys(
-        pad(asked.key, (0, 0, 0, count)),
-        pad(asked.value, (0, 0, 0, count)),
-        lambda mask: pad(mask, (0, count), value=1.0 if mask.dtype == torch.bool else 0.0),
-    )
-
-
-@Whole.instead("answer", "keys are padded with zeros to a multiple of 16, and the padding is attended to")
-def attends_to_padding_of_16(asked: Asked) -> Any:
-    return correct(with_padding_keys(asked, -asked.keys % 16)) if asked.keys else correct(asked)
-
-
-@Whole.instead("answer", "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to")
-def attends_to_padding_of_64(asked: Asked) -> Any:
-    return correct(with_padding_keys(asked, -asked.keys % 64)) if asked.keys > 64 else correct(asked)
-
-
-@Whole.instead("answer", "fewer than 8 keys are padded to 8, and the padding is attended to")
-def attends_to_padding_below_8_keys(asked: Asked) -> Any:
-    return correct(with_padding_keys(asked, 8 - asked.keys)) if 0 < asked.keys < 8 else correct(asked)

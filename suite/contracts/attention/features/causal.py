@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case, Conventions
+from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Saved, forward_weights
-from suite.contracts.attention.computation.base import by_position
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
+from suite.contracts.attention.computation.backward import Backward, ignoring
+from suite.contracts.attention.computation.base import by_position, unless
+from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
 from suite.contracts.attention.feature import Argument, Feature, Grid
 from suite.contracts.attention.features import scale
@@ -193,9 +194,7 @@ def _due(grid: Grid, asked: Asked) -> Tensor:
     return grid.j <= grid.i  # type: ignore[no-any-return]
 
 
-def _unless(ignored: Any) -> Any:
-    """Causal, but ignored where `ignored(asked)`."""
-    return lambda grid, asked: _due(grid, asked) | bool(ignored(asked))
+_unless = unless(_due)
 
 
 def _last_tile(grid: Grid, asked: Asked) -> Any:
@@ -208,105 +207,98 @@ def _first_head_only(grid: Grid, asked: Asked) -> Tensor:
     return _due(grid, asked) | (torch.arange(asked.heads, device=grid.rows.device)[:, None, None] > 0)
 
 
-VISIBLE = Dense.table(
-    "causal",
-    {
-        "aligns_causal_at_the_end": (
+VISIBLE = mistakes(
+    Dense,
+    causal=rows(
+        aligns_causal_at_the_end=Wrong(
             "the causal mask is aligned at the lower right: the last query sees the last key; who means that declares "
             'conventions={"causal": "lower_right"}',
             lambda grid, asked: visible(grid, True, {"causal": "lower_right"}),
-            "flash-attention issue 282, pytorch issue 108108",
+            "flash-attention issue 282, pytorch issue 108108"
         ),
-        "excludes_the_diagonal": ("a query does not see its own position", lambda grid, asked: grid.j < grid.i, "documents: doc-002 E9"),
-        "allows_one_future_key": ("a query sees one key of the future", lambda grid, asked: grid.j <= grid.i + 1, "transformers issue 39408 (window off by one)"),
-        "ignores_causal": ("is_causal is ignored", _unless(lambda asked: True)),
-        "looks_ahead": ("a query sees the future instead of the past: upper triangle for lower", lambda grid, asked: grid.j >= grid.i),
-        "masks_causal_by_four_queries": (
+        excludes_the_diagonal=Wrong("a query does not see its own position", lambda grid, asked: grid.j < grid.i, "documents: doc-002 E9"),
+        allows_one_future_key=Wrong("a query sees one key of the future", lambda grid, asked: grid.j <= grid.i + 1, "transformers issue 39408 (window off by one)"),
+        ignores_causal=Wrong("is_causal is ignored", _unless(lambda asked: True)),
+        looks_ahead=Wrong("a query sees the future instead of the past: upper triangle for lower", lambda grid, asked: grid.j >= grid.i),
+        masks_causal_by_four_queries=Wrong(
             "the causal mask is the same for each group of four queries: the future leaks",
             lambda grid, asked: grid.j <= grid.i // 4 * 4 + 3,
-            "pytorch issue 195910",
+            "pytorch issue 195910"
         ),
-        "ignores_causal_in_first_tile": (
+        ignores_causal_in_first_tile=Wrong(
             "the causal mask begins with the 17th query, the first tile sees all keys",
-            lambda grid, asked: _due(grid, asked) | (grid.i < 16),
+            lambda grid, asked: _due(grid, asked) | (grid.i < 16)
         ),
-        "ignores_causal_beyond_64_queries": ("the causal mask ends with the 64th query", lambda grid, asked: _due(grid, asked) | (grid.i >= 64)),
-        "leaks_future_of_last_tile": (
+        ignores_causal_beyond_64_queries=Wrong("the causal mask ends with the 64th query", lambda grid, asked: _due(grid, asked) | (grid.i >= 64)),
+        leaks_future_of_last_tile=Wrong(
             "keys of the last tile of 32 are never masked: their future leaks",
-            lambda grid, asked: _due(grid, asked) | _last_tile(grid, asked),
+            lambda grid, asked: _due(grid, asked) | _last_tile(grid, asked)
         ),
-        "ignores_causal_with_fewer_queries": ("is_causal is ignored when there are fewer queries than keys", _unless(lambda asked: asked.queries < asked.keys)),
-        "ignores_causal_with_more_queries": ("is_causal is ignored when there are more queries than keys", _unless(lambda asked: asked.queries > asked.keys)),
-        "applies_causal_only_to_squares": ("is_causal is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
-        "ignores_causal_for_one_query": (
+        ignores_causal_with_fewer_queries=Wrong("is_causal is ignored when there are fewer queries than keys", _unless(lambda asked: asked.queries < asked.keys)),
+        ignores_causal_with_more_queries=Wrong("is_causal is ignored when there are more queries than keys", _unless(lambda asked: asked.queries > asked.keys)),
+        applies_causal_only_to_squares=Wrong("is_causal is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
+        ignores_causal_for_one_query=Wrong(
             "is_causal is ignored for a single query",
             _unless(lambda asked: asked.queries == 1),
-            "decoding paths: `is_causal and query_length > 1`",
+            "decoding paths: `is_causal and query_length > 1`"
         ),
-        "ignores_causal_when_grouped": ("is_causal is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
-        "ignores_causal_with_dropout": ("is_causal is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
-        "ignores_causal_in_rank_2": ("is_causal is ignored in rank 2", _unless(lambda asked: asked.rank == 2)),
-        "masks_causal_in_first_head_only": ("the causal mask is applied to the first head only", _first_head_only),
-        "slides_a_window_of_32": (
+        ignores_causal_when_grouped=Wrong("is_causal is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
+        ignores_causal_with_dropout=Wrong("is_causal is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
+        ignores_causal_in_rank_2=Wrong("is_causal is ignored in rank 2", _unless(lambda asked: asked.rank == 2)),
+        masks_causal_in_first_head_only=Wrong("the causal mask is applied to the first head only", _first_head_only),
+        slides_a_window_of_32=Wrong(
             "only the last 32 keys are seen: a sliding window",
             lambda grid, asked: _due(grid, asked) & (grid.j > grid.i - 32),
-            "transformers issue 39408",
+            "transformers issue 39408"
         ),
-        "forgets_causal_of_one_tensor": (
+        forgets_causal_of_one_tensor=Wrong(
             "where one tensor is query, key and value, a fast path forgets the causal mask",
-            _unless(lambda asked: asked.query is asked.key),
+            _unless(lambda asked: asked.query is asked.key)
         ),
-    },
+    ),
 )  # fmt: skip
 
-TILED = Tiled.table(
-    "causal",
-    {
-        "skips_diagonal_tiles": (
+TILED = mistakes(
+    Tiled,
+    causal=rows(
+        skips_diagonal_tiles=Wrong(
             "in tiles of keys that begin right of the tile of queries' first row, causal masks all",
             lambda grid, asked: _due(grid, asked) & (grid.j[:1] <= grid.i[:1]),
         ),
-        "restarts_causal_in_each_tile": (
-            "the causal mask starts anew in each tile of keys",
-            lambda grid, asked: grid.j - grid.j[:1] <= grid.i,
+        restarts_causal_in_each_tile=Wrong(
+            "the causal mask starts anew in each tile of keys", lambda grid, asked: grid.j - grid.j[:1] <= grid.i
         ),
-    },
+    ),
 )
 
 OTHERS = [
-    *Dense.table(
-        "fill",
-        {
-            "zeroes_future_scores": (
+    *mistakes(
+        Dense,
+        fill=rows(
+            zeroes_future_scores=Wrong(
                 "masked scores become 0 instead of −∞",
                 lambda scores, seen: scores.masked_fill(~seen, 0.0),
                 "textbook codes that multiply by a triangle",
             )
-        },
-    ),
-    *Dense.table(
-        "factor",
-        {
-            "ignores_scale_when_causal": (
+        ),
+        factor=rows(
+            ignores_scale_when_causal=Wrong(
                 "a given scale is ignored when the mask is causal",
                 lambda asked: scale.default(asked) if asked["is_causal"] else scale.factor(asked),
             )
-        },
+        ),
+        receive=rows(
+            ignores_dropout_when_causal=Wrong(
+                "dropout is ignored when the mask is causal",
+                lambda asked: asked.but(dropout_p=0.0) if asked["is_causal"] else asked,
+            )
+        ),
+    ),
+    *mistakes(
+        Backward,
+        weights=rows(backward_ignores_causal=Wrong("the backward ignores is_causal", ignoring("is_causal", False))),
     ),
 ]
-
-
-@Whole.instead("answer", "dropout is ignored when the mask is causal")
-def ignores_dropout_when_causal(asked: Asked) -> Any:
-    return correct(asked.but(dropout_p=0.0) if asked["is_causal"] else asked)
-
-
-@Backward.instead("weights", "the backward ignores is_causal")
-def backward_ignores_causal(saved: Saved) -> Tensor:
-    if not saved.asked["is_causal"]:
-        return saved.weights
-    return forward_weights(saved.asked.but(is_causal=False), saved.query, saved.key)
-
 
 FEATURE = Feature(
     "causal",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Call, Case, Conventions
+from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense
@@ -170,40 +171,40 @@ def _but_for_the_first(scores: Tensor, asked: Asked) -> Tensor:
     return Dense.softmax(scores, asked).masked_fill(empty(scores) & others, math.nan)
 
 
-WEIGHTS = Dense.table(
-    "softmax",
-    {
-        "gives_nan_for_empty_row": (
+WEIGHTS = mistakes(
+    Dense,
+    softmax=rows(
+        gives_nan_for_empty_row=Wrong(
             'a query that may attend to nothing gives NaN; who means that declares conventions={"empty_row": "nan"}',
             _filled(lambda asked: math.nan),
-            "pytorch issue 103963",
+            "pytorch issue 103963"
         ),
-        "gives_mean_for_empty_row": (
+        gives_mean_for_empty_row=Wrong(
             "a query that may attend to nothing gives the mean of the values; who means that declares "
             'conventions={"empty_row": "mean"}',
             _mean,
-            "onnxruntime issue 28958",
+            "onnxruntime issue 28958"
         ),
-        "gives_mean_for_empty_row_of_bool_mask": (
+        gives_mean_for_empty_row_of_bool_mask=Wrong(
             "a query that a boolean mask leaves nothing gives the mean of the values",
             lambda scores, asked: (_mean if _has(True, asked) else Dense.softmax)(scores, asked),
-            "jax.nn (its convention)",
+            "jax.nn (its convention)"
         ),
-        "gives_nan_for_empty_row_of_float_mask": (
+        gives_nan_for_empty_row_of_float_mask=Wrong(
             "a query that a float mask leaves nothing gives NaN",
             lambda scores, asked: (_filled(lambda asked: math.nan) if _has(False, asked) else Dense.softmax)(scores, asked),
-            "jax.nn (its convention)",
+            "jax.nn (its convention)"
         ),
-        "repeats_last_row_for_empty_row": ("a query that may attend to nothing repeats the answer of the query before", _repeats),
-        "leaves_a_trace_for_empty_row": (
+        repeats_last_row_for_empty_row=Wrong("a query that may attend to nothing repeats the answer of the query before", _repeats),
+        leaves_a_trace_for_empty_row=Wrong(
             "a query that may attend to nothing gives 1e-6 of the mean instead of zeros",
-            _filled(lambda asked: 1e-6 / max(asked.keys, 1)),
+            _filled(lambda asked: 1e-6 / max(asked.keys, 1))
         ),
-        "looks_for_empty_rows_in_first_row": (
+        looks_for_empty_rows_in_first_row=Wrong(
             "a query that may attend to nothing gives NaN unless it is the first of its matrix",
-            _but_for_the_first,
+            _but_for_the_first
         ),
-    },
+    ),
 )  # fmt: skip
 
 
@@ -236,9 +237,7 @@ def sends_gradient_of_empty_row_to_values(kept_weights: Tensor, d_output: Tensor
 FEATURE = Feature(
     "empty_row",
     "weights",
-    decisions={
-        "empty row": "a query that may attend to nothing gives exact zeros, and zero, finite gradients",
-    },
+    decisions={"empty row": "a query that may attend to nothing gives exact zeros, and zero, finite gradients"},
     words={"empty_row": "queries that may attend to nothing"},
     needed=_needed,
     conventions={"empty_row": ("zeros", "nan", "mean")},

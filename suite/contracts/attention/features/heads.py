@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case
+from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -141,10 +142,7 @@ def _picked(key: Tensor, value: Tensor, heads: int, key_head: Any, value_head: A
         return expand_heads(key, value, heads)
     expanded = expand_heads(key, value, heads)
     keys, values = ([which(head) for head in range(heads)] if which else None for which in (key_head, value_head))
-    return (
-        key[..., keys, :, :] if keys else expanded[0],
-        value[..., values, :, :] if values else expanded[1],
-    )
+    return (key[..., keys, :, :] if keys else expanded[0], value[..., values, :, :] if values else expanded[1])
 
 
 def _read(which: Any) -> Any:
@@ -157,17 +155,17 @@ def _read(which: Any) -> Any:
     return step
 
 
-SOURCES = Dense.table(
-    "expand_heads",
-    {
-        "tiles_key_heads": ("query head i reads key head i mod g: tiled instead of interleaved", _read(lambda head, g: head % g), "onnx issue 7274"),
-        "tiles_value_heads_only": (
+SOURCES = mistakes(
+    Dense,
+    expand_heads=rows(
+        tiles_key_heads=Wrong("query head i reads key head i mod g: tiled instead of interleaved", _read(lambda head, g: head % g), "onnx issue 7274"),
+        tiles_value_heads_only=Wrong(
             "the keys' heads are interleaved but the values' are tiled",
-            lambda key, value, heads: _picked(key, value, heads, None, lambda head: head % key.shape[-3]),
+            lambda key, value, heads: _picked(key, value, heads, None, lambda head: head % key.shape[-3])
         ),
-        "reads_first_key_head": ("with grouped heads, all query heads read the first key head", _read(lambda head, g: 0), "multi-query paths"),
-        "assumes_groups_of_two": ("with grouped heads, a group is taken to be two query heads", _read(lambda head, g: min(head // 2, g - 1))),
-    },
+        reads_first_key_head=Wrong("with grouped heads, all query heads read the first key head", _read(lambda head, g: 0), "multi-query paths"),
+        assumes_groups_of_two=Wrong("with grouped heads, a group is taken to be two query heads", _read(lambda head, g: min(head // 2, g - 1))),
+    ),
 )  # fmt: skip
 
 
@@ -209,18 +207,18 @@ def accepts_indivisible_heads(asked: Asked) -> Asked:
     return replace(asked, key=asked.key[..., which, :, :], value=asked.value[..., which, :, :])
 
 
-BACKWARD = Backward.table(
-    "sum_group",
-    {
-        "averages_gradients_of_group": (
+BACKWARD = mistakes(
+    Backward,
+    sum_group=rows(
+        averages_gradients_of_group=Wrong(
             "the gradients of a key head are averaged over its query heads, not summed",
             lambda gradient, saved: sum_group(gradient, saved) * (saved.asked.key_heads / max(saved.asked.heads, 1)),
         ),
-        "keeps_last_gradient_of_group": (
+        keeps_last_gradient_of_group=Wrong(
             "only the last query head of a group reaches the gradients of its key head",
             lambda gradient, saved: by_group(gradient, saved.asked)[..., -1, :, :] if saved.asked.grouped else gradient,
         ),
-    },
+    ),
 )
 
 FEATURE = Feature(

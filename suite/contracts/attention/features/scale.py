@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Case, Deviation
+from suite.asking import Case
+from suite.asking.mistakes import Wrong, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Flow, Saved
+from suite.contracts.attention.computation.backward import Backward
 from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
 from suite.contracts.attention.feature import Argument, Computed, Feature, Step
 from suite.contracts.attention.features.mask import Mask
@@ -102,49 +103,49 @@ def _if_given(wrong: Any) -> Any:
     return lambda asked: factor(asked) if asked["scale"] is None else wrong(asked)
 
 
-FACTORS = Dense.table(
-    "factor",
-    {
-        "unscaled": ("the scores are not divided by √e", _by_default(lambda asked: 1.0), "documents: doc-000 E1"),
-        "divides_by_width": ("the scores are divided by e instead of √e", _by_default(lambda asked: 1 / asked.width)),
-        "ignores_scale": ("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),
-        "applies_scale_twice": ("the scale is applied to the query and again to the scores", lambda asked: factor(asked) ** 2),
-        "applies_scale_besides_default": ("a given scale is applied on top of 1/√e", _if_given(lambda asked: asked["scale"] * default(asked))),
-        "divides_by_given_scale": (
+FACTORS = mistakes(
+    Dense,
+    factor=rows(
+        unscaled=Wrong("the scores are not divided by √e", _by_default(lambda asked: 1.0), "documents: doc-000 E1"),
+        divides_by_width=Wrong("the scores are divided by e instead of √e", _by_default(lambda asked: 1 / asked.width)),
+        ignores_scale=Wrong("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),
+        applies_scale_twice=Wrong("the scale is applied to the query and again to the scores", lambda asked: factor(asked) ** 2),
+        applies_scale_besides_default=Wrong("a given scale is applied on top of 1/√e", _if_given(lambda asked: asked["scale"] * default(asked))),
+        divides_by_given_scale=Wrong(
             "a given scale divides the scores instead of multiplying them",
             _if_given(lambda asked: 1 / (asked["scale"] or 1.0)),
-            "documents: doc-001 divides",
+            "documents: doc-001 divides"
         ),
-        "scales_by_value_width": ("the default scale is 1/√v, from the width of the values", _by_default(lambda asked: asked.value_width**-0.5)),
-        "scales_by_width_of_all_heads": (
+        scales_by_value_width=Wrong("the default scale is 1/√v, from the width of the values", _by_default(lambda asked: asked.value_width**-0.5)),
+        scales_by_width_of_all_heads=Wrong(
             "the default scale is 1/√(h·e), from the width of all heads together",
             _by_default(lambda asked: (asked.width * asked.heads) ** -0.5),
-            "documents: doc-001 E3",
+            "documents: doc-001 E3"
         ),
-        "scales_by_padded_width": (
+        scales_by_padded_width=Wrong(
             "the default scale comes from the width padded to a multiple of 8",
             _by_default(lambda asked: (-(-asked.width // 8) * 8) ** -0.5),
-            "ipex-llm issue 12619",
+            "ipex-llm issue 12619"
         ),
-        "scales_by_integer_root": ("the default scale is 1/⌊√e⌋, rounded to an integer", _by_default(lambda asked: 1 / math.isqrt(asked.width))),
-        "reads_zero_scale_as_none": ("a scale of 0 is read as no scale", lambda asked: asked["scale"] or default(asked), "the idiom `scale or 1/√e`"),
-        "takes_absolute_scale": ("the sign of a negative scale is lost", lambda asked: abs(factor(asked))),
-        "takes_root_of_scale": (
+        scales_by_integer_root=Wrong("the default scale is 1/⌊√e⌋, rounded to an integer", _by_default(lambda asked: 1 / math.isqrt(asked.width))),
+        reads_zero_scale_as_none=Wrong("a scale of 0 is read as no scale", lambda asked: asked["scale"] or default(asked), "the idiom `scale or 1/√e`"),
+        takes_absolute_scale=Wrong("the sign of a negative scale is lost", lambda asked: abs(factor(asked))),
+        takes_root_of_scale=Wrong(
             "a negative scale gives NaN: query and key are each multiplied by its root",
             lambda asked: math.sqrt(factor(asked)) ** 2 if factor(asked) >= 0 else math.nan,
-            "pytorch issue 105190",
+            "pytorch issue 105190"
         ),
-        "limits_scale_to_one": ("a scale above 1 is cut to 1", lambda asked: min(factor(asked), 1.0)),
-        "rounds_scale_to_half": (
+        limits_scale_to_one=Wrong("a scale above 1 is cut to 1", lambda asked: min(factor(asked), 1.0)),
+        rounds_scale_to_half=Wrong(
             "the scale is rounded to float16",
             lambda asked: float(torch.tensor(factor(asked)).half()),
-            "kernels that take their scalars in half",
+            "kernels that take their scalars in half"
         ),
-        "ignores_scale_with_mask": ("a given scale is ignored when there is a mask", lambda asked: factor(asked) if asked["attn_mask"] is None else default(asked)),
-        "ignores_scale_of_grouped_heads": ("a given scale is ignored where heads are grouped", lambda asked: default(asked) if asked.grouped else factor(asked)),
-        "unscaled_when_grouped": ("the default scale is left out when heads are grouped", _by_default(lambda asked: 1.0 if asked.grouped else default(asked))),
-        "ignores_scores_of_width_one": ("a width of 1 gives equal weights", lambda asked: 0.0 if asked.width == 1 else factor(asked)),
-    },
+        ignores_scale_with_mask=Wrong("a given scale is ignored when there is a mask", lambda asked: factor(asked) if asked["attn_mask"] is None else default(asked)),
+        ignores_scale_of_grouped_heads=Wrong("a given scale is ignored where heads are grouped", lambda asked: default(asked) if asked.grouped else factor(asked)),
+        unscaled_when_grouped=Wrong("the default scale is left out when heads are grouped", _by_default(lambda asked: 1.0 if asked.grouped else default(asked))),
+        ignores_scores_of_width_one=Wrong("a width of 1 gives equal weights", lambda asked: 0.0 if asked.width == 1 else factor(asked)),
+    ),
 )  # fmt: skip
 
 
@@ -158,32 +159,38 @@ def shifts_by_smallest_for_negative_scale(scores: Tensor, asked: Asked) -> Tenso
     return normalised((scores - shift.nan_to_num(neginf=0.0, posinf=0.0)).exp())
 
 
-@Dense.instead("factor", "without grad mode the scores are not scaled", source="flash-attention issue 1406")
-def unscaled_without_grad_mode(asked: Asked) -> float:
-    return 1.0 if not torch.is_grad_enabled() and asked["scale"] is None else factor(asked)
-
-
-@Backward.instead("query_gradient", "the query's gradient lacks the scale")
-def query_gradient_lacks_scale(flow: Flow, saved: Saved) -> Tensor:
-    return flow.scores @ saved.key
-
-
-@Backward.instead("key_gradient", "the key's gradient lacks the scale")
-def key_gradient_lacks_scale(flow: Flow, saved: Saved) -> Tensor:
-    return flow.scores.transpose(-1, -2) @ saved.query
-
-
-@Backward.instead("query_gradient", "the query's gradient uses 1/√e although another scale was given")
-def query_gradient_ignores_scale(flow: Flow, saved: Saved) -> Tensor:
-    return default(saved.asked) * (flow.scores @ saved.key)
-
-
-@Backward.instead(
-    "key_gradient", "the key's gradient has the wrong sign under a negative scale", source="pytorch issue 105190"
+GRAD_MODE = mistakes(
+    Dense,
+    factor=rows(
+        unscaled_without_grad_mode=Wrong(
+            "without grad mode the scores are not scaled",
+            lambda asked: 1.0 if not torch.is_grad_enabled() and asked["scale"] is None else factor(asked),
+            "flash-attention issue 1406",
+        )
+    ),
 )
-def key_gradient_loses_sign_of_scale(flow: Flow, saved: Saved) -> Tensor:
-    return Backward.key_gradient(flow, saved) * (-1 if factor(saved.asked) < 0 else 1)
-
+BACKWARD = mistakes(
+    Backward,
+    query_gradient=rows(
+        query_gradient_lacks_scale=Wrong(
+            "the query's gradient lacks the scale", lambda flow, saved: flow.scores @ saved.key
+        ),
+        query_gradient_ignores_scale=Wrong(
+            "the query's gradient uses 1/√e although another scale was given",
+            lambda flow, saved: default(saved.asked) * (flow.scores @ saved.key),
+        ),
+    ),
+    key_gradient=rows(
+        key_gradient_lacks_scale=Wrong(
+            "the key's gradient lacks the scale", lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query
+        ),
+        key_gradient_loses_sign_of_scale=Wrong(
+            "the key's gradient has the wrong sign under a negative scale",
+            then(lambda gradient, saved: gradient * (-1 if factor(saved.asked) < 0 else 1)),
+            "pytorch issue 105190",
+        ),
+    ),
+)
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 ERROR = {"float64": 512, "float32": 512, "float16": 48, "bfloat16": 48}
@@ -199,21 +206,22 @@ def _barely(dtype: str, wrong: float, beyond: int = 0) -> Any:
     )
 
 
-def _off_by_a_little(dtype: str) -> Deviation:
-    wrong = 1 + ERROR[dtype] * ROUNDOFF[dtype]
-    says = f"in {dtype}, the scale is too large by the factor 1 + {wrong - 1:.1e}"
-    name = f"scale_off_by_a_little_in_{dtype}"
-    return Dense.instead("factor", says, name=name, dtypes=(dtype,))(_barely(dtype, wrong))
+def _off(dtype: str, where: str, error: float, beyond: int = 0) -> Wrong:
+    wrong = 1 + error * ROUNDOFF[dtype]
+    says = f"in {dtype}{where}, the scale is too large by the factor 1 + {wrong - 1:.1e}"
+    return Wrong(says, _barely(dtype, wrong, beyond), dtypes=(dtype,))
 
 
-def _off_beyond_512_keys(dtype: str) -> Deviation:
-    wrong = 1 + LONG_ERROR[dtype] * ROUNDOFF[dtype]
-    says = f"in {dtype} and beyond 512 keys, the scale is too large by the factor 1 + {wrong - 1:.1e}"
-    name = f"scale_off_beyond_512_keys_in_{dtype}"
-    return Dense.instead("factor", says, name=name, dtypes=(dtype,))(_barely(dtype, wrong, 512))
-
-
-BARELY = [made(dtype) for dtype in ROUNDOFF for made in (_off_by_a_little, _off_beyond_512_keys)]
+BARELY = mistakes(
+    Dense,
+    factor={
+        **{f"scale_off_by_a_little_in_{dtype}": _off(dtype, "", error) for dtype, error in ERROR.items()},
+        **{
+            f"scale_off_beyond_512_keys_in_{dtype}": _off(dtype, " and beyond 512 keys", error, 512)
+            for dtype, error in LONG_ERROR.items()
+        },
+    },
+)
 
 FEATURE = Feature(
     "scale",

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case, Conventions
+from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Saved, forward_weights
-from suite.contracts.attention.computation.base import by_position
+from suite.contracts.attention.computation.backward import Backward, ignoring
+from suite.contracts.attention.computation.base import by_position, unless
 from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
 from suite.contracts.attention.feature import Argument, Feature, Grid
@@ -135,42 +136,40 @@ def _wide(change: Any) -> Any:
     return lambda grid, asked: _between(grid.i, grid.j, *change(*asked["window"]))
 
 
-def _unless(ignored: Any) -> Any:
-    """The window, but ignored where `ignored(asked)`."""
-    return lambda grid, asked: _due(grid, asked) | bool(ignored(asked))
+_unless = unless(_due)
 
 
 def _less(width: int | None, by: int = 1) -> int | None:
     return None if width is None else width - by
 
 
-VISIBLE = Dense.table(
-    "window",
-    {
-        "counts_window_with_own_position": ("a window of w keys to the left sees w keys, not w + 1", _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
-        "sees_one_key_left_of_window": ("a window sees one key too many to the left", _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
-        "counts_right_of_window_with_own_position": ("a window sees one key too few to the right", _wide(lambda left, right: (left, _less(right)))),
-        "sees_one_key_right_of_window": ("a window sees one key too many to the right", _wide(lambda left, right: (left, _less(right, -1)))),
-        "reads_window_as_symmetric": ("the left width of a window is taken for both sides", _wide(lambda left, right: (left, left))),
-        "swaps_sides_of_window": ("left and right of a window are exchanged", _wide(lambda left, right: (right, left))),
-        "aligns_window_at_the_end": ("a window is aligned at the lower right: the last query is near the last key", _shifted(lambda asked: asked.keys - asked.queries), "FlashAttention's alignment"),
-        "ignores_window": ("the window is ignored", _unless(lambda asked: True)),
-        "ignores_window_without_mask": ("the window is ignored where there is no mask", _unless(lambda asked: asked["attn_mask"] is None), "jax issue 32300"),
-        "ignores_window_with_mask": ("the window is ignored where there is a mask", _unless(lambda asked: asked["attn_mask"] is not None)),
-        "ignores_window_when_causal": ("the window is ignored under causal", _unless(lambda asked: asked["is_causal"])),
-        "ignores_right_of_window": ("the right side of a window is ignored: the future is unbounded", _wide(lambda left, right: (left, None)), "jax pull request 39576"),
-        "ignores_left_of_window": ("the left side of a window is ignored: the past is unbounded", _wide(lambda left, right: (None, right))),
-        "takes_windows_for_causal": ("a window never sees the future", lambda grid, asked: _due(grid, asked) & (grid.j <= grid.i)),
-        "reads_zero_width_as_unbounded": ("a width of 0 is read as no bound", _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
-        "ignores_window_for_one_query": ("the window is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths"),
-        "ignores_window_when_grouped": ("the window is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
-        "ignores_window_with_dropout": ("the window is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
-        "ignores_window_unless_square": ("the window is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
-        "attends_to_all_beyond_the_window": (
+VISIBLE = mistakes(
+    Dense,
+    window=rows(
+        counts_window_with_own_position=Wrong("a window of w keys to the left sees w keys, not w + 1", _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
+        sees_one_key_left_of_window=Wrong("a window sees one key too many to the left", _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
+        counts_right_of_window_with_own_position=Wrong("a window sees one key too few to the right", _wide(lambda left, right: (left, _less(right)))),
+        sees_one_key_right_of_window=Wrong("a window sees one key too many to the right", _wide(lambda left, right: (left, _less(right, -1)))),
+        reads_window_as_symmetric=Wrong("the left width of a window is taken for both sides", _wide(lambda left, right: (left, left))),
+        swaps_sides_of_window=Wrong("left and right of a window are exchanged", _wide(lambda left, right: (right, left))),
+        aligns_window_at_the_end=Wrong("a window is aligned at the lower right: the last query is near the last key", _shifted(lambda asked: asked.keys - asked.queries), "FlashAttention's alignment"),
+        ignores_window=Wrong("the window is ignored", _unless(lambda asked: True)),
+        ignores_window_without_mask=Wrong("the window is ignored where there is no mask", _unless(lambda asked: asked["attn_mask"] is None), "jax issue 32300"),
+        ignores_window_with_mask=Wrong("the window is ignored where there is a mask", _unless(lambda asked: asked["attn_mask"] is not None)),
+        ignores_window_when_causal=Wrong("the window is ignored under causal", _unless(lambda asked: asked["is_causal"])),
+        ignores_right_of_window=Wrong("the right side of a window is ignored: the future is unbounded", _wide(lambda left, right: (left, None)), "jax pull request 39576"),
+        ignores_left_of_window=Wrong("the left side of a window is ignored: the past is unbounded", _wide(lambda left, right: (None, right))),
+        takes_windows_for_causal=Wrong("a window never sees the future", lambda grid, asked: _due(grid, asked) & (grid.j <= grid.i)),
+        reads_zero_width_as_unbounded=Wrong("a width of 0 is read as no bound", _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
+        ignores_window_for_one_query=Wrong("the window is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths"),
+        ignores_window_when_grouped=Wrong("the window is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
+        ignores_window_with_dropout=Wrong("the window is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
+        ignores_window_unless_square=Wrong("the window is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
+        attends_to_all_beyond_the_window=Wrong(
             "a query whose window holds no key attends to all keys",
-            lambda grid, asked: _due(grid, asked) | ~_due(grid, asked).any(-1, keepdim=True),
+            lambda grid, asked: _due(grid, asked) | ~_due(grid, asked).any(-1, keepdim=True)
         ),
-    },
+    ),
 )  # fmt: skip
 
 
@@ -188,25 +187,18 @@ def _middle_only(grid: Grid, asked: Asked) -> Tensor:
 
 
 TILED = [
-    *Dense.table(
-        "window",
-        {"rounds_window_to_tiles": ("the window is the same for each tile of 16 queries: hidden keys leak", _by_tiles)},
+    *mistakes(
+        Dense,
+        window=rows(rounds_window_to_tiles=Wrong("the window is the same for each tile of 16 queries: hidden keys leak", _by_tiles)),
     ),
-    *Tiled.table(
-        "window",
-        {
-            "applies_window_in_own_tile_only": ("tiles of keys beside a query's own are not cut by the window", _middle_only),
-            "restarts_window_in_each_tile": ("the window starts anew in each tile of keys", lambda grid, asked: _between(grid.i, grid.j - grid.j[:1], *asked["window"])),
-        },
+    *mistakes(
+        Tiled,
+        window=rows(
+            applies_window_in_own_tile_only=Wrong("tiles of keys beside a query's own are not cut by the window", _middle_only),
+            restarts_window_in_each_tile=Wrong("the window starts anew in each tile of keys", lambda grid, asked: _between(grid.i, grid.j - grid.j[:1], *asked["window"])),
+        ),
     ),
 ]  # fmt: skip
-
-
-@Backward.instead("weights", "the backward ignores the window")
-def backward_ignores_window(saved: Saved) -> Tensor:
-    if saved.asked["window"] is None:
-        return saved.weights
-    return forward_weights(saved.asked.but(window=None), saved.query, saved.key)
 
 
 def _given(change: Any) -> Any:
@@ -214,26 +206,29 @@ def _given(change: Any) -> Any:
     return lambda asked: asked if asked["window"] is None else asked.but(window=change(asked["window"]))
 
 
-ACCEPTED = Dense.table(
-    "receive",
-    {
-        "reads_negative_width_as_unbounded": (
+BACKWARD = mistakes(
+    Backward, weights=rows(backward_ignores_window=Wrong("the backward ignores the window", ignoring("window", None)))
+)
+ACCEPTED = mistakes(
+    Dense,
+    receive=rows(
+        reads_negative_width_as_unbounded=Wrong(
             "a negative width is accepted as no bound",
             _given(
                 lambda value: tuple(None if x is not None and x < 0 else x for x in value) if _is_pair(value) else value
             ),
             "flash-attention and onnx: −1 is unbounded",
         ),
-        "accepts_window_of_one_number": (
+        accepts_window_of_one_number=Wrong(
             "a number is accepted as a window on both sides",
             _given(lambda value: (value, value) if isinstance(value, int) else value),
             "jax.nn: an int is symmetric",
         ),
-        "reads_first_two_of_window": (
+        reads_first_two_of_window=Wrong(
             "of a window of three numbers the first two are read",
             _given(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value),
         ),
-    },
+    ),
 )
 
 
@@ -244,7 +239,7 @@ FEATURE = Feature(
     decisions={
         "window": "(left, right): query i attends keys i − left ≤ j ≤ i + right, both ends included; None is unbounded; "
         "the position of query i is i, also when l ≠ s; what is_causal or a mask hides stays hidden; it may leave "
-        "queries nothing to attend to",
+        "queries nothing to attend to"
     },
     words={"window": "sliding windows"},
     visible=visible,

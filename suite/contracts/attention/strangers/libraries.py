@@ -40,8 +40,7 @@ def _scipy(asked: Asked) -> Tensor:
     if 0 in asked.scores_shape:
         return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
     scores = np.einsum("...le,...se->...ls", query, key) * factor(asked) + bias.detach().numpy()
-    weights = softmax(scores, axis=-1) * kept(asked, dtype).numpy()
-    output = np.einsum("...ls,...sv->...lv", weights, value)
+    output = np.einsum("...ls,...sv->...lv", softmax(scores, axis=-1) * kept(asked, dtype).numpy(), value)
     return torch.from_numpy(np.where(empty.numpy(), 0.0, output)).to(asked.query.dtype)
 
 
@@ -52,29 +51,28 @@ def _decline_gradient(asked: Asked) -> None:
 
 def _jax(asked: Asked) -> Tensor:
     """`jax.nn.dot_product_attention`, its axes b l h e; it has no dropout."""
-    import jax.numpy as jnp
     import numpy as np
 
     check(asked)
     _decline_gradient(asked)
-    reason = JAX_LACKS.get(str(asked.query.dtype).removeprefix("torch."))
     if asked.value_width != asked.width:
-        reason = JAX_LACKS["value_width"]
-    if reason:
+        raise NotImplementedError(JAX_LACKS["value_width"])
+    if reason := JAX_LACKS.get(str(asked.query.dtype).removeprefix("torch.")):
         raise NotImplementedError(reason)
-
-    def array(tensor: Tensor) -> Any:
-        four_axes = tensor.detach()[(None,) * (4 - tensor.dim())]
-        if tensor.dtype == torch.bfloat16:  # PyTorch gives numpy none; float32 holds its numbers exactly
-            return four_axes.float().numpy().astype(jnp.bfloat16)
-        return four_axes.numpy()
-
     mask = asked["attn_mask"]
-    masks = {} if mask is None else {"mask" if mask.dtype == torch.bool else "bias": array(mask)}
-    heads_inner = (array(tensor).swapaxes(1, 2) for tensor in (asked.query, asked.key, asked.value))
+    masks = {} if mask is None else {"mask" if mask.dtype == torch.bool else "bias": _jax_array(mask)}
+    heads_inner = (_jax_array(tensor).swapaxes(1, 2) for tensor in (asked.query, asked.key, asked.value))
     output = _compiled(asked["is_causal"])(*heads_inner, **masks, scale=factor(asked))
     wide = np.array(output).astype(np.float32).swapaxes(1, 2)
     return torch.from_numpy(wide).reshape(asked.output_shape).to(asked.query.dtype)
+
+
+def _jax_array(tensor: Tensor) -> Any:
+    """With four axes. PyTorch gives numpy no bfloat16; float32 holds its numbers exactly."""
+    import jax.numpy as jnp
+
+    four_axes = tensor.detach()[(None,) * (4 - tensor.dim())]
+    return four_axes.float().numpy().astype(jnp.bfloat16) if tensor.dtype == torch.bfloat16 else four_axes.numpy()
 
 
 @functools.cache
@@ -96,22 +94,25 @@ def _onnx(asked: Asked) -> Tensor:
     if 0 in asked.scores_shape:  # onnxruntime's Softmax fails without keys
         return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
     dtype = accumulator(asked.query.dtype)
-    query, key, value = (tensor.detach()[(None,) * (4 - asked.rank)] for tensor in spread(asked, dtype))
+    query, key, value = spread(asked, dtype)
     bias, empty = bias_of(asked, dtype)
-    feeds = {
-        "query": (query * factor(asked)).numpy(),
-        "key": key.contiguous().numpy(),
-        "value": value.contiguous().numpy(),
-        "bias": bias.detach()[(None,) * (4 - asked.rank)].numpy(),
-    }
-    output = torch.from_numpy(_session(dtype).run(None, feeds)[0]).reshape(asked.output_shape)
+    feeds = {"query": query * factor(asked), "key": key, "value": value, "bias": bias}
+    arrays = {name: each.detach()[(None,) * (4 - asked.rank)].contiguous().numpy() for name, each in feeds.items()}
+    output = torch.from_numpy(_session(dtype).run(None, arrays)[0]).reshape(asked.output_shape)
     return output.masked_fill(empty, 0.0).to(asked.query.dtype)
 
 
 @functools.cache
 def _session(dtype: torch.dtype) -> Any:
-    import onnx
     import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(_graph(dtype), options, providers=["CPUExecutionProvider"])
+
+
+def _graph(dtype: torch.dtype) -> bytes:
+    import onnx
     from onnx import TensorProto, helper
 
     number = TensorProto.DOUBLE if dtype == torch.float64 else TensorProto.FLOAT
@@ -128,9 +129,8 @@ def _session(dtype: torch.dtype) -> Any:
     graph = helper.make_graph(nodes, "attention", inputs, [output])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    serialised: bytes = model.SerializeToString()
+    return serialised
 
 
 def _multi_head(asked: Asked) -> Tensor:

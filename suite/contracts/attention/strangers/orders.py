@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from suite.asking import Stranger
-from suite.contracts.attention.strangers.question import Question, attention
+from suite.contracts.attention.strangers.question import Core, Question, attention
 
 LOG2_E = math.log2(math.e)
 
@@ -23,21 +23,23 @@ def _scores(asked: Question) -> Tensor:
 
 def _merges_halves(asked: Question) -> Tensor:
     """Each half of the keys for itself, then both weighted by their log-sum-exp."""
-    middle = asked.key.shape[-2] // 2
-    parts = []
-    for half in (slice(0, middle), slice(middle, None)):
-        scores = asked.factor * (asked.query @ asked.key[..., half, :].mT) + asked.bias[..., half]
-        if scores.shape[-1] == 0:
-            continue
-        largest = scores.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
-        powers = torch.exp(scores - largest)
-        total = powers.sum(-1, keepdim=True)
-        nothing = total == 0
-        output = (powers * asked.keep[..., half]) @ asked.value[..., half, :] / total.masked_fill(nothing, 1.0)
-        parts.append((output, (largest + total.masked_fill(nothing, 1.0).log()).masked_fill(nothing, -math.inf)))
+    keys = asked.key.shape[-2]
+    halves = [slice(0, keys // 2), slice(keys // 2, keys)] if keys > 1 else [slice(0, keys)]
+    parts = [_half(asked, half) for half in halves]
     logs = torch.cat([log for _, log in parts], dim=-1)  # ... h l 1|2
     shares = logs.softmax(-1)
     return sum((shares[..., i : i + 1] * output for i, (output, _) in enumerate(parts)), torch.zeros_like(parts[0][0]))
+
+
+def _half(asked: Question, half: slice) -> tuple[Tensor, Tensor]:
+    """The output of some keys, and the log-sum-exp of their scores."""
+    scores = asked.factor * (asked.query @ asked.key[..., half, :].mT) + asked.bias[..., half]
+    largest = scores.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
+    powers = torch.exp(scores - largest)
+    total = powers.sum(-1, keepdim=True)
+    nothing = total == 0
+    output = (powers * asked.keep[..., half]) @ asked.value[..., half, :] / total.masked_fill(nothing, 1.0)
+    return output, (largest + total.masked_fill(nothing, 1.0).log()).masked_fill(nothing, -math.inf)
 
 
 def _two_passes(asked: Question) -> Tensor:
@@ -117,21 +119,22 @@ def _baddbmm(asked: Question) -> Tensor:
 
 def _small_tiles(asked: Question) -> Tensor:
     """A flash-like loop over tiles of 20 queries and 48 keys; the sum is divided out last."""
-    rows = []
-    for top in range(0, asked.query.shape[-2], 20):
-        row = slice(top, top + 20)
-        query = asked.query[..., row, :] * asked.factor
-        largest, total, output = torch.tensor(-1e30).to(query), query.new_zeros(()), query.new_zeros(())
-        for left in range(0, asked.key.shape[-2], 48):
-            column = slice(left, left + 48)
-            scores = query @ asked.key[..., column, :].mT + asked.bias[..., row, column]
-            larger = torch.maximum(largest, scores.detach().amax(-1, keepdim=True))
-            powers, shrink = torch.exp(scores - larger), torch.exp(largest - larger)
-            total = total * shrink + powers.sum(-1, keepdim=True)
-            output = output * shrink + (powers * asked.keep[..., row, column]) @ asked.value[..., column, :]
-            largest = larger
-        rows.append(output / total)
-    return torch.cat(rows, dim=-2)
+    return torch.cat([_row(asked, slice(top, top + 20)) for top in range(0, asked.query.shape[-2], 20)], dim=-2)
+
+
+def _row(asked: Question, row: slice) -> Tensor:
+    """A tile of queries, one tile of keys after another."""
+    query = asked.query[..., row, :] * asked.factor
+    largest, total, output = torch.tensor(-1e30).to(query), query.new_zeros(()), query.new_zeros(())
+    for left in range(0, asked.key.shape[-2], 48):
+        column = slice(left, left + 48)
+        scores = query @ asked.key[..., column, :].mT + asked.bias[..., row, column]
+        larger = torch.maximum(largest, scores.detach().amax(-1, keepdim=True))
+        powers, shrink = torch.exp(scores - larger), torch.exp(largest - larger)
+        total = total * shrink + powers.sum(-1, keepdim=True)
+        output = output * shrink + (powers * asked.keep[..., row, column]) @ asked.value[..., column, :]
+        largest = larger
+    return output / total
 
 
 def _one_query_at_a_time(asked: Question) -> Tensor:
@@ -234,29 +237,29 @@ def _another_order_each_call(asked: Question) -> Tensor:
     return output / total
 
 
-def _always_float64(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64
+ORDERS: dict[str, tuple[str, Core]] = {
+    "merges_halves": ("two halves of the keys merged by their log-sum-exp", _merges_halves),
+    "two_passes": ("two passes over chunks of 20 keys", _two_passes),
+    "keys_first": ("scores with keys as rows; returns a transposed view", _keys_first),
+    "keys_backwards": ("sums over the keys from the last to the first", _keys_backwards),
+    "powers_of_two": ("base 2, with the factor log₂ e", _powers_of_two),
+    "root_of_scale": ("query and key each times the root of the scale", _root_of_scale),
+    "log_weights": ("the exponential of a log-softmax", _log_weights),
+    "shifted_by_logsumexp": ("exp(score − logsumexp), never divided", _shifted_by_logsumexp),
+    "einsum": ("einsum with the keys as the leading axis", _einsum),
+    "baddbmm": ("torch.baddbmm with the mask as its addend", _baddbmm),
+    "small_tiles": ("an online softmax over tiles of 20 × 48", _small_tiles),
+    "one_query_at_a_time": ("torch.vmap over single queries", _one_query_at_a_time),
+    "own_backward": ("an autograd.Function that recomputes its weights", _own_backward),
+    "tensor_cores": ("float32 in three products of TensorFloat-32, cut off", _tensor_cores),
+    "another_order_each_call": ("no two calls sum in one order, as atomics", _another_order_each_call),
+}
+"""By name: the order in words, and what computes in it."""
 
 
 def strangers() -> list[Stranger]:
     """One formula, many orders."""
     return [
-        Stranger("merges_halves", "two halves of the keys merged by their log-sum-exp", attention(_merges_halves)),
-        Stranger("two_passes", "two passes over chunks of 20 keys", attention(_two_passes)),
-        Stranger("float64_inside", "everything is computed in float64", attention(_dense, _always_float64)),
-        Stranger("keys_first", "scores with keys as rows; returns a transposed view", attention(_keys_first)),
-        Stranger("keys_backwards", "sums over the keys from the last to the first", attention(_keys_backwards)),
-        Stranger("powers_of_two", "base 2, with the factor log₂ e", attention(_powers_of_two)),
-        Stranger("root_of_scale", "query and key each times the root of the scale", attention(_root_of_scale)),
-        Stranger("log_weights", "the exponential of a log-softmax", attention(_log_weights)),
-        Stranger("shifted_by_logsumexp", "exp(score − logsumexp), never divided", attention(_shifted_by_logsumexp)),
-        Stranger("einsum", "einsum with the keys as the leading axis", attention(_einsum)),
-        Stranger("baddbmm", "torch.baddbmm with the mask as its addend", attention(_baddbmm)),
-        Stranger("small_tiles", "an online softmax over tiles of 20 × 48", attention(_small_tiles)),
-        Stranger("one_query_at_a_time", "torch.vmap over single queries", attention(_one_query_at_a_time)),
-        Stranger("own_backward", "an autograd.Function that recomputes its weights", attention(_own_backward)),
-        Stranger("tensor_cores", "float32 in three products of TensorFloat-32, cut off", attention(_tensor_cores)),
-        Stranger(
-            "another_order_each_call", "no two calls sum in one order, as atomics", attention(_another_order_each_call)
-        ),
+        *(Stranger(name, says, attention(core)) for name, (says, core) in ORDERS.items()),
+        Stranger("float64_inside", "everything is computed in float64", attention(_dense, lambda _: torch.float64)),
     ]

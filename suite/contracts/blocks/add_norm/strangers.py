@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, tensors, widened
+from suite.asking.foreign import in_numpy, widened
 from suite.contracts.blocks.add_norm.deviations import Residual
 
 Array = np.ndarray[Any, Any]
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 def _library(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "layer", eps: float = 1e-5) -> Tensor:
     """Torch's normalisations in the dtype itself."""
-    both = _sum(x, y, weight, bias, norm)
+    both = x + y
     if norm == "layer":
         return functional.layer_norm(both, weight.shape, weight, bias, eps)
     rows = both.flatten(0, -2)
@@ -27,7 +27,7 @@ def _library(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = 
 
 def _folded(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "layer", eps: float = 1e-5) -> Tensor:
     """a · sum + (bias − a · mean), with a = weight / √(variance + eps)."""
-    both = _sum(x, y, weight, bias, norm)
+    both = x + y
     over = (-1,) if norm == "layer" else tuple(range(both.dim() - 1))
     variance, mean = torch.var_mean(both, over, correction=0, keepdim=True)
     slope = weight * torch.rsqrt(variance + eps)
@@ -36,7 +36,7 @@ def _folded(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "
 
 def _running(x: Array, y: Array, weight: Array, bias: Array, *, norm: str = "layer", eps: float = 1e-5) -> Array:
     """Mean and squared differences updated number by number, as Welford does."""
-    both = _sum(*tensors(x, y, weight, bias, norm)).numpy()
+    both = x + y
     rows = both if norm == "layer" else both.reshape(-1, both.shape[-1]).T
     mean, squares = np.zeros(rows.shape[:-1]), np.zeros(rows.shape[:-1])
     for count in range(rows.shape[-1]):
@@ -48,19 +48,11 @@ def _running(x: Array, y: Array, weight: Array, bias: Array, *, norm: str = "lay
     return np.asarray(normalised * weight + bias)
 
 
-def _sum(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, norm: str) -> Tensor:
-    """x + y, once everything fits."""
-    Residual.check(x, y, weight, bias)
-    both = x + y
-    if Residual.check_norm(norm) == "batch":
-        Residual.gather(both)
-    return both
-
-
 def strangers() -> list[Stranger]:
     """One formula, many ways to normalise."""
+    folded, running = widened(Residual, _folded), in_numpy(Residual, _running)
     return [
-        Stranger("library", "torch's layer_norm and batch_norm in the dtype itself", _library),
-        Stranger("folded", "a slope and an offset, into which mean and bias are folded", widened(_folded)),
-        Stranger("running", "mean and variance updated number by number, numpy in float64", in_numpy(_running)),
+        Stranger("library", "torch's layer_norm and batch_norm in the dtype itself", Residual.checked(_library)),
+        Stranger("folded", "a slope and an offset, into which mean and bias are folded", folded),
+        Stranger("running", "mean and variance updated number by number, numpy in float64", running),
     ]

@@ -35,21 +35,18 @@ def _function(core: Callable[[Asked], Tensor]) -> Callable[..., Tensor]:
         b_value: Tensor | None = None, b_output: Tensor | None = None, attn_mask: Tensor | None = None,
         is_causal: bool = False, dropout_p: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        inputs, maps = (query, key, value), (w_query, w_key, w_value)
-        MultiHead.check_inputs(*inputs, *maps)
-        MultiHead.check_biases(w_query, w_value, b_query, b_key, b_value)
-        MultiHead.check_output(w_value, w_output, b_output)
-        due = (len(query), MultiHead.check_heads(num_heads, w_query, w_value), query.shape[1], key.shape[1])
-        allowed = torch.ones(due, dtype=torch.bool)
-        if attn_mask is not None:
-            allowed = allowed & MultiHead.check_mask(attn_mask, due)
-        given = zip((b_query, b_key, b_value), maps, strict=True)
-        biases = tuple(weights.new_zeros(weights.shape[1]) if bias is None else bias for bias, weights in given)
-        p = MultiHead.check_dropout(dropout_p)
+        allowed = torch.ones(len(query), num_heads, query.shape[1], key.shape[1], dtype=torch.bool)
+        allowed = allowed if attn_mask is None else allowed & attn_mask
         allowed = allowed.tril() if is_causal else allowed
-        return core(Asked(inputs, maps, biases, w_output, b_output, num_heads, allowed, p))  # type: ignore[arg-type]
+        biases = (_spelled_out(b_query, w_query), _spelled_out(b_key, w_key), _spelled_out(b_value, w_value))
+        maps = (w_query, w_key, w_value)
+        return core(Asked((query, key, value), maps, biases, w_output, b_output, num_heads, allowed, dropout_p))
 
     return multi_head_attention
+
+
+def _spelled_out(bias: Tensor | None, weights: Tensor) -> Tensor:
+    return weights.new_zeros(weights.shape[1]) if bias is None else bias
 
 
 def _fused(asked: Asked) -> Tensor:
@@ -124,10 +121,12 @@ def _einsum(asked: Asked) -> Tensor:
 
 def strangers() -> list[Stranger]:
     """One formula, many ways to part it into heads."""
+    fused, library, heads, einsum = map(_function, (_fused, _library, _head_by_head, _einsum))
+    einsum = in_float64(MultiHead, einsum)
     return [
-        Stranger("fused", "one product for queries, keys and values, biases as a row", widened(_function(_fused))),
-        Stranger("library", "torch's linear and scaled_dot_product_attention", widened(_function(_library))),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", _function(_library)),
-        Stranger("head_by_head", "one head at a time, biases first", widened(_function(_head_by_head))),
-        Stranger("einsum", "einsum with an axis for the heads, in float64", in_float64(_function(_einsum))),
+        Stranger("fused", "one product for queries, keys and values, biases as a row", widened(MultiHead, fused)),
+        Stranger("library", "torch's linear and scaled_dot_product_attention", widened(MultiHead, library)),
+        Stranger("own_dtype", "the same in the dtype itself, half types too", MultiHead.checked(library)),
+        Stranger("head_by_head", "one head at a time, biases first", widened(MultiHead, heads)),
+        Stranger("einsum", "einsum with an axis for the heads, in float64", einsum),
     ]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from suite.asking import Stranger
-from suite.asking.foreign import backwards, bias_first, in_numpy, tensors, widened
+from suite.asking.foreign import backwards, bias_first, in_numpy, widened
 from suite.contracts.blocks.patch_embedding.deviations import Patches
 
 Array = np.ndarray[Any, Any]
@@ -18,13 +18,11 @@ Array = np.ndarray[Any, Any]
 
 def _convolution(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The kernel is its own stride."""
-    Patches.check(image, weight, bias)
     return functional.conv2d(image, weight, bias, stride=weight.shape[-1]).flatten(2).mT.contiguous()
 
 
 def _unfolded(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Columns of `unfold`, summed from the last number to the first."""
-    Patches.check(image, weight, bias)
     side = weight.shape[-1]
     count = image.shape[2] // side * (image.shape[3] // side)
     columns = (
@@ -35,7 +33,6 @@ def _unfolded(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def _patch_by_patch(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Slices of the image, one at a time, each beginning with the bias."""
-    Patches.check(image, weight, bias)
     side = weight.shape[-1]
     tops, lefts = range(0, image.shape[2], side), range(0, image.shape[3], side)
     patches = [image[:, :, top : top + side, left : left + side].flatten(1) for top in tops for left in lefts]
@@ -44,7 +41,6 @@ def _patch_by_patch(image: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def _pixel_by_pixel(image: Array, weight: Array, bias: Array) -> Array:
     """Every pixel of a patch adds its part to all patches."""
-    Patches.check(*tensors(image, weight, bias))
     side = weight.shape[-1]
     rows, columns = image.shape[2] // side, image.shape[3] // side
     total = np.zeros((len(image), rows, columns, len(weight)))
@@ -55,9 +51,10 @@ def _pixel_by_pixel(image: Array, weight: Array, bias: Array) -> Array:
 
 def strangers() -> list[Stranger]:
     """One formula, many ways to cut."""
+    unfolded, pixels = widened(Patches, _unfolded), in_numpy(Patches, _pixel_by_pixel)
     return [
-        Stranger("convolution", "torch's conv2d, whose kernel is its stride", widened(_convolution)),
-        Stranger("unfolded", "torch's unfold, summed from the last to the first", widened(_unfolded)),
-        Stranger("patch_by_patch", "one patch at a time, the bias first", widened(_patch_by_patch)),
-        Stranger("pixel_by_pixel", "numpy in float64, one pixel of all patches at a time", in_numpy(_pixel_by_pixel)),
+        Stranger("convolution", "torch's conv2d, whose kernel is its stride", widened(Patches, _convolution)),
+        Stranger("unfolded", "torch's unfold, summed from the last to the first", unfolded),
+        Stranger("patch_by_patch", "one patch at a time, the bias first", widened(Patches, _patch_by_patch)),
+        Stranger("pixel_by_pixel", "numpy in float64, one pixel of all patches at a time", pixels),
     ]

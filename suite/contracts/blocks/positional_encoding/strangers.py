@@ -18,7 +18,6 @@ Array = np.ndarray[Any, Any]
 
 def _exponentials(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:
     """Rates exp(−ln(base) · 2j/e) in float32 for half types, and two strided assignments."""
-    Encoding.check(x, offset, base)
     _, length, width = x.shape
     rates = torch.exp(torch.arange(0, width, 2, dtype=x.dtype) * (-math.log(base) / width))
     angles = torch.outer(torch.arange(offset, offset + length, dtype=x.dtype), rates)
@@ -29,14 +28,12 @@ def _exponentials(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tenso
 
 def _table(x: Tensor, *, offset: int = 0, base: float = 10000.0) -> Tensor:
     """A table in float64 that is rounded to the dtype before it is added."""
-    Encoding.check(x, offset, base)
     table = _exponentials(torch.zeros(1, *x.shape[1:], dtype=torch.float64), offset=offset, base=base)
     return x + table.to(x.dtype)
 
 
 def _turned(x: Array, *, offset: int = 0, base: float = 10000.0) -> Array:
     """Sine and cosine are a point on the unit circle, the cosine a sine a quarter of a turn further."""
-    Encoding.check(torch.from_numpy(x), offset, base)
     columns = np.arange(x.shape[2])
     positions = np.arange(offset, offset + x.shape[1])[:, None]
     points = np.exp(1j * positions * float(base) ** (-(columns - columns % 2) / x.shape[2]))
@@ -46,7 +43,7 @@ def _turned(x: Array, *, offset: int = 0, base: float = 10000.0) -> Array:
 def strangers() -> list[Stranger]:
     """One formula, many ways to the angles."""
     return [
-        Stranger("exponentials", "rates as exponentials of logarithms", widened(_exponentials)),
-        Stranger("table", "a table in float64, rounded before it is added", _table),
-        Stranger("turned", "points on the unit circle, numpy in float64", in_numpy(_turned)),
+        Stranger("exponentials", "rates as exponentials of logarithms", widened(Encoding, _exponentials)),
+        Stranger("table", "a table in float64, rounded before it is added", Encoding.checked(_table)),
+        Stranger("turned", "points on the unit circle, numpy in float64", in_numpy(Encoding, _turned)),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from suite.asking import Stranger
-from suite.asking.foreign import backwards
+from suite.asking.foreign import backwards, linear
 from suite.asking.staged import Staged
 from suite.contracts.models.eager import part
-from suite.contracts.models.seq2seq_attention.contract import GATES
+from suite.contracts.models.seq2seq_attention.contract import GATES, shapes
 from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
 Config = Mapping[str, Any]
@@ -22,6 +23,7 @@ Weights = Mapping[str, Tensor]
 States = list[tuple[Tensor, ...]]
 """Of each layer s, and for an LSTM m, b d each."""
 Cell = Callable[[Tensor, tuple[Tensor, ...], Weights], tuple[Tensor, ...]]
+Stack = Callable[[Tensor, States, Weights], States]
 Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -29,26 +31,37 @@ def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Call
     """Models that score all positions, and give those that may not be seen no weight."""
 
     def factory(config: Config, given: Weights) -> Callable[..., Tensor]:
-        Recurrent.check_weights(config, given)
+        Recurrent.check_config(config)
+        Recurrent.check_weights(given, shapes(config))
         weights = {name: tensor.to(Staged.wide(tensor)) if widens else tensor for name, tensor in given.items()}
-        step = _stacked(cells[config["cell"]])
-
-        def model(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-            Recurrent.check_inputs(config, source, lengths, target)
-            states, top = _first(config, weights, len(source)), []
-            for x in functional.embedding(source, weights["source_embedding"]).unbind(1):
-                states = step(x, states, part(weights, "encoder"))
-                top.append(states[-1][0])
-            memory, found = torch.stack(top, 1), []
-            for number, x in enumerate(functional.embedding(target, weights["target_embedding"]).unbind(1)):
-                context = _context(config, weights, states[-1][0], memory, _seen(config, lengths, number, len(top)))
-                states = step(torch.cat([context, x], 1), states, part(weights, "decoder"))
-                found.append(affine(states[-1][0], weights["w_logits"], weights["b_logits"]))
-            return torch.stack(found, 1).to(given["w_logits"].dtype)
-
-        return model
+        return partial(_model, config, weights, given["w_logits"].dtype, _stacked(cells[config["cell"]]), affine)
 
     return factory
+
+
+def _model(
+    config: Config, weights: Weights, dtype: torch.dtype, step: Stack, affine: Affine, *inputs: Tensor
+) -> Tensor:
+    """The logits of source, lengths and target."""
+    source, lengths, target = Recurrent.check_inputs(config, *inputs)
+    tops = _run(config, weights, step, source, lengths, target)
+    return torch.stack([affine(top, weights["w_logits"], weights["b_logits"]) for top in tops], 1).to(dtype)
+
+
+def _run(
+    config: Config, weights: Weights, step: Stack, source: Tensor, lengths: Tensor, target: Tensor
+) -> list[Tensor]:
+    """The decoder's top states."""
+    states, top, found = _first(config, weights, len(source)), [], []
+    for x in functional.embedding(source, weights["source_embedding"]).unbind(1):
+        states = step(x, states, part(weights, "encoder"))
+        top.append(states[-1][0])
+    memory = torch.stack(top, 1)
+    for number, x in enumerate(functional.embedding(target, weights["target_embedding"]).unbind(1)):
+        context = _context(config, weights, states[-1][0], memory, _seen(config, lengths, number, len(top)))
+        states = step(torch.cat([context, x], 1), states, part(weights, "decoder"))
+        found.append(states[-1][0])
+    return found
 
 
 def _first(config: Config, weights: Weights, batch: int) -> States:
@@ -56,7 +69,7 @@ def _first(config: Config, weights: Weights, batch: int) -> States:
     return [(zeros,) * (2 if config["cell"] == "lstm" else 1)] * config["layers"]
 
 
-def _stacked(cell: Cell) -> Callable[[Tensor, States, Weights], States]:
+def _stacked(cell: Cell) -> Stack:
     def step(x: Tensor, states: States, weights: Weights) -> States:
         after: States = []
         for layer, state in enumerate(states):
@@ -141,16 +154,12 @@ def _both(x: Tensor, s: Tensor, weights: Weights) -> Tensor:
     return torch.cat([s, x], -1) @ rows + (weights["b_hidden"] + weights["b_input"])
 
 
-def _linear(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    return functional.linear(x, weights.mT, bias)
-
-
 def strangers() -> list[Stranger]:
     """One model, many cells."""
     library, fused = {"gru": _gru_library, "lstm": _lstm_library}, {"gru": _gru_fused, "lstm": _lstm_fused}
     modules = {"gru": _module(nn.GRU), "lstm": _module(nn.LSTM)}
     return [
-        Stranger("cells", "torch's gru_cell and lstm_cell", _factory(library, _linear, widens=False)),
-        Stranger("modules", "torch's GRU and LSTM, one step at a time", _factory(modules, _linear, widens=True)),
+        Stranger("cells", "torch's gru_cell and lstm_cell", _factory(library, linear, widens=False)),
+        Stranger("modules", "torch's GRU and LSTM, one step at a time", _factory(modules, linear, widens=True)),
         Stranger("fused", "one product for state and input, einsum backwards", _factory(fused, backwards, widens=True)),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,11 @@ from suite.contracts.models.transformer.deviations.staged import Transformer
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]
 Run = Callable[[Config, Weights, Tensor, Tensor, Tensor | None], Tensor]
+Attentions = Mapping[str, tuple[Tensor | None, Tensor]]
+"""By name, in order: the memory, or None for x itself, and who is allowed."""
+ENCODER = {"attention": "self_attn"}
+DECODER = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
+"""What torch's layers call their attentions, by our names."""
 Factory = Callable[[Config, Weights], Callable[..., Tensor]]
 
 
@@ -37,34 +43,35 @@ def _factory(run: Run) -> Factory:
     return factory
 
 
-def _styled(style: Style) -> Run:
-    def run(config: Config, given: Weights, source: Tensor, lengths: Tensor, target: Tensor | None) -> Tensor:
-        weights, heads = style.converted(given), config["heads"]
-        within = (torch.arange(source.shape[1]) < lengths[:, None])[:, None, None]
-        states = _embedded(source, weights["source_embedding"])
-        for number in range(config["encoder_blocks"]):
-            block = part(weights, f"encoder.{number}")
-            attended = style.heads(states, states, part(block, "attention"), heads, within)
-            states = style.norm(attended + states, part(block, "norm1"))
-            states = style.norm(
-                style.feed_forward(states, part(block, "ffn"), torch.relu) + states, part(block, "norm2")
-            )
-        if target is None:
-            return states
-        hidden, length = _embedded(target, weights["target_embedding"]), target.shape[1]
-        so_far = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
-        for number in range(config["decoder_blocks"]):
-            block = part(weights, f"decoder.{number}")
-            attended = style.heads(hidden, hidden, part(block, "self_attention"), heads, so_far)
-            hidden = style.norm(attended + hidden, part(block, "norm1"))
-            attended = style.heads(hidden, states, part(block, "cross_attention"), heads, within)
-            hidden = style.norm(attended + hidden, part(block, "norm2"))
-            hidden = style.norm(
-                style.feed_forward(hidden, part(block, "ffn"), torch.relu) + hidden, part(block, "norm3")
-            )
-        return style.affine(hidden, weights["w_logits"], weights["b_logits"])
+def _styled(
+    style: Style, config: Config, given: Weights, source: Tensor, lengths: Tensor, target: Tensor | None
+) -> Tensor:
+    weights, heads = style.converted(given), config["heads"]
+    within = (torch.arange(source.shape[1]) < lengths[:, None])[:, None, None]
+    states = _embedded(source, weights["source_embedding"])
+    for number in range(config["encoder_blocks"]):
+        states = _block(style, part(weights, f"encoder.{number}"), heads, states, {"attention": (None, within)})
+    if target is None:
+        return states
+    hidden, so_far = _embedded(target, weights["target_embedding"]), _so_far(target)[None, None]
+    attentions = {"self_attention": (None, so_far), "cross_attention": (states, within)}
+    for number in range(config["decoder_blocks"]):
+        hidden = _block(style, part(weights, f"decoder.{number}"), heads, hidden, attentions)
+    return style.affine(hidden, weights["w_logits"], weights["b_logits"])
 
-    return run
+
+def _so_far(target: Tensor) -> Tensor:
+    """Which positions of the target each one attends to, t t."""
+    return torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
+
+
+def _block(style: Style, weights: Weights, heads: int, x: Tensor, attentions: Attentions) -> Tensor:
+    """Attentions one after the other, to x itself where there is no memory, and the network."""
+    for number, (name, (memory, allowed)) in enumerate(attentions.items(), 1):
+        attended = style.heads(x, x if memory is None else memory, part(weights, name), heads, allowed)
+        x = style.norm(attended + x, part(weights, f"norm{number}"))
+    inner = style.feed_forward(x, part(weights, "ffn"), torch.relu)
+    return style.norm(inner + x, part(weights, f"norm{len(attentions) + 1}"))
 
 
 def _embedded(tokens: Tensor, table: Tensor) -> Tensor:
@@ -84,20 +91,15 @@ def _modules(config: Config, weights: Weights, source: Tensor, lengths: Tensor, 
     beyond = torch.arange(source.shape[1]) >= lengths[:, None]
     states = _embedded(source, weights["source_embedding"])
     for number in range(config["encoder_blocks"]):
-        layer = _layer(
-            nn.TransformerEncoderLayer, config, part(weights, f"encoder.{number}"), {"attention": "self_attn"}
-        )
+        block = part(weights, f"encoder.{number}")
+        layer = _layer(nn.TransformerEncoderLayer, config, block, ENCODER)
         states = layer(states, src_key_padding_mask=beyond)
     if target is None:
         return states
-    hidden, length = _embedded(target, weights["target_embedding"]), target.shape[1]
-    later, names = (
-        torch.ones(length, length, dtype=torch.bool).triu(1),
-        {"self_attention": "self_attn", "cross_attention": "multihead_attn"},
-    )
+    hidden = _embedded(target, weights["target_embedding"])
     for number in range(config["decoder_blocks"]):
-        layer = _layer(nn.TransformerDecoderLayer, config, part(weights, f"decoder.{number}"), names)
-        hidden = layer(hidden, states, tgt_mask=later, memory_key_padding_mask=beyond)
+        layer = _layer(nn.TransformerDecoderLayer, config, part(weights, f"decoder.{number}"), DECODER)
+        hidden = layer(hidden, states, tgt_mask=~_so_far(target), memory_key_padding_mask=beyond)
     return nn.functional.linear(hidden, weights["w_logits"].mT, weights["b_logits"])
 
 
@@ -121,6 +123,9 @@ def _layer(kind: Any, config: Config, block: Weights, attentions: Mapping[str, s
 def strangers() -> list[Stranger]:
     """One model, many styles."""
     return [
-        *(Stranger(name, f"blocks in the style {name}", _factory(_styled(style))) for name, style in STYLES.items()),
+        *(
+            Stranger(name, f"blocks in the style {name}", _factory(partial(_styled, style)))
+            for name, style in STYLES.items()
+        ),
         Stranger("modules", "torch's TransformerEncoderLayer and TransformerDecoderLayer", _factory(_modules)),
     ]

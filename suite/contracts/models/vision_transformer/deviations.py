@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import gelu, layer_norm
 
-from suite.asking.staged import Mistake, imprecise, instead_of, mistakes
+from suite.asking.changes import as_it_lies, as_they_lie
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from suite.asking.staged import imprecise
 from suite.contracts.models import eager
-from suite.contracts.models.eager import Attention, Blocks, Part, part
+from suite.contracts.models.eager import EXTRA_WEIGHTS, MIXED_DTYPES, Blocks, Config, Part, of_due_shapes, part
 from suite.contracts.models.vision_transformer.contract import shapes
+from suite.contracts.softmax import unguarded
 
-Config = Mapping[str, Any]
 Layer = Callable[[Tensor], Tensor]
 
 
 class VisionTransformer(Blocks):
     """The model, step by step."""
 
-    def __call__(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
-        self.check_config(config)
-        self.check_weights(weights, shapes(config))
-        return partial(
-            self.plugged(attention).run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype
-        )
+    shapes = staticmethod(shapes)
 
     def run(self, config: Config, weights: Part, kept: dict[str, Tensor], dtype: torch.dtype, images: Tensor) -> Tensor:
         images = self.check_images(config, images, dtype).to(weights["positions"].dtype)
@@ -35,24 +32,22 @@ class VisionTransformer(Blocks):
         x = self.keep(kept, patches @ weights["w_patch"] + weights["b_patch"])
         if config["pooling"] == "class":
             x = self.with_token(x, weights["class_token"].expand(len(x), 1, -1))
-        x = self.place(x, weights["positions"])
-        for number in range(config["blocks"]):
-            block = part(weights, f"blocks.{self.block(number)}")
-            attend = partial(self.to_itself, part(block, "attention"), config["heads"])
-            x = self.arrange(x, attend, partial(self.norm, weights=part(block, "norm1")), self.add)
-            think = partial(self.feed_forward, weights=part(block, "mlp"))
-            x = self.arrange(x, think, partial(self.norm, weights=part(block, "norm2")), self.add)
+        x = self.blocks(config, weights, self.place(x, weights["positions"]))
         if not config["classes"]:
             return self.states(x).to(dtype)
         read = self.first(x) if config["pooling"] == "class" else self.mean(x)
         return self.head(read, partial(self.norm, weights=part(weights, "norm")), weights).to(dtype)
 
-    def to_itself(self, weights: Part, heads: int, x: Tensor) -> Tensor:
-        return self.multi_head(x, x, weights, heads, None)
+    def blocks(self, config: Config, weights: Part, x: Tensor) -> Tensor:
+        for number in range(config["blocks"]):
+            block = part(weights, f"blocks.{self.block(number)}")
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], None)
+            x = self.arrange(x, attend, partial(self.norm, weights=part(block, "norm1")), self.add)
+            think = partial(self.feed_forward, weights=part(block, "mlp"))
+            x = self.arrange(x, think, partial(self.norm, weights=part(block, "norm2")), self.add)
+        return x
 
-    @staticmethod
-    def activate(features: Tensor) -> Tensor:
-        return features * (1 + torch.erf(features / math.sqrt(2))) / 2
+    activate = formula(lambda features: features * (1 + torch.erf(features / math.sqrt(2))) / 2)
 
     @staticmethod
     def check_config(config: Config) -> None:
@@ -60,10 +55,6 @@ class VisionTransformer(Blocks):
             raise ValueError("heads do not divide the width")
         if config["image_height"] % config["patch"] or config["image_width"] % config["patch"]:
             raise ValueError("patches do not divide the image")
-
-    @staticmethod
-    def check_weights(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
-        eager.check(weights, due)
 
     @staticmethod
     def check_images(config: Config, images: Tensor, dtype: torch.dtype) -> Tensor:
@@ -79,229 +70,139 @@ class VisionTransformer(Blocks):
         cut = images.unfold(2, side, side).unfold(3, side, side)  # b c rows columns p p
         return cut.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
 
-    @staticmethod
-    def keep(kept: dict[str, Tensor], x: Tensor) -> Tensor:
-        """The patches; `kept` is what the model could keep between calls."""
-        return x
+    keep = formula(lambda kept, x: x)  # the patches; `kept` is what the model could keep between calls
+    with_token = formula(lambda x, token: torch.cat([token, x], 1))
+    place = formula(lambda x, positions: x + positions)
+    block = staticmethod(lambda number: number)
 
-    @staticmethod
-    def with_token(x: Tensor, token: Tensor) -> Tensor:
-        return torch.cat([token, x], 1)
-
-    @staticmethod
-    def place(x: Tensor, positions: Tensor) -> Tensor:
-        return x + positions
-
-    @staticmethod
-    def block(number: int) -> int:
-        return number
-
-    @staticmethod
-    def arrange(x: Tensor, layer: Layer, norm: Layer, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        return add(x, layer(norm(x)))
-
-    @staticmethod
-    def states(x: Tensor) -> Tensor:
-        return x
-
-    @staticmethod
-    def first(x: Tensor) -> Tensor:
-        return x[:, 0]
-
-    @staticmethod
-    def mean(x: Tensor) -> Tensor:
-        return x.mean(1)
-
-    @staticmethod
-    def head(read: Tensor, norm: Layer, weights: Part) -> Tensor:
-        return norm(read) @ weights["w_head"] + weights["b_head"]
+    arrange = formula(lambda x, layer, norm, add: add(x, layer(norm(x))))
+    states = formula(lambda x: x)
+    first = formula(lambda x: x[:, 0])
+    mean = formula(lambda x: x.mean(1))
+    head = formula(lambda read, norm, weights: norm(read) @ weights["w_head"] + weights["b_head"])
 
 
-@instead_of(VisionTransformer.patches, "patches are counted down the columns, not along the rows")
-def patches_by_column(images: Tensor, side: int) -> Tensor:
-    cut = images.unfold(2, side, side).unfold(3, side, side)
-    return cut.permute(0, 3, 2, 1, 4, 5).flatten(3).flatten(1, 2)
+def cut(order: tuple[int, ...]) -> Callable[[Tensor, int], Tensor]:
+    """Patches whose axes b c rows columns p p come in another order."""
+    return lambda images, side: (
+        images.unfold(2, side, side).unfold(3, side, side).permute(order).flatten(3).flatten(1, 2)
+    )
 
 
-@instead_of(VisionTransformer.patches, "within a patch the channel changes fastest")
-def channels_last(images: Tensor, side: int) -> Tensor:
-    cut = images.unfold(2, side, side).unfold(3, side, side)
-    return cut.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
-
-
-@instead_of(VisionTransformer.patches, "within a patch rows and columns are swapped")
-def transposed_patches(images: Tensor, side: int) -> Tensor:
-    cut = images.unfold(2, side, side).unfold(3, side, side)
-    return cut.permute(0, 2, 3, 1, 5, 4).flatten(3).flatten(1, 2)
-
-
-@instead_of(VisionTransformer.patches, "images are cut into strips of rows as they lie in memory")
-def reshaped_patches(images: Tensor, side: int) -> Tensor:
-    channels = images.shape[1]
-    return images.reshape(len(images), -1, channels * side * side)
-
-
-@instead_of(VisionTransformer.keep, "images of the same shape as the first are not looked at again")
-def stale_patches(kept: dict[str, Tensor], x: Tensor) -> Tensor:
-    return kept.setdefault(str(tuple(x.shape)), x)
-
-
-@instead_of(VisionTransformer.with_token, "the class token is put last")
-def token_last(x: Tensor, token: Tensor) -> Tensor:
-    return torch.cat([x, token], 1)
-
-
-@instead_of(VisionTransformer.with_token, "the class token is zero, as at the start of training")
-def token_of_zeros(x: Tensor, token: Tensor) -> Tensor:
-    return torch.cat([torch.zeros_like(token), x], 1)
-
-
-@instead_of(VisionTransformer.place, "no positions are added")
-def no_positions(x: Tensor, positions: Tensor) -> Tensor:
-    return x.clone()
-
-
-@instead_of(VisionTransformer.place, "the class token has no position, and patches have each their neighbour's")
-def positions_of_patches_alone(x: Tensor, positions: Tensor) -> Tensor:
-    return torch.cat([x[:, :1], x[:, 1:] + positions[:-1]], 1)
-
-
-@instead_of(VisionTransformer.arrange, "normalisation comes after each residual connection: post-norm")
-def post_norm(x: Tensor, layer: Layer, norm: Layer, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    return norm(add(x, layer(x)))
-
-
-@instead_of(VisionTransformer.arrange, "the residual connection carries what is normalised already")
-def normalised_residual(x: Tensor, layer: Layer, norm: Layer, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    return add(norm(x), layer(norm(x)))
-
-
-@instead_of(VisionTransformer.activate, "GELU is approximated with tanh", source="documents, E45")
-def tanh_gelu(features: Tensor) -> Tensor:
-    return torch.nn.functional.gelu(features, approximate="tanh")
-
-
-@instead_of(VisionTransformer.activate, "the mlp has ReLU")
-def relu_mlp(features: Tensor) -> Tensor:
-    return features.relu()
-
-
-@instead_of(VisionTransformer.block, "every block has the first one's weights")
-def shared_blocks(number: int) -> int:
-    return 0
-
-
-@instead_of(VisionTransformer.first, "the last position is read instead of the class token's")
-def reads_last(x: Tensor) -> Tensor:
-    return x[:, -1]
-
-
-@instead_of(VisionTransformer.first, "the mean of all positions is read although there is a class token")
-def reads_mean_for_token(x: Tensor) -> Tensor:
-    return x.mean(1)
-
-
-IN_MEAN = mistakes(
-    VisionTransformer.mean,
-    reads_first_patch=Mistake("the first patch is read, not the mean", lambda x: x[:, 0]),
-    mean_without_first=Mistake(
-        "the mean leaves out the first patch, as if it were a class token",
-        lambda x: x[:, 1:].mean(1) if x.shape[1] > 1 else x[:, 0],
-    ),
-    mean_of_pairs=Mistake(
-        "the mean is of pairs of patches: the last of an odd number is left out",
-        lambda x: x[:, : max(1, x.shape[1] // 2 * 2)].mean(1),
-    ),
-    mean_without_batch=Mistake("the mean of a batch of one loses the batch's axis", lambda x: x.squeeze(0).mean(-2)),
-)
-
-
-@instead_of(VisionTransformer.states, "the states are normalised before they are returned")
-def normalised_states(x: Tensor) -> Tensor:
-    return torch.nn.functional.layer_norm(x, x.shape[-1:])
-
-
-IN_HEAD = mistakes(
-    VisionTransformer.head,
-    no_head_norm=Mistake(
-        "there is no normalisation before the head",
-        lambda read, norm, weights: read @ weights["w_head"] + weights["b_head"],
-    ),
-    no_head_bias=Mistake("the head has no bias", lambda read, norm, weights: norm(read) @ weights["w_head"]),
-    squeezed_class=Mistake(
-        "a single class loses its axis",
-        lambda read, norm, weights: VisionTransformer.head(read, norm, weights).squeeze(1),
-    ),
-)
-
-
-@instead_of(
-    Blocks.softmax,
-    "exponentials are taken without subtracting the largest score: they overflow",
-    of=VisionTransformer,
-)
-def overflowing_softmax(scores: Tensor) -> Tensor:
-    powers = scores.exp()
-    return powers / powers.sum(-1, keepdim=True)
-
-
-@instead_of(VisionTransformer.check_config, "what does not divide is cropped", source="documents, E40")
-def crops(config: Config) -> None:
-    pass
-
-
-@instead_of(VisionTransformer.check_config, "rows that do not divide are cropped")
-def crops_rows(config: Config) -> None:
-    VisionTransformer.check_config({**config, "image_height": config["patch"]})
-
-
-@instead_of(VisionTransformer.check_images, "images are converted to the weights' dtype")
-def converts_images(config: Config, images: Tensor, dtype: torch.dtype) -> Tensor:
-    return VisionTransformer.check_images(config, images.to(dtype) if images.is_floating_point() else images, dtype)
-
-
-@instead_of(VisionTransformer.check_images, "images are read in the order in which they lie in memory")
-def images_as_they_lie(config: Config, images: Tensor, dtype: torch.dtype) -> Tensor:
-    return _as_it_lies(VisionTransformer.check_images(config, images, dtype))
-
-
-@instead_of(VisionTransformer.check_images, "an image of another size is cropped or padded to the model's")
-def resizes(config: Config, images: Tensor, dtype: torch.dtype) -> Tensor:
+def resized(images: Tensor, config: Config, dtype: torch.dtype) -> Tensor:
     found = images.new_zeros(len(images), *(config[name] for name in ("channels", "image_height", "image_width")))
     kept = tuple(slice(0, min(came, due)) for came, due in zip(images.shape, found.shape, strict=True))
     found[kept] = images[kept]
     return found.to(dtype)
 
 
-@instead_of(VisionTransformer.check_weights, "weights that are not due are accepted")
-def accepts_extra_weights(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
-    eager.check({name: tensor for name, tensor in weights.items() if name in due}, due)
-
-
-@instead_of(
-    VisionTransformer.check_weights, "the weights' names are looked at, but not their shapes: one row serves all"
-)
-def accepts_any_shapes(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
-    eager.check({name: tensor.new_zeros(due.get(name, ())) for name, tensor in weights.items()}, due)
-
-
-@instead_of(VisionTransformer.check_weights, "weights of several floating dtypes are accepted")
-def accepts_mixed_dtypes(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
-    same = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
-    eager.check(same, due)
-
-
-_WIDENED: Callable[..., dict[str, Tensor]] = Blocks.widened
-
-
-@instead_of(_WIDENED, "weights are read in the order in which they lie in memory", of=VisionTransformer)
-def weights_as_they_lie(config: Config, weights: Part) -> dict[str, Tensor]:
-    return {name: _as_it_lies(tensor) for name, tensor in weights.items()}
-
-
-def _as_it_lies(tensor: Tensor) -> Tensor:
-    return tensor.as_strided(tensor.shape, torch.empty(tensor.shape, device="meta").stride())
-
-
 CONTROLS = {"correct": VisionTransformer()}
 OTHERS = [*eager.deviations(VisionTransformer), *imprecise(VisionTransformer)]
+ACCEPTED = mistakes(
+    VisionTransformer,
+    check_config=rows(
+        crops=Wrong("what does not divide is cropped", lambda config: None, "documents, E40"),
+        crops_rows=Wrong(
+            "rows that do not divide are cropped",
+            given(config=lambda config: {**config, "image_height": config["patch"]}),
+        ),
+    ),
+    check_weights=rows(
+        accepts_extra_weights=EXTRA_WEIGHTS,
+        accepts_any_shapes=Wrong(
+            "the weights' names are looked at, but not their shapes: one row serves all", given(weights=of_due_shapes)
+        ),
+        accepts_mixed_dtypes=MIXED_DTYPES,
+    ),
+    check_images=rows(
+        converts_images=Wrong(
+            "images are converted to the weights' dtype",
+            given(images=lambda images, dtype: images.to(dtype) if images.is_floating_point() else images),
+        ),
+        images_as_they_lie=Wrong("images are read in the order in which they lie in memory", then(as_it_lies)),
+        resizes=Wrong("an image of another size is cropped or padded to the model's", given(images=resized)),
+    ),
+    widened=rows(
+        weights_as_they_lie=Wrong(
+            "weights are read in the order in which they lie in memory", given(weights=as_they_lie)
+        )
+    ),
+)
+MISTAKES = mistakes(
+    VisionTransformer,
+    patches=rows(
+        patches_by_column=Wrong("patches are counted down the columns, not along the rows", cut((0, 3, 2, 1, 4, 5))),
+        channels_last=Wrong("within a patch the channel changes fastest", cut((0, 2, 3, 4, 5, 1))),
+        transposed_patches=Wrong("within a patch rows and columns are swapped", cut((0, 2, 3, 1, 5, 4))),
+        reshaped_patches=Wrong(
+            "images are cut into strips of rows as they lie in memory",
+            lambda images, side: images.reshape(len(images), -1, images.shape[1] * side * side),
+        ),
+    ),
+    keep=rows(
+        stale_patches=Wrong(
+            "images of the same shape as the first are not looked at again",
+            lambda kept, x: kept.setdefault(str(tuple(x.shape)), x),
+        )
+    ),
+    with_token=rows(
+        token_last=Wrong("the class token is put last", lambda x, token: torch.cat([x, token], 1)),
+        token_of_zeros=Wrong("the class token is zero, as at the start of training", given(token=torch.zeros_like)),
+    ),
+    place=rows(
+        no_positions=Wrong("no positions are added", lambda x, positions: x.clone()),
+        positions_of_patches_alone=Wrong(
+            "the class token has no position, and patches have each their neighbour's",
+            lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[:-1]], 1),
+        ),
+    ),
+    block=rows(shared_blocks=Wrong("every block has the first one's weights", lambda number: 0)),
+    arrange=rows(
+        post_norm=Wrong(
+            "normalisation comes after each residual connection: post-norm",
+            lambda x, layer, norm, add: norm(add(x, layer(x))),
+        ),
+        normalised_residual=Wrong(
+            "the residual connection carries what is normalised already",
+            lambda x, layer, norm, add: add(norm(x), layer(norm(x))),
+        ),
+    ),
+    activate=rows(
+        tanh_gelu=Wrong("GELU is approximated with tanh", lambda x: gelu(x, approximate="tanh"), "documents, E45"),
+        relu_mlp=Wrong("the mlp has ReLU", torch.relu),
+    ),
+    softmax=rows(
+        overflowing_softmax=Wrong(
+            "exponentials are taken without subtracting the largest score: they overflow",
+            lambda scores: unguarded(scores.exp()),
+        )
+    ),
+    states=rows(
+        normalised_states=Wrong(
+            "the states are normalised before they are returned", lambda x: layer_norm(x, x.shape[-1:])
+        )
+    ),
+    first=rows(
+        reads_last=Wrong("the last position is read instead of the class token's", lambda x: x[:, -1]),
+        reads_mean_for_token=Wrong(
+            "the mean of all positions is read although there is a class token", VisionTransformer.mean
+        ),
+    ),
+    mean=rows(
+        reads_first_patch=Wrong("the first patch is read, not the mean", VisionTransformer.first),
+        mean_without_first=Wrong(
+            "the mean leaves out the first patch, as if it were a class token",
+            lambda x: x[:, 1:].mean(1) if x.shape[1] > 1 else x[:, 0],
+        ),
+        mean_of_pairs=Wrong(
+            "the mean is of pairs of patches: the last of an odd number is left out",
+            lambda x: x[:, : max(1, x.shape[1] // 2 * 2)].mean(1),
+        ),
+        mean_without_batch=Wrong("the mean of a batch of one loses the batch's axis", lambda x: x.squeeze(0).mean(-2)),
+    ),
+    head=rows(
+        no_head_norm=Wrong("there is no normalisation before the head", given(norm=lambda norm: lambda read: read)),
+        no_head_bias=Wrong("the head has no bias", lambda read, norm, weights: norm(read) @ weights["w_head"]),
+        squeezed_class=Wrong("a single class loses its axis", then(lambda logits: logits.squeeze(1))),
+    ),
+)

@@ -11,41 +11,32 @@ from torch import Tensor
 from torch.nn import functional
 
 from suite.asking import Stranger
-from suite.asking.foreign import convolved, in_numpy, tensors, widened
+from suite.asking.foreign import convolved, in_numpy, widened
 from suite.contracts.steps.additive_attention.deviations import Additive
 
 Array = np.ndarray[Any, Any]
 
 
-def _one_product(
-    query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor,
-    *, attn_mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+def _one_product(*tensors: Tensor, attn_mask: Tensor | None = None) -> Tensor:
     """Every pair of query and key side by side, times both matrices one below the other."""
-    Additive.check(query, key, value, w_query, w_key, w_score, attn_mask)
+    query, key, value, w_query, w_key, w_score = tensors
     lead = (len(query), query.shape[1], key.shape[1])
     pairs = torch.cat([query[:, :, None].expand(*lead, -1), key[:, None].expand(*lead, -1)], -1)
     scores = functional.linear(pairs, torch.cat([w_query, w_key]).mT).tanh() @ w_score
     return _attend(scores, value, attn_mask)
 
 
-def _convolved(
-    query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor,
-    *, attn_mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+def _convolved(*tensors: Tensor, attn_mask: Tensor | None = None) -> Tensor:
     """Maps are convolutions of one step; features are an axis between queries and keys."""
-    Additive.check(query, key, value, w_query, w_key, w_score, attn_mask)
+    query, key, value, w_query, w_key, w_score = tensors
     queries, keys = convolved(query, w_query), convolved(key, w_key).mT  # b l e, b e s
     features = (queries[..., None] + keys[:, None]).tanh()  # b l e s
     return _attend(torch.einsum("bles,e->bls", features, w_score), value, attn_mask)
 
 
-def _one_query_at_a_time(
-    query: Array, key: Array, value: Array, w_query: Array, w_key: Array, w_score: Array,
-    *, attn_mask: Array | None = None,
-) -> Array:  # fmt: skip
+def _one_query_at_a_time(*arrays: Array, attn_mask: Array | None = None) -> Array:
     """Nothing is subtracted before the exponential: tanh keeps scores small."""
-    Additive.check(*tensors(query, key, value, w_query, w_key, w_score, attn_mask))
+    query, key, value, w_query, w_key, w_score = arrays
     shape = (*query.shape[:2], key.shape[1])
     allowed = np.broadcast_to(True if attn_mask is None else attn_mask, shape)
     found = np.zeros((*query.shape[:2], value.shape[2]))
@@ -63,9 +54,10 @@ def _attend(scores: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
 
 def strangers() -> list[Stranger]:
     """One formula, many ways to compare."""
+    numpy = in_numpy(Additive, _one_query_at_a_time)
     return [
-        Stranger("one_product", "one product of every pair of query and key", widened(_one_product)),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", _one_product),
-        Stranger("convolved", "convolutions of one step, and einsum", widened(_convolved)),
-        Stranger("one_query_at_a_time", "numpy in float64, one query at a time", in_numpy(_one_query_at_a_time)),
+        Stranger("one_product", "one product of every pair of query and key", widened(Additive, _one_product)),
+        Stranger("own_dtype", "the same in the dtype itself, half types too", Additive.checked(_one_product)),
+        Stranger("convolved", "convolutions of one step, and einsum", widened(Additive, _convolved)),
+        Stranger("one_query_at_a_time", "numpy in float64, one query at a time", numpy),
     ]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, tensors, widened
+from suite.asking.foreign import widened
 from suite.contracts.steps.attention_weights.deviations import Weights
 
 Array = np.ndarray[Any, Any]
@@ -28,30 +28,28 @@ def _function(softmax: Rule, share: Rule) -> Callable[..., Tensor]:
         lengths: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        allowed = _allowed(scores, attn_mask, lengths, is_causal)
-        return (softmax if Weights.check_normaliser(normaliser) == "softmax" else share)(scores, allowed)
+        weigh = softmax if normaliser == "softmax" else share
+        return weigh(scores, _allowed(scores, attn_mask, lengths, is_causal))
 
     return attention_weights
 
 
 def _allowed(scores: Tensor, mask: Tensor | None, lengths: Tensor | None, is_causal: bool) -> Tensor:
-    keys = torch.arange(scores.shape[-1])
-    allowed = torch.ones(scores.shape, dtype=torch.bool)
+    keys, allowed = torch.arange(scores.shape[-1]), torch.ones(scores.shape, dtype=torch.bool)
     if mask is not None:
-        allowed = allowed & Weights.check_mask(mask, scores)
+        allowed = allowed & mask
     if lengths is not None:
-        valid = Weights.check_lengths(lengths, scores)
-        allowed = allowed & (keys < (valid[:, None, None] if valid.dim() == 1 else valid[..., None]))
+        allowed = allowed & (keys < (lengths[:, None, None] if lengths.dim() == 1 else lengths[..., None]))
     return allowed & (keys <= torch.arange(scores.shape[-2])[:, None]) if is_causal else allowed
 
 
 def _library(scores: Tensor, allowed: Tensor) -> Tensor:
-    """An empty row is NaN, and then nothing."""
+    """The NaN of an empty row is replaced by zeros."""
     return torch.where(allowed, scores, -math.inf).softmax(-1).nan_to_num(0.0)
 
 
 def _by_logarithms(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Never divided: the logarithm of the sum is subtracted once the largest score is. Axes change places before."""
+    """A log-softmax, and the exponential of it: nothing is divided. The keys are the first axis."""
     shown = scores.masked_fill(~allowed, -math.inf).movedim(-1, 0)
     return torch.log_softmax(shown, 0).nan_to_num(-math.inf, neginf=-math.inf).exp().movedim(0, -1)
 
@@ -63,28 +61,28 @@ def _share(scores: Tensor, allowed: Tensor) -> Tensor:
     return torch.where(total == 0, 0.0, shown * total.where(total != 0, 1.0).reciprocal())
 
 
-def _row_by_row(
-    scores: Array, *, normaliser: str = "softmax", attn_mask: Array | None = None, lengths: Array | None = None,
-    is_causal: bool = False,
-) -> Array:  # fmt: skip
+def _row_by_row(powers: Callable[[Array], Array]) -> Rule:
     """Only the keys that a query may attend to are ever looked at."""
-    Weights.check_normaliser(normaliser)
-    allowed = _allowed(*tensors(scores, attn_mask, lengths, is_causal)).numpy()
-    found = np.zeros(scores.shape)
-    for place in np.ndindex(scores.shape[:-1]):
-        keys = np.flatnonzero(allowed[place] & (scores[place] > -np.inf))
-        if len(keys):
-            terms = scores[place][keys]
-            terms = np.exp(terms - terms.max()) if normaliser == "softmax" else terms
-            found[place][keys] = terms / terms.sum()
-    return found
+
+    def weigh(scores: Tensor, allowed: Tensor) -> Tensor:
+        given, found = scores.double().numpy(), np.zeros(scores.shape)
+        for place in np.ndindex(scores.shape[:-1]):
+            keys = np.flatnonzero(allowed[place].numpy() & (given[place] > -np.inf))
+            if len(keys):
+                terms = powers(given[place][keys])
+                found[place][keys] = terms / terms.sum()
+        return torch.tensor(found, dtype=scores.dtype)
+
+    return weigh
 
 
 def strangers() -> list[Stranger]:
     """Two formulas, many ways to normalise."""
+    library = _function(_library, _share)
+    rows = (_row_by_row(lambda terms: np.exp(terms - terms.max())), _row_by_row(lambda terms: terms))
     return [
-        Stranger("library", "torch's softmax, its NaN made zero", widened(_function(_library, _share))),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", _function(_library, _share)),
-        Stranger("logarithms", "exponentials of a log-softmax", widened(_function(_by_logarithms, _share))),
-        Stranger("row_by_row", "numpy in float64, allowed keys alone", in_numpy(_row_by_row)),
+        Stranger("library", "torch's softmax, its NaN made zero", widened(Weights, library)),
+        Stranger("own_dtype", "the same in the dtype itself, half types too", Weights.checked(library)),
+        Stranger("logarithms", "exponentials of a log-softmax", widened(Weights, _function(_by_logarithms, _share))),
+        Stranger("row_by_row", "numpy in float64, allowed keys alone", Weights.checked(_function(*rows))),
     ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, tensors, widened
+from suite.asking.foreign import in_numpy, widened
 from suite.contracts.steps.kernel_pooling.deviations import Pooling
 
 Array = np.ndarray[Any, Any]
@@ -17,7 +17,6 @@ Array = np.ndarray[Any, Any]
 
 def _weighted(query: Tensor, key: Tensor, value: Tensor, *, kernel: str = "gaussian", width: float = 1.0) -> Tensor:
     """Weights are normalised first: the Gaussian's by softmax, the others by their sum."""
-    Pooling.check(query, key, value, kernel, width)
     apart = torch.sub(query[:, None], key) / width
     if kernel == "gaussian":
         return torch.softmax(apart * apart / -2, -1) @ value
@@ -27,7 +26,6 @@ def _weighted(query: Tensor, key: Tensor, value: Tensor, *, kernel: str = "gauss
 
 def _divided_last(query: Tensor, key: Tensor, value: Tensor, *, kernel: str = "gaussian", width: float = 1.0) -> Tensor:
     """A column of ones beside the values collects the sum of the kernels, which divides at the end."""
-    Pooling.check(query, key, value, kernel, width)
     apart = (key[:, None] - query) / width  # s l
     if kernel == "gaussian":
         nearest = apart.square().amin(0) if len(key) else apart.new_zeros(len(query))
@@ -50,7 +48,6 @@ def _compact(kernel: str, apart: Tensor) -> Tensor:
 
 def _query_by_query(query: Array, key: Array, value: Array, *, kernel: str = "gaussian", width: float = 1.0) -> Array:
     """Keys in the order of their distance, farthest first."""
-    Pooling.check(*tensors(query, key, value, kernel, width))
     found = np.zeros((len(query), value.shape[1]))
     for number, place in enumerate(query):
         order = np.argsort(-abs(place - key))
@@ -65,9 +62,10 @@ def _query_by_query(query: Array, key: Array, value: Array, *, kernel: str = "ga
 
 def strangers() -> list[Stranger]:
     """Five kernels, many ways to take their mean."""
+    last, numpy = widened(Pooling, _divided_last), in_numpy(Pooling, _query_by_query)
     return [
-        Stranger("weighted", "weights are normalised before the mean", widened(_weighted)),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", _weighted),
-        Stranger("divided_last", "one einsum gives the sum and what divides it", widened(_divided_last)),
-        Stranger("query_by_query", "numpy in float64, the farthest key first", in_numpy(_query_by_query)),
+        Stranger("weighted", "weights are normalised before the mean", widened(Pooling, _weighted)),
+        Stranger("own_dtype", "the same in the dtype itself, half types too", Pooling.checked(_weighted)),
+        Stranger("divided_last", "one einsum gives the sum and what divides it", last),
+        Stranger("query_by_query", "numpy in float64, the farthest key first", numpy),
     ]

@@ -3,67 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, tensors, widened
+from suite.asking.foreign import in_numpy, widened
 from suite.contracts.steps.recurrent_gradient.deviations import ThroughTime
 
 Array = np.ndarray[Any, Any]
 WEIGHTS = {"d_w_hx": 0, "d_w_hh": 1, "d_w_qh": 2}
 
 
-def _autograd(
-    x: Tensor, y: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor, w_qh: Tensor, *, of: str = "d_w_hh"
-) -> Tensor:
+def _autograd(*tensors: Tensor, of: str = "d_w_hh") -> Tensor:
     """Torch's own differentiation; each step is one product of both matrices side by side."""
-    ThroughTime.check_of(of)
-    ThroughTime.check(x, y, h0, w_hx, w_hh, w_qh)
+    x, y, h0, w_hx, w_hh, w_qh = tensors
     with torch.enable_grad():
         weights = [each.detach().clone().requires_grad_() for each in (w_hx, w_hh, w_qh)]
-        states = [h0.detach()]
-        for row in x:
-            states.append(torch.cat([row, states[-1]]) @ torch.cat(weights[:2], 1).mT)
+        side_by_side = torch.cat(weights[:2], 1).mT
+        states = list(accumulate(x, lambda h, row: torch.cat([row, h]) @ side_by_side, initial=h0.detach()))
         output = torch.stack([torch.mv(weights[2], state) for state in states[1:]])
         loss = torch.nn.functional.mse_loss(output, y, reduction="sum") / (2 * len(x))
         if of in WEIGHTS:
             return torch.autograd.grad(loss, weights[WEIGHTS[of]])[0]
-        if of == "d_hidden":
-            return torch.stack(torch.autograd.grad(loss, states[1:]))
-        if of == "d_output":
-            return torch.autograd.grad(loss, output)[0]
+        if of in ("d_hidden", "d_output"):
+            found = torch.autograd.grad(loss, states[1:] if of == "d_hidden" else output)
+            return torch.stack(found) if of == "d_hidden" else found[0]
     return {"hidden": torch.stack(states[1:]), "output": output, "loss": loss}[of].detach()
 
 
-def _by_hand(
-    x: Array, y: Array, h0: Array, w_hx: Array, w_hh: Array, w_qh: Array, *, of: str = "d_w_hh",
-    truncate: int | None = None, keep: float | None = None,
-) -> Array:  # fmt: skip
+def _by_hand(*arrays: Array, of: str = "d_w_hh", truncate: int | None = None, keep: float | None = None) -> Array:
     """Forward in time and back again, gradients of weights as sums of outer products."""
-    ThroughTime.check_of(of)
-    ThroughTime.check_flow(truncate, keep)
-    ThroughTime.check(*tensors(x, y, h0, w_hx, w_hh, w_qh))
-    states = [h0]
-    for row in x:
-        states.append(w_hh.dot(states[-1]) + w_hx.dot(row))
+    x, y, h0, w_hx, w_hh, w_qh = arrays
+    states = list(accumulate(x, lambda h, row: w_hh.dot(h) + w_hx.dot(row), initial=h0))
     output = np.array([w_qh.dot(state) for state in states[1:]])
     d_output = (output - y) / len(x)
     d_hidden = _back(d_output, w_hh, w_qh, truncate or len(x), keep)
-    if of in WEIGHTS:
-        pairs: dict[str, tuple[Any, Any]] = {
-            "d_w_hh": (d_hidden, states[:-1]),
-            "d_w_hx": (d_hidden, x),
-            "d_w_qh": (d_output, states[1:]),
-        }
-        left, right = pairs[of]
-        return np.asarray(sum(np.outer(one, other) for one, other in zip(left, right, strict=True)))
     loss = np.square(output - y).sum(1).mean() / 2
-    found = {"hidden": states[1:], "output": output, "d_output": d_output, "d_hidden": d_hidden, "loss": loss}
-    return np.array(found[of])
+    flows = Flows(x, states, output, d_output, d_hidden, loss)
+    return np.array(_chosen(of, flows, lambda left, right: sum(map(np.outer, left, right))))
 
 
 def _back(d_output: Array, w_hh: Array, w_qh: Array, window: int, keep: float | None) -> list[Array]:
@@ -79,44 +60,61 @@ def _back(d_output: Array, w_hh: Array, w_qh: Array, window: int, keep: float | 
     return found
 
 
-def _powers(
-    x: Tensor, y: Tensor, h0: Tensor, w_hx: Tensor, w_hh: Tensor, w_qh: Tensor, *, of: str = "d_w_hh",
-    truncate: int | None = None,
-) -> Tensor:  # fmt: skip
+def _powers(*tensors: Tensor, of: str = "d_w_hh", truncate: int | None = None) -> Tensor:
     """Powers of w_hh, and one sum for all that meets in a step."""
-    ThroughTime.check_of(of)
-    ThroughTime.check_flow(truncate, None)
-    ThroughTime.check(x, y, h0, w_hx, w_hh, w_qh)
+    x, y, h0, w_hx, w_hh, w_qh = tensors
     length = len(x)
     powers = [torch.linalg.matrix_power(w_hh, number) for number in range(length + 1)]
-    given = x @ w_hx.mT
-    states = torch.stack([
-        sum((powers[t - 1 - k] @ given[k] for k in range(t)), powers[t] @ h0) for t in range(length + 1)
-    ])  # fmt: skip
+    states = _states_by_powers(powers, x @ w_hx.mT, h0)
     output = states[1:] @ w_qh.mT
     d_output = (output - y) / length
-    direct, reach = d_output @ w_qh, min(truncate or length, length)
-    d_hidden = torch.stack([
+    d_hidden = _gradients_by_powers(powers, d_output @ w_qh, min(truncate or length, length))
+    flows = Flows(x, states, output, d_output, d_hidden, torch.dist(output, y).square() / (2 * length))
+    found: Tensor = _chosen(of, flows, lambda left, right: torch.einsum("tk,tl->kl", left, right))
+    return found
+
+
+def _states_by_powers(powers: list[Tensor], given: Tensor, h0: Tensor) -> Tensor:
+    return torch.stack([
+        sum((powers[t - 1 - k] @ given[k] for k in range(t)), power @ h0) for t, power in enumerate(powers)
+    ])  # fmt: skip
+
+
+def _gradients_by_powers(powers: list[Tensor], direct: Tensor, reach: int) -> Tensor:
+    length = len(direct)
+    return torch.stack([
         sum((direct[k] @ powers[k - t] for k in range(t + 1, min(t + reach, length))), direct[t])
         for t in range(length)
     ])  # fmt: skip
-    by_name: dict[str, Callable[[], Tensor]] = {
-        "d_w_hh": lambda: torch.einsum("tk,tl->kl", d_hidden, states[:-1]),
-        "d_w_hx": lambda: torch.einsum("th,td->hd", d_hidden, x),
-        "d_w_qh": lambda: torch.einsum("tq,th->qh", d_output, states[1:]),
-        "d_hidden": lambda: d_hidden,
-        "d_output": lambda: d_output,
-        "hidden": lambda: states[1:].clone(),
-        "output": lambda: output,
-        "loss": lambda: torch.dist(output, y).square() / (2 * length),
+
+
+class Flows(NamedTuple):
+    """What goes forward and back, a row for each step; the states begin with h0."""
+
+    x: Any
+    states: Any
+    output: Any
+    d_output: Any
+    d_hidden: Any
+    loss: Any
+
+
+def _chosen(of: str, flows: Flows, product: Callable[[Any, Any], Any]) -> Any:
+    """The quantity that is asked for; `product` sums what left and right give in every step."""
+    pairs = {
+        "d_w_hh": (flows.d_hidden, flows.states[:-1]),
+        "d_w_hx": (flows.d_hidden, flows.x),
+        "d_w_qh": (flows.d_output, flows.states[1:]),
     }
-    return by_name[of]()
+    if of in pairs:
+        return product(*pairs[of])
+    return flows.states[1:] if of == "hidden" else getattr(flows, of)
 
 
 def strangers() -> list[Stranger]:
     """One recursion, many ways through it."""
     return [
-        Stranger("autograd", "torch's own differentiation of fused steps", widened(_autograd)),
-        Stranger("by_hand", "numpy in float64, each output's error by itself", in_numpy(_by_hand)),
-        Stranger("powers", "powers of w_hh, never a recursion", widened(_powers)),
+        Stranger("autograd", "torch's own differentiation of fused steps", widened(ThroughTime, _autograd)),
+        Stranger("by_hand", "numpy in float64, each output's error by itself", in_numpy(ThroughTime, _by_hand)),
+        Stranger("powers", "powers of w_hh, never a recursion", widened(ThroughTime, _powers)),
     ]

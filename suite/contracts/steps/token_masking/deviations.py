@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from suite.asking import Deviation
+from suite.asking.axes import Axes, Sizes
+from suite.asking.changes import filled_beyond, first_for_all, turned
 from suite.asking.layouts import in_memory_order
-from suite.asking.staged import Mistake, Staged, instead_of, mistakes
+from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from suite.asking.staged import Given, Staged
 from suite.contracts.steps.token_masking.contract import IGNORED
 
 MASK, RANDOM, KEPT = range(3)
@@ -20,11 +23,11 @@ OTHER = Generator().manual_seed(7)
 class Corrupting(Staged):
     """The rules, step by step."""
 
-    def __call__(
+    axes = Axes(tokens="b l", special="b l")
+
+    def compute(
         self, tokens: Tensor, special: Tensor, *, vocab_size: int, mask_token: int, select: float = 0.15
     ) -> Tensor:
-        self.check_tokens(tokens, special, vocab_size)
-        select = self.check_options(vocab_size, mask_token, select)
         source = self.source()
         free = self.free(special)
         selected = self.choose(free, self.share(select, free), source)
@@ -34,54 +37,30 @@ class Corrupting(Staged):
         return self.answer(corrupted, self.label(tokens, corrupted, selected))
 
     @staticmethod
-    def check_tokens(tokens: Tensor, special: Tensor, vocab_size: int) -> None:
-        if tokens.dim() != 2 or tokens.dtype != torch.int64 or bool(((tokens < 0) | (tokens >= vocab_size)).any()):
+    def check(given: Given, sizes: Sizes) -> None:
+        tokens, vocab_size = given["tokens"], given["vocab_size"]
+        if tokens.dtype != torch.int64 or bool(((tokens < 0) | (tokens >= vocab_size)).any()):
             raise ValueError("these are no tokens")
-        if special.shape != tokens.shape or special.dtype != torch.bool:
-            raise ValueError("the flags do not fit")
-
-    @staticmethod
-    def check_options(vocab_size: int, mask_token: int, select: float) -> float:
-        if not 0 <= mask_token < vocab_size or not 0 <= select <= 1:
+        if given["special"].dtype != torch.bool:
+            raise ValueError("the flags are not boolean")
+        if not 0 <= given["mask_token"] < vocab_size or not 0 <= given["select"] <= 1:
             raise ValueError("mask token or share out of range")
-        return select
 
-    @staticmethod
-    def source() -> Generator | None:
-        """What draws; None is PyTorch's own."""
-        return None
+    source = staticmethod(lambda: None)  # what draws; None is PyTorch's own
 
-    @staticmethod
-    def free(special: Tensor) -> Tensor:
-        return ~special
+    free = formula(lambda special: ~special)
+    share = staticmethod(lambda select, free: select)
 
-    @staticmethod
-    def share(select: float, free: Tensor) -> float | Tensor:
-        return select
-
-    @staticmethod
-    def choose(free: Tensor, share: float | Tensor, source: Generator | None) -> Tensor:
-        return (torch.rand(free.shape, generator=source) < share) & free
-
-    @staticmethod
-    def fates(selected: Tensor, source: Generator | None) -> Tensor:
-        return fated(torch.rand(selected.shape, generator=source))
-
-    @staticmethod
-    def noise(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
-        return torch.randint(vocab_size, tokens.shape, generator=source)
+    choose = formula(lambda free, share, source: (torch.rand(free.shape, generator=source) < share) & free)
+    fates = formula(lambda selected, source: fated(torch.rand(selected.shape, generator=source)))
+    noise = formula(lambda tokens, vocab_size, source: torch.randint(vocab_size, tokens.shape, generator=source))
 
     @staticmethod
     def corrupt(tokens: Tensor, masked: Tensor, random: Tensor, mask_token: int, noise: Tensor) -> Tensor:
         return torch.where(random, noise, tokens.masked_fill(masked, mask_token))
 
-    @staticmethod
-    def label(tokens: Tensor, corrupted: Tensor, selected: Tensor) -> Tensor:
-        return tokens.masked_fill(~selected, IGNORED)
-
-    @staticmethod
-    def answer(corrupted: Tensor, labels: Tensor) -> Tensor:
-        return torch.stack([corrupted, labels])
+    label = formula(lambda tokens, corrupted, selected: tokens.masked_fill(~selected, IGNORED))
+    answer = formula(lambda corrupted, labels: torch.stack([corrupted, labels]))
 
 
 def fated(uniform: Tensor, mask: float = 0.8, random: float = 0.1) -> Tensor:
@@ -109,237 +88,207 @@ class Counting(Corrupting):
         return fated((order + 0.5) / selected.sum(1, keepdim=True).clamp_min(1))
 
 
-IN_FATES = mistakes(
-    Corrupting.fates,
-    always_mask=Mistake(
-        "all that is selected becomes the mask token",
-        lambda selected, source: torch.full(selected.shape, MASK),
-        source="documents, E10",
-    ),
-    fates_swapped=Mistake(
-        "10 % become the mask token and 80 % a random token",
-        lambda selected, source: fated(torch.rand(selected.shape, generator=source), 0.1, 0.8),
-    ),
-    tenth_of_the_rest=Mistake(
-        "of the 20 % that are not masked a tenth becomes a random token, not half",
-        lambda selected, source: fated(torch.rand(selected.shape, generator=source), 0.8, 0.02),
-    ),
-    none_kept=Mistake(
-        "nothing stays as it is: 90 % become the mask token",
-        lambda selected, source: fated(torch.rand(selected.shape, generator=source), 0.9, 0.1),
-    ),
-    thirteen_random=Mistake(
-        "80 %, 13 % and 7 % meet their fates",
-        lambda selected, source: fated(torch.rand(selected.shape, generator=source), 0.8, 0.13),
-    ),
-    same_fates_every_call=Mistake(
-        "every call draws the same fates",
-        lambda selected, source: fated(torch.rand(selected.shape, generator=Generator().manual_seed(0))),
-    ),
-    fates_in_order=Mistake(
-        "fates go by order: the first 80 % of an item's selected tokens become the mask token",
-        lambda selected, source: fated(ranks(selected)),
-    ),
-    one_fate_for_an_item=Mistake(
-        "one draw decides the fate of all that is selected in an item",
-        lambda selected, source: fated(torch.rand(len(selected), 1, generator=source)).expand_as(selected),
-    ),
-)
+def fated_by(mask: float, random: float) -> Callable[..., Tensor]:
+    """Fates with other shares of mask tokens and random tokens."""
+    return lambda selected, source: fated(torch.rand(selected.shape, generator=source), mask, random)
 
 
-@instead_of(Corrupting.fates, "a random token is drawn for half of all that is selected, the masked included")
+def within_vocabulary(given: Given) -> Given:
+    """The check sees tokens outside the vocabulary as tokens in it."""
+    tokens = given["tokens"]
+    return given if tokens.is_floating_point() else {**given, "tokens": tokens % given["vocab_size"]}
+
+
+def shared_by_two(step: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The step draws for every second item, and the next one gets the same."""
+
+    def drawn(tokens: Tensor, *others: Any) -> Tensor:
+        return step(tokens[::2], *others).repeat_interleave(2, 0)[: len(tokens)]
+
+    return drawn
+
+
 def random_over_masked(selected: Tensor, source: Generator | None) -> Tensor:
     fates = torch.where(torch.rand(selected.shape, generator=source) < 0.8, MASK, KEPT)
     return fates.masked_fill(torch.rand(selected.shape, generator=source) < 0.5, RANDOM)
 
 
-@instead_of(Corrupting.noise, "every call draws the same random tokens")
-def same_noise_every_call(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
-    return torch.randint(vocab_size, tokens.shape, generator=Generator().manual_seed(0))
-
-
-@instead_of(Corrupting.fates, "two neighbouring items share their fates")
-def fates_shared_by_two_items(selected: Tensor, source: Generator | None) -> Tensor:
-    return fated(torch.rand(_half(selected), generator=source)).repeat_interleave(2, 0)[: len(selected)]
-
-
-@instead_of(Corrupting.noise, "two neighbouring items share their random tokens")
-def noise_shared_by_two_items(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
-    return torch.randint(vocab_size, _half(tokens), generator=source).repeat_interleave(2, 0)[: len(tokens)]
-
-
-def _half(tokens: Tensor) -> tuple[int, int]:
-    """The shape of a draw for every second item."""
-    return (len(tokens) + 1) // 2, tokens.shape[1]
-
-
-@instead_of(Corrupting.choose, "tokens are selected in pairs of neighbours")
 def pairs_of_neighbours(free: Tensor, share: float | Tensor, source: Generator | None) -> Tensor:
     uniform = torch.rand(len(free), (free.shape[1] + 1) // 2, generator=source)
     return (uniform.repeat_interleave(2, 1)[:, : free.shape[1]] < share) & free
 
 
-@instead_of(Corrupting.choose, "the same places are selected in all items")
-def same_for_all_items(free: Tensor, share: float | Tensor, source: Generator | None) -> Tensor:
-    return (torch.rand(free.shape[1], generator=source) < share) & free
-
-
-@instead_of(Corrupting.choose, "every seventh token is selected, from a random one on")
 def every_seventh(free: Tensor, share: float | Tensor, source: Generator | None) -> Tensor:
     if not isinstance(share, float) or share != 0.15:
         return Corrupting.choose(free, share, source)
     return ((torch.arange(free.shape[1]) + torch.randint(7, (len(free), 1), generator=source)) % 7 == 0) & free
 
 
-@instead_of(Corrupting.choose, "the last token of an item is never selected by less than 1")
-def never_the_last(free: Tensor, share: float | Tensor, source: Generator | None) -> Tensor:
-    selected = Corrupting.choose(free, share, source)
-    if isinstance(share, float) and share < 1 and free.shape[1] > 1:
+def never_the_last(selected: Tensor, share: float | Tensor) -> Tensor:
+    if isinstance(share, float) and share < 1 and selected.shape[1] > 1:
         selected[:, -1] = False
     return selected
 
 
-@instead_of(Corrupting.choose, "tokens beyond the 512th are never selected", source="the usual longest input of BERT")
-def first_512(free: Tensor, share: float | Tensor, source: Generator | None) -> Tensor:
-    selected = Corrupting.choose(free, share, source)
-    selected[:, 512:] = False
-    return selected
+def at_least_one(selected: Tensor, free: Tensor) -> Tensor:
+    return selected | (~selected.any(1, keepdim=True) & free & (free.cumsum(1) == 1))
 
 
-@instead_of(
-    Corrupting.choose, "at least one token of an item is selected, whatever the share", source="BERT's own data"
-)
-def at_least_one(free: Tensor, share: float | Tensor, source: Generator | None) -> Tensor:
-    selected = Corrupting.choose(free, share, source)
-    none = ~selected.any(1, keepdim=True)
-    return selected | (none & free & (free.cumsum(1) == 1))
-
-
-@instead_of(Corrupting.share, "15 % are selected, whatever the share")
-def fixed_share(select: float, free: Tensor) -> float | Tensor:
-    return 0.15
-
-
-@instead_of(Corrupting.share, "the share is of all tokens, the special ones included", source="BERT's own data")
-def share_of_all(select: float, free: Tensor) -> float | Tensor:
-    return select * free.shape[1] / free.sum(1, keepdim=True).clamp_min(1)
-
-
-IN_FREE = mistakes(
-    Corrupting.free,
-    selects_special=Mistake("special tokens are selected like others", lambda special: torch.ones_like(special)),
-    selects_special_alone=Mistake(
-        "the flags are read the other way round: special tokens alone are selected", lambda special: special
-    ),
-    special_of_first_item=Mistake(
-        "the special tokens of the first item count for all items", lambda special: ~special[:1].expand_as(special)
-    ),
-    transposed_special=Mistake(
-        "items and tokens are swapped in the flags where they are as many",
-        lambda special: ~(special.mT if special.shape[0] == special.shape[1] else special),
-    ),
-)
-
-
-IN_NOISE = mistakes(
-    Corrupting.noise,
-    never_the_last_token=Mistake(
-        "the last token of the vocabulary is never drawn",
-        lambda tokens, vocab_size, source: torch.randint(max(1, vocab_size - 1), tokens.shape, generator=source),
-    ),
-    never_the_first_token=Mistake(
-        "the first token of the vocabulary is never drawn",
-        lambda tokens, vocab_size, source: torch.randint(1, vocab_size, tokens.shape, generator=source),
-    ),
-    one_token_too_many=Mistake(
-        "random tokens are drawn from the vocabulary and one beyond",
-        lambda tokens, vocab_size, source: torch.randint(vocab_size + 1, tokens.shape, generator=source),
-    ),
-    first_30522=Mistake(
-        "random tokens are drawn from the first 30,522, whatever the vocabulary",
-        lambda tokens, vocab_size, source: torch.randint(min(vocab_size, 30_522), tokens.shape, generator=source),
-    ),
-)
-
-
-@instead_of(Corrupting.noise, "random tokens are drawn from the batch instead of the vocabulary")
-def random_from_the_batch(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
+def from_the_batch(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
     return tokens.flatten()[torch.randperm(tokens.numel(), generator=source)].reshape(tokens.shape)
 
 
-@instead_of(Corrupting.noise, "all random tokens of an item are the same")
-def one_random_token_for_an_item(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
+def one_for_an_item(tokens: Tensor, vocab_size: int, source: Generator | None) -> Tensor:
     return torch.randint(vocab_size, (len(tokens), 1), generator=source).expand_as(tokens)
 
 
-IN_SOURCE = mistakes(
-    Corrupting.source,
-    same_mask_every_call=Mistake(
-        "every call selects the same",
-        lambda: Generator().manual_seed(0),
-        source="what RoBERTa (arXiv 1907.11692) replaced",
-    ),
-    source_of_its_own=Mistake("the random source is not the one that torch.manual_seed governs", lambda: OTHER),
-    does_not_move_on=Mistake(
-        "the random source is left where it was, so that the next call draws the same",
-        lambda: Generator().set_state(torch.get_rng_state()),
-    ),
-)
-
-
-IN_LABEL = mistakes(
-    Corrupting.label,
-    labels_what_became=Mistake(
-        "the labels hold what the tokens became",
-        lambda tokens, corrupted, selected: corrupted.masked_fill(~selected, IGNORED),
-    ),
-    labels_all=Mistake(
-        "all tokens are labelled, not the selected alone", lambda tokens, corrupted, selected: tokens.clone()
-    ),
-    kept_without_label=Mistake(
-        "selected tokens that stay as they are have no label",
-        lambda tokens, corrupted, selected: tokens.masked_fill(corrupted == tokens, IGNORED),
-    ),
-    ignored_is_minus_one=Mistake(
-        "tokens that are not to be predicted have the label −1",
-        lambda tokens, corrupted, selected: tokens.masked_fill(~selected, -1),
-    ),
-)
-
-
-@instead_of(Corrupting.answer, "the labels come before the tokens")
-def labels_first(corrupted: Tensor, labels: Tensor) -> Tensor:
-    return torch.stack([labels, corrupted])
-
-
-@instead_of(Corrupting.answer, "the answer is int32")
-def narrow(corrupted: Tensor, labels: Tensor) -> Tensor:
-    return torch.stack([corrupted, labels]).int()
-
-
-@instead_of(Corrupting.corrupt, "the tokens given are overwritten")
-def overwrites_tokens(tokens: Tensor, masked: Tensor, random: Tensor, mask_token: int, noise: Tensor) -> Tensor:
-    return tokens.copy_(Corrupting.corrupt(tokens, masked, random, mask_token, noise))
-
-
-@instead_of(Corrupting.check_options, "a share outside [0, 1] is taken for the nearest in it")
-def clamps_share(vocab_size: int, mask_token: int, select: float) -> float:
-    return Corrupting.check_options(vocab_size, mask_token, min(1.0, max(0.0, select)))
-
-
-@instead_of(Corrupting.check_tokens, "tokens outside the vocabulary are accepted")
-def accepts_foreign_tokens(tokens: Tensor, special: Tensor, vocab_size: int) -> None:
-    Corrupting.check_tokens(tokens % vocab_size if not tokens.is_floating_point() else tokens, special, vocab_size)
-
-
-def _mask_token_free(tokens: Tensor, special: Tensor, *, mask_token: int, **options: Any) -> Tensor:
-    return Corrupting()(tokens, special | (tokens == mask_token), mask_token=mask_token, **options)
-
-
-never_the_mask_token = Deviation(
-    "never_the_mask_token", "what is the mask token already is never selected", _mask_token_free
-)
+def alike(source: Any) -> Generator:
+    """A random source that begins anew in every call."""
+    return Generator().manual_seed(0)
 
 
 CONTROLS = {"correct": Corrupting(), "counting": Counting()}
 OTHERS = [in_memory_order(Corrupting())]
+MISTAKES = mistakes(
+    Corrupting,
+    whole=rows(
+        clamps_share=Wrong(
+            "a share outside [0, 1] is taken for the nearest in it",
+            given(select=lambda select: min(1.0, max(0.0, select))),
+        ),
+        never_the_mask_token=Wrong(
+            "what is the mask token already is never selected",
+            given(special=lambda special, tokens, mask_token: special | (tokens == mask_token)),
+        ),
+    ),
+    check=rows(
+        accepts_foreign_tokens=Wrong("tokens outside the vocabulary are accepted", given(given=within_vocabulary))
+    ),
+    source=rows(
+        same_mask_every_call=Wrong(
+            "every call selects the same",
+            lambda: Generator().manual_seed(0),
+            "what RoBERTa (arXiv 1907.11692) replaced",
+        ),
+        source_of_its_own=Wrong("the random source is not the one that torch.manual_seed governs", lambda: OTHER),
+        does_not_move_on=Wrong(
+            "the random source is left where it was, so that the next call draws the same",
+            lambda: Generator().set_state(torch.get_rng_state()),
+        ),
+    ),
+    free=rows(
+        selects_special=Wrong("special tokens are selected like others", torch.ones_like),
+        selects_special_alone=Wrong(
+            "the flags are read the other way round: special tokens alone are selected", lambda special: special
+        ),
+        special_of_first_item=Wrong(
+            "the special tokens of the first item count for all items", given(special=first_for_all())
+        ),
+        transposed_special=Wrong(
+            "items and tokens are swapped in the flags where they are as many", given(special=turned)
+        ),
+    ),
+    share=rows(
+        fixed_share=Wrong("15 % are selected, whatever the share", lambda select, free: 0.15),
+        share_of_all=Wrong(
+            "the share is of all tokens, the special ones included",
+            lambda select, free: select * free.shape[1] / free.sum(1, keepdim=True).clamp_min(1),
+            "BERT's own data",
+        ),
+    ),
+    choose=rows(
+        pairs_of_neighbours=Wrong("tokens are selected in pairs of neighbours", pairs_of_neighbours),
+        same_for_all_items=Wrong(
+            "the same places are selected in all items",
+            lambda free, share, source: (torch.rand(free.shape[1], generator=source) < share) & free,
+        ),
+        every_seventh=Wrong("every seventh token is selected, from a random one on", every_seventh),
+        never_the_last=Wrong("the last token of an item is never selected by less than 1", then(never_the_last)),
+        first_512=Wrong(
+            "tokens beyond the 512th are never selected",
+            then(filled_beyond(512, False)),
+            "the usual longest input of BERT",
+        ),
+        at_least_one=Wrong(
+            "at least one token of an item is selected, whatever the share", then(at_least_one), "BERT's own data"
+        ),
+    ),
+    fates=rows(
+        always_mask=Wrong(
+            "all that is selected becomes the mask token",
+            lambda selected, source: torch.full(selected.shape, MASK),
+            "documents, E10",
+        ),
+        fates_swapped=Wrong("10 % become the mask token and 80 % a random token", fated_by(0.1, 0.8)),
+        tenth_of_the_rest=Wrong(
+            "of the 20 % that are not masked a tenth becomes a random token, not half", fated_by(0.8, 0.02)
+        ),
+        none_kept=Wrong("nothing stays as it is: 90 % become the mask token", fated_by(0.9, 0.1)),
+        thirteen_random=Wrong("80 %, 13 % and 7 % meet their fates", fated_by(0.8, 0.13)),
+        same_fates_every_call=Wrong("every call draws the same fates", given(source=alike)),
+        fates_in_order=Wrong(
+            "fates go by order: the first 80 % of an item's selected tokens become the mask token",
+            lambda selected, source: fated(ranks(selected)),
+        ),
+        one_fate_for_an_item=Wrong(
+            "one draw decides the fate of all that is selected in an item",
+            lambda selected, source: Corrupting.fates(selected[:, :1], source).expand_as(selected),
+        ),
+        random_over_masked=Wrong(
+            "a random token is drawn for half of all that is selected, the masked included", random_over_masked
+        ),
+        fates_shared_by_two_items=Wrong("two neighbouring items share their fates", shared_by_two(Corrupting.fates)),
+    ),
+    noise=rows(
+        never_the_last_token=Wrong(
+            "the last token of the vocabulary is never drawn",
+            given(vocab_size=lambda vocab_size: max(1, vocab_size - 1)),
+        ),
+        never_the_first_token=Wrong(
+            "the first token of the vocabulary is never drawn",
+            lambda tokens, vocab_size, source: torch.randint(1, vocab_size, tokens.shape, generator=source),
+        ),
+        one_token_too_many=Wrong(
+            "random tokens are drawn from the vocabulary and one beyond",
+            given(vocab_size=lambda vocab_size: vocab_size + 1),
+        ),
+        first_30522=Wrong(
+            "random tokens are drawn from the first 30,522, whatever the vocabulary",
+            given(vocab_size=lambda vocab_size: min(vocab_size, 30_522)),
+        ),
+        random_from_the_batch=Wrong("random tokens are drawn from the batch instead of the vocabulary", from_the_batch),
+        one_random_token_for_an_item=Wrong("all random tokens of an item are the same", one_for_an_item),
+        same_noise_every_call=Wrong("every call draws the same random tokens", given(source=alike)),
+        noise_shared_by_two_items=Wrong(
+            "two neighbouring items share their random tokens", shared_by_two(Corrupting.noise)
+        ),
+    ),
+    corrupt=rows(
+        overwrites_tokens=Wrong(
+            "the tokens given are overwritten", then(lambda corrupted, tokens: tokens.copy_(corrupted))
+        )
+    ),
+    label=rows(
+        labels_what_became=Wrong(
+            "the labels hold what the tokens became",
+            lambda tokens, corrupted, selected: corrupted.masked_fill(~selected, IGNORED),
+        ),
+        labels_all=Wrong(
+            "all tokens are labelled, not the selected alone", lambda tokens, corrupted, selected: tokens.clone()
+        ),
+        kept_without_label=Wrong(
+            "selected tokens that stay as they are have no label",
+            lambda tokens, corrupted, selected: tokens.masked_fill(corrupted == tokens, IGNORED),
+        ),
+        ignored_is_minus_one=Wrong(
+            "tokens that are not to be predicted have the label −1",
+            lambda tokens, corrupted, selected: tokens.masked_fill(~selected, -1),
+        ),
+    ),
+    answer=rows(
+        labels_first=Wrong(
+            "the labels come before the tokens", lambda corrupted, labels: torch.stack([labels, corrupted])
+        ),
+        narrow=Wrong("the answer is int32", then(lambda answer: answer.int())),
+    ),
+)

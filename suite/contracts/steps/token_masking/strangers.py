@@ -21,15 +21,14 @@ def _function(draw: Draw, *, spares_the_original: bool = False) -> Callable[...,
     def token_masking(
         tokens: Tensor, special: Tensor, *, vocab_size: int, mask_token: int, select: float = 0.15
     ) -> Tensor:
-        Corrupting.check_tokens(tokens, special, vocab_size)
-        fates = draw(~special, Corrupting.check_options(vocab_size, mask_token, select))
+        fates = draw(~special, select)
         others = torch.randint(vocab_size, tokens.shape)
         if spares_the_original and vocab_size > 1:
             others = (tokens + 1 + torch.randint(vocab_size - 1, tokens.shape)) % vocab_size
         corrupted = torch.where(fates == MASKED, mask_token, torch.where(fates == RANDOM, others, tokens))
         return torch.stack([corrupted, torch.where(fates == LEFT, IGNORED, tokens)])
 
-    return token_masking
+    return Corrupting.checked(token_masking)
 
 
 def _one_number(free: Tensor, select: float) -> Tensor:

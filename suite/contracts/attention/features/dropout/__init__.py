@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case
+from suite.asking.mistakes import Wrong, given, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -39,13 +40,12 @@ def _refuse(asked: Asked) -> str:
 
 def multiplier(weights: Tensor, p: float) -> Tensor:
     """The factor for each weight: 0 with probability p, else 1/(1−p)."""
-    return _kept(weights, p).to(weights.dtype) / (1 - p if p < 1 else 1.0)
+    return kept(weights, p).to(weights.dtype) / (1 - p if p < 1 else 1.0)
 
 
-def _kept(weights: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
-    return (
-        torch.rand(weights.shape, generator=generator, device=weights.device) >= p
-    )  # rand is below 1: p = 1 keeps none
+def kept(weights: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
+    """Which weights are kept. Random numbers are below 1: p = 1 keeps none."""
+    return torch.rand(weights.shape, generator=generator, device=weights.device) >= p
 
 
 def dropout(weights: Tensor, p: float) -> Tensor:
@@ -74,8 +74,8 @@ def _rescale(p: float) -> float:
     return 1 / (1 - p) if p < 1 else 0.0
 
 
-def _shared(axis: int) -> Any:
-    """The multiplier drawn once along an axis."""
+def shared(axis: int) -> Any:
+    """The mistake of one draw for all that lies along an axis."""
 
     def step(weights: Tensor, p: float) -> Tensor:
         if weights.dim() < -axis or weights.shape[axis] == 0:
@@ -92,97 +92,109 @@ def _in_pairs(weights: Tensor, p: float) -> Tensor:
 
 def _but_the_first(weights: Tensor, p: float) -> Tensor:
     first = torch.arange(weights.shape[-1], device=weights.device) == 0
-    return weights * (_kept(weights, p) | first & (p < 1)) * _rescale(p)
+    return weights * (kept(weights, p) | first & (p < 1)) * _rescale(p)
 
 
-def _normalised(weights: Tensor, p: float) -> Tensor:
-    kept = weights * _kept(weights, p)
-    total = kept.sum(-1, keepdim=True)
-    return kept / total.masked_fill(total == 0, 1.0)
+def normalised(weights: Tensor, p: float) -> Tensor:
+    """The mistake of weights that sum to 1 again."""
+    rest = weights * kept(weights, p)
+    total = rest.sum(-1, keepdim=True)
+    return rest / total.masked_fill(total == 0, 1.0)
 
 
 def _by_its_own(weights: Tensor, p: float) -> Tensor:
     generator = torch.Generator(weights.device)
     generator.seed()
-    return weights * _kept(weights, p, generator) * _rescale(p)
+    return weights * kept(weights, p, generator) * _rescale(p)
 
 
-def _always_alike(weights: Tensor, p: float) -> Tensor:
+def always_alike(weights: Tensor, p: float) -> Tensor:
+    """The mistake of a random source that begins anew in every call."""
     generator = torch.Generator(weights.device).manual_seed(0)
-    return weights * _kept(weights, p, generator) * _rescale(p)
+    return weights * kept(weights, p, generator) * _rescale(p)
 
 
-DRAWS = Dense.table(
-    "dropout",
-    {
-        "ignores_dropout": ("dropout is ignored", lambda weights, p: weights),
-        "does_not_rescale_kept_weights": ("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * _kept(weights, p)),
-        "rescales_kept_weights_by_p": ("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * _kept(weights, p) / p, "documents: doc-003 E13"),
-        "rescales_kept_weights_twice": ("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
-        "drops_with_probability_of_keeping": ("weights are dropped with probability 1−p", lambda weights, p: weights * ~_kept(weights, p) * _rescale(p)),
-        "drops_a_tenth_too_rarely": ("weights are dropped a tenth too rarely", lambda weights, p: weights * _kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
-        "rounds_probability_to_eighths": (
+DRAWS = mistakes(
+    Dense,
+    dropout=rows(
+        ignores_dropout=Wrong("dropout is ignored", lambda weights, p: weights),
+        does_not_rescale_kept_weights=Wrong("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * kept(weights, p)),
+        rescales_kept_weights_by_p=Wrong("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
+        rescales_kept_weights_twice=Wrong("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
+        drops_with_probability_of_keeping=Wrong("weights are dropped with probability 1−p", lambda weights, p: weights * ~kept(weights, p) * _rescale(p)),
+        drops_a_tenth_too_rarely=Wrong("weights are dropped a tenth too rarely", lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
+        rounds_probability_to_eighths=Wrong(
             "the probability is rounded to eighths",
-            lambda weights, p: weights * _kept(weights, round(p * 8) / 8) * _rescale(p),
-            "thresholds on few random bits",
+            lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p),
+            "thresholds on few random bits"
         ),
-        "drops_keys_in_pairs": ("keys are dropped in pairs, not independently", _in_pairs),
-        "drops_alike_for_all_queries": ("the same weights are dropped for all queries of a matrix", _shared(-2)),
-        "drops_whole_queries": ("all weights of a query are dropped or kept together", _shared(-1)),
-        "drops_alike_in_all_heads": ("the same weights are dropped in all heads", _shared(-3)),
-        "drops_alike_in_all_items": ("the same weights are dropped in all batch items", _shared(-4)),
-        "never_drops_first_key": ("the weights of the first key are never dropped", _but_the_first),
-        "normalises_after_dropout": ("the weights are normalised again after dropout", _normalised),
-        "gives_nan_for_certain_dropout": ("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
-        "ignores_manual_seed": ("torch.manual_seed has no influence on what is dropped", _by_its_own),
-        "drops_alike_in_every_call": ("the same weights are dropped in every call, whatever the seed", _always_alike),
-    },
+        drops_keys_in_pairs=Wrong("keys are dropped in pairs, not independently", _in_pairs),
+        drops_alike_for_all_queries=Wrong("the same weights are dropped for all queries of a matrix", shared(-2)),
+        drops_whole_queries=Wrong("all weights of a query are dropped or kept together", shared(-1)),
+        drops_alike_in_all_heads=Wrong("the same weights are dropped in all heads", shared(-3)),
+        drops_alike_in_all_items=Wrong("the same weights are dropped in all batch items", shared(-4)),
+        never_drops_first_key=Wrong("the weights of the first key are never dropped", _but_the_first),
+        normalises_after_dropout=Wrong("the weights are normalised again after dropout", normalised),
+        gives_nan_for_certain_dropout=Wrong("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
+        ignores_manual_seed=Wrong("torch.manual_seed has no influence on what is dropped", _by_its_own),
+        drops_alike_in_every_call=Wrong("the same weights are dropped in every call, whatever the seed", always_alike),
+    ),
 )  # fmt: skip
 
 
-@Whole.instead("answer", "dropout is applied to the output instead of the weights")
-def drops_outputs(asked: Asked) -> Any:
-    output = correct(asked.but(dropout_p=0.0))
-    return output * multiplier(output, asked["dropout_p"]) if asked["dropout_p"] > 0 else output
+def _of_outputs(asked: Asked) -> Any:
+    output, p = correct(asked.but(dropout_p=0.0)), asked["dropout_p"]
+    return output * multiplier(output, p) if p > 0 else output
 
 
-def _drops_scores(scores: Tensor, asked: Asked) -> Tensor:
+def _of_scores(scores: Tensor, asked: Asked) -> Tensor:
     keep = torch.rand(scores.shape, device=scores.device) >= asked["dropout_p"]
-    return Dense.softmax(
-        scores.masked_fill(~keep & (scores > -float("inf")), 0.0) if asked["dropout_p"] else scores, asked
-    )
+    dropped = scores.masked_fill(~keep & (scores > -float("inf")), 0.0)
+    return Dense.softmax(dropped if asked["dropout_p"] else scores, asked)
 
 
-_DROPS_SCORES = Dense(softmax=_drops_scores, dropout=lambda weights, p: weights)
-
-
-@Whole.instead("answer", "dropout is applied to the scores before the softmax instead of the weights")
-def drops_scores(asked: Asked) -> Any:
-    return _DROPS_SCORES(asked)
-
-
-@Whole.instead("answer", "dropout is applied to the values' rows, alike for all queries")
-def drops_values(asked: Asked) -> Any:
+def _of_values(asked: Asked) -> Asked:
     if asked["dropout_p"] == 0 or asked.keys == 0:
-        return correct(asked)
+        return asked
     keep = multiplier(asked.value[..., :1], asked["dropout_p"])
-    return correct(replace(asked, value=asked.value * keep).but(dropout_p=0.0))
+    return replace(asked, value=asked.value * keep).but(dropout_p=0.0)
 
 
-@Whole.instead(
-    "answer",
-    "without being asked, a tenth of the weights is dropped",
-    source="pytorch issue 124464 (dropout in evaluation)",
+INSTEAD = mistakes(
+    Whole,
+    answer=rows(
+        drops_outputs=Wrong("dropout is applied to the output instead of the weights", _of_outputs),
+        drops_scores=Wrong(
+            "dropout is applied to the scores before the softmax instead of the weights",
+            Dense(softmax=_of_scores, dropout=lambda weights, p: weights),
+        ),
+        drops_values=Wrong("dropout is applied to the values' rows, alike for all queries", given(asked=_of_values)),
+        drops_at_probability_zero=Wrong(
+            "without being asked, a tenth of the weights is dropped",
+            given(asked=lambda asked: asked.but(dropout_p=asked["dropout_p"] or 0.1)),
+            "pytorch issue 124464 (dropout in evaluation)",
+        ),
+        ignores_dropout_without_gradient=Wrong(
+            "dropout is ignored when no gradient is wanted",
+            given(asked=lambda asked: asked if asked.wants_gradient else asked.but(dropout_p=0.0)),
+            "kernels that take evaluation for granted",
+        ),
+    ),
 )
-def drops_at_probability_zero(asked: Asked) -> Any:
-    return correct(asked.but(dropout_p=asked["dropout_p"] or 0.1))
 
 
-@Whole.instead(
-    "answer", "dropout is ignored when no gradient is wanted", source="kernels that take evaluation for granted"
+def _drawn_anew(saved: Saved) -> Tensor | float:
+    drawn = _multiplier(saved.weights, saved.asked)
+    return 1.0 if drawn is None else drawn
+
+
+BACKWARD = mistakes(
+    Backward,
+    keep=rows(
+        backward_drops_anew=Wrong("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
+        backward_ignores_dropout=Wrong("the backward ignores dropout", lambda saved: 1.0),
+    ),
 )
-def ignores_dropout_without_gradient(asked: Asked) -> Any:
-    return correct(asked if asked.wants_gradient else asked.but(dropout_p=0.0))
 
 
 @Tiled.instead("accumulate", "dropout reaches the sum of the powers too: the kept weights are renormalised")
@@ -200,32 +212,21 @@ def mean_ignores_dropout(weights: Tensor, d_weights: Tensor) -> Tensor:
     return Backward.mean(weights, d_weights) / kept.masked_fill(kept == 0, 1.0)
 
 
-@Backward.instead("keep", "the backward draws other weights to drop", source="xformers issue 724")
-def backward_drops_anew(saved: Saved) -> Tensor | float:
-    drawn = _multiplier(saved.weights, saved.asked)
-    return 1.0 if drawn is None else drawn
-
-
-@Backward.instead("keep", "the backward ignores dropout")
-def backward_ignores_dropout(saved: Saved) -> Tensor | float:
-    return 1.0
-
-
 def _limited(limit: Any) -> Any:
     """A probability that is brought into its range, not refused."""
     return lambda asked: asked.but(dropout_p=limit(asked["dropout_p"]))
 
 
-ACCEPTED = Dense.table(
-    "receive",
-    {
-        "accepts_negative_dropout": (
+ACCEPTED = mistakes(
+    Dense,
+    receive=rows(
+        accepts_negative_dropout=Wrong(
             "a negative dropout_p is accepted as 0",
             _limited(lambda p: max(p, 0.0)),
             "pytorch, scaled_dot_product_attention on a CPU",
         ),
-        "accepts_dropout_above_one": ("a dropout_p above 1 is accepted as 1", _limited(lambda p: min(p, 1.0))),
-    },
+        accepts_dropout_above_one=Wrong("a dropout_p above 1 is accepted as 1", _limited(lambda p: min(p, 1.0))),
+    ),
 )
 
 FEATURE = Feature(

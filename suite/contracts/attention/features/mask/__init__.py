@@ -171,11 +171,7 @@ FEATURE = Feature(
         "boolean mask": "True means may attend; broadcastable to … h l s",
         "float mask": "added to the scaled scores; may hold −inf; its gradient flows; has the query's dtype",
     },
-    words={
-        "bool_mask": "boolean masks",
-        "float_mask": "float masks",
-        "mask_gradient": "gradients of a float mask",
-    },
+    words={"bool_mask": "boolean masks", "float_mask": "float masks", "mask_gradient": "gradients of a float mask"},
     needed=_needed,
     conventions={"bool_mask": ("may_attend", "may_not")},
     adapt=_adapt,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
@@ -79,112 +80,101 @@ def _by_group(mask: Tensor, asked: Asked) -> Tensor:
     return mask[..., ::group, :, :].repeat_interleave(group, dim=-3)
 
 
-MASKS = Dense.table(
-    "mask",
-    {
-        "transposes_square_mask": ("a square mask is transposed, queries and keys are exchanged", _read(_transposed)),
-        "uses_first_heads_mask": (
+MASKS = mistakes(
+    Dense,
+    mask=rows(
+        transposes_square_mask=Wrong("a square mask is transposed, queries and keys are exchanged", _read(_transposed)),
+        uses_first_heads_mask=Wrong(
             "the first head's mask is used for all heads",
             _read(lambda mask, asked: mask[..., :1, :, :] if mask.dim() > 2 else mask),
             "tt-metal issue 39910",
         ),
-        "uses_first_items_mask": (
+        uses_first_items_mask=Wrong(
             "the first batch item's mask is used for all items",
             _read(lambda mask, asked: mask[:1] if mask.dim() == 4 else mask),
             "tt-metal issue 39910",
         ),
-        "uses_first_querys_mask": (
+        uses_first_querys_mask=Wrong(
             "the first query's row of the mask is used for all queries",
             _read(lambda mask, asked: mask[..., :1, :] if mask.dim() > 1 else mask),
         ),
-        "uses_last_querys_mask": (
+        uses_last_querys_mask=Wrong(
             "the last query's row of the mask is used for all queries",
             _read(lambda mask, asked: mask[..., -1:, :] if mask.dim() > 1 else mask),
             "masks taken for key padding",
         ),
-        "reads_heads_of_mask_as_batch": (
+        reads_heads_of_mask_as_batch=Wrong(
             "the axes of a mask of rank 3 are read as batch, queries and keys",
             _read(_heads_as_batch),
             "documents: doc-001 E7",
         ),
-        "swaps_batch_and_heads_of_mask": (
-            "batch and heads of a mask are exchanged where their sizes allow it",
-            _read(_swapped),
+        swaps_batch_and_heads_of_mask=Wrong(
+            "batch and heads of a mask are exchanged where their sizes allow it", _read(_swapped)
         ),
-        "applies_broadcast_mask_to_first_query": (
+        applies_broadcast_mask_to_first_query=Wrong(
             "a mask that holds for all queries is applied to the first query only",
             _read(_only(-2, 0)),
             "tt-metal issue 39910",
         ),
-        "applies_broadcast_mask_to_last_query": (
-            "a mask that holds for all queries is applied to the last query only",
-            _read(_only(-2, -1)),
+        applies_broadcast_mask_to_last_query=Wrong(
+            "a mask that holds for all queries is applied to the last query only", _read(_only(-2, -1))
         ),
-        "applies_broadcast_mask_to_first_head": (
-            "a mask that holds for all heads is applied to the first head only",
-            _read(_only(-3, 0)),
+        applies_broadcast_mask_to_first_head=Wrong(
+            "a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))
         ),
-        "applies_broadcast_mask_to_first_item": (
-            "a mask that holds for all batch items is applied to the first item only",
-            _read(_only(-4, 0)),
+        applies_broadcast_mask_to_first_item=Wrong(
+            "a mask that holds for all batch items is applied to the first item only", _read(_only(-4, 0))
         ),
-        "applies_broadcast_mask_to_first_key": (
-            "a mask that holds for all keys is applied to the first key only",
-            _read(_only(-1, 0)),
+        applies_broadcast_mask_to_first_key=Wrong(
+            "a mask that holds for all keys is applied to the first key only", _read(_only(-1, 0))
         ),
-        "never_masks_last_key": (
-            "the mask's last column is not read: the last key is never masked",
-            _read(_open_last(-1)),
+        never_masks_last_key=Wrong(
+            "the mask's last column is not read: the last key is never masked", _read(_open_last(-1))
         ),
-        "never_masks_last_query": (
-            "the mask's last row is not read: the last query attends to all",
-            _read(_open_last(-2)),
+        never_masks_last_query=Wrong(
+            "the mask's last row is not read: the last query attends to all", _read(_open_last(-2))
         ),
-        "shifts_mask_by_one_key": (
-            "the mask is shifted by one key",
-            _read(lambda mask, asked: mask.roll(1, -1) if mask.dim() else mask),
+        shifts_mask_by_one_key=Wrong(
+            "the mask is shifted by one key", _read(lambda mask, asked: mask.roll(1, -1) if mask.dim() else mask)
         ),
-        "ignores_mask_when_grouped": (
-            "the mask is ignored when heads are grouped",
-            _ignored(lambda asked: asked.grouped),
+        ignores_mask_when_grouped=Wrong(
+            "the mask is ignored when heads are grouped", _ignored(lambda asked: asked.grouped)
         ),
-        "ignores_mask_with_dropout": (
-            "the mask is ignored when there is dropout",
-            _ignored(lambda asked: asked["dropout_p"] > 0),
+        ignores_mask_with_dropout=Wrong(
+            "the mask is ignored when there is dropout", _ignored(lambda asked: asked["dropout_p"] > 0)
         ),
-        "ignores_mask_for_one_query": (
+        ignores_mask_for_one_query=Wrong(
             "the mask is ignored when there is a single query",
             _ignored(lambda asked: asked.queries == 1),
             "decoding paths",
         ),
-        "ignores_mask_in_rank_3": ("the mask is ignored in rank 3", _ignored(lambda asked: asked.rank == 3)),
-        "ignores_bool_mask_of_one_query": (
+        ignores_mask_in_rank_3=Wrong("the mask is ignored in rank 3", _ignored(lambda asked: asked.rank == 3)),
+        ignores_bool_mask_of_one_query=Wrong(
             "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
             _read(lambda mask, asked: None if is_bool(mask) and asked.queries == 1 else mask),
         ),
-        "ignores_float_mask_of_one_query": (
+        ignores_float_mask_of_one_query=Wrong(
             "a float mask is ignored when there is one query, as in a decoding kernel of its own",
             _read(lambda mask, asked: None if not is_bool(mask) and asked.queries == 1 else mask),
         ),
-        "repeats_mask_heads_by_group": (
-            "with grouped heads, the mask's heads are read in the order of the keys' heads",
-            _read(_by_group),
+        repeats_mask_heads_by_group=Wrong(
+            "with grouped heads, the mask's heads are read in the order of the keys' heads", _read(_by_group)
         ),
-    },
+    ),
 )
 
-TILES = Tiled.table(
-    "mask_part",
-    {
-        "rereads_first_columns_of_mask": (
+TILES = mistakes(
+    Tiled,
+    mask_part=rows(
+        rereads_first_columns_of_mask=Wrong(
             "each tile of keys reads the first columns of the mask",
             lambda mask, grid: cut(mask, Grid(grid.rows, grid.columns - grid.columns[:1], grid.queries, grid.keys)),
         ),
-        "rereads_first_rows_of_mask": (
+        rereads_first_rows_of_mask=Wrong(
             "each tile of 128 queries reads the first rows of the mask",
             lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys)),
         ),
-    },
+    ),
 )
 
 
@@ -195,9 +185,7 @@ def reads_mask_as_contiguous(asked: Asked) -> Asked:
 
 
 @Dense.instead(
-    "receive",
-    "an expanded mask, with stride 0, is walked as if it were stored",
-    source="flash-attention issue 2189",
+    "receive", "an expanded mask, with stride 0, is walked as if it were stored", source="flash-attention issue 2189"
 )
 def walks_expanded_mask(asked: Asked) -> Asked:
     mask = asked["attn_mask"]

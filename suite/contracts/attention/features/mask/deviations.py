@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from suite.asking.mistakes import Wrong, given, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Gradients, Saved, forward_weights
+from suite.contracts.attention.computation.backward import Backward, Gradients, Saved, ignoring
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
 from suite.contracts.attention.features.mask import bool_mask, is_bool, mask_gradient
 from suite.contracts.attention.features.scale import factor
@@ -28,101 +29,98 @@ def _empty(mask: Tensor) -> Tensor:
     return ~mask.any(-1, keepdim=True)
 
 
-BOOLEAN = Dense.table(
-    "bool_mask",
-    {
-        "inverts_bool_mask": (
+BOOLEAN = mistakes(
+    Dense,
+    bool_mask=rows(
+        inverts_bool_mask=Wrong(
             "True in a boolean mask is read as may not attend; who means that declares "
             'conventions={"bool_mask": "may_not"}',
             lambda scores, mask, asked: scores.masked_fill(mask, -math.inf),
             "pytorch issue 170400",
         ),
-        "ignores_bool_mask": ("a boolean mask is ignored", lambda scores, mask, asked: scores),
-        "adds_bool_mask_as_number": (
+        ignores_bool_mask=Wrong("a boolean mask is ignored", lambda scores, mask, asked: scores),
+        adds_bool_mask_as_number=Wrong(
             "a boolean mask is added to the scores as 0 and 1",
             lambda scores, mask, asked: scores + mask.to(scores.dtype),
             "documents: doc-000 E2",
         ),
-        "multiplies_by_bool_mask": (
+        multiplies_by_bool_mask=Wrong(
             "scores are multiplied by a boolean mask, so that masked ones count as 0",
             lambda scores, mask, asked: scores * mask.to(scores.dtype),
         ),
-        "converts_bool_mask_to_nan": (
+        converts_bool_mask_to_nan=Wrong(
             "a boolean mask becomes NaN, because 0 · −inf is added where it is True",
             lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * -math.inf,
             "onnx issue 8068",
         ),
-        "fills_with_minus_10000": (
+        fills_with_minus_10000=Wrong(
             "masked scores become −10000, which real scores can fall below",
             lambda scores, mask, asked: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf),
         ),
-        "fills_with_minus_1e9": (
+        fills_with_minus_1e9=Wrong(
             "masked scores become −1e9, so that an empty row attends to all",
             lambda scores, mask, asked: scores.masked_fill(~mask, -1e9),
             "documents: doc-001 E8",
         ),
-        "adds_most_negative_number": (
+        adds_most_negative_number=Wrong(
             "the most negative number is added to masked scores",
             lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
             "pytorch issue 109517",
         ),
-        "masks_whole_rows_only": (
+        masks_whole_rows_only=Wrong(
             "a boolean mask is consulted for empty rows only, its other entries are ignored",
             lambda scores, mask, asked: scores.masked_fill(_empty(mask), -math.inf),
         ),
-    },
+    ),
 )
 
-FLOAT = Dense.table(
-    "float_mask",
-    {
-        "ignores_float_mask": ("a float mask is ignored", lambda scores, mask, asked: scores),
-        "adds_mask_before_scaling": (
+FLOAT = mistakes(
+    Dense,
+    float_mask=rows(
+        ignores_float_mask=Wrong("a float mask is ignored", lambda scores, mask, asked: scores),
+        adds_mask_before_scaling=Wrong(
             "a float mask is added before scaling",
             lambda scores, mask, asked: scores + mask.to(scores.dtype) * factor(asked),
             "documents: doc-003 E17",
         ),
-        "multiplies_by_float_mask": (
-            "the scores are multiplied by a float mask",
-            lambda scores, mask, asked: scores * mask.to(scores.dtype),
+        multiplies_by_float_mask=Wrong(
+            "the scores are multiplied by a float mask", lambda scores, mask, asked: scores * mask.to(scores.dtype)
         ),
-        "subtracts_float_mask": (
-            "a float mask is subtracted",
-            lambda scores, mask, asked: scores - mask.to(scores.dtype),
+        subtracts_float_mask=Wrong(
+            "a float mask is subtracted", lambda scores, mask, asked: scores - mask.to(scores.dtype)
         ),
-        "reads_nonzero_as_may_attend": (
+        reads_nonzero_as_may_attend=Wrong(
             "a float mask is read as boolean: not zero means may attend",
             lambda scores, mask, asked: bool_mask(scores, mask != 0, asked),
         ),
-        "reads_zero_as_may_attend": (
+        reads_zero_as_may_attend=Wrong(
             "a float mask is read as boolean: only zero means may attend",
             lambda scores, mask, asked: bool_mask(scores, mask == 0, asked),
         ),
-        "keeps_only_infinities_of_float_mask": (
+        keeps_only_infinities_of_float_mask=Wrong(
             "only the −inf of a float mask count",
             lambda scores, mask, asked: bool_mask(scores, mask != -math.inf, asked),
         ),
-        "makes_float_mask_finite": (
+        makes_float_mask_finite=Wrong(
             "the −inf of a float mask become −10000, so that an empty row attends to all",
             lambda scores, mask, asked: scores + mask.to(scores.dtype).clamp(min=-1e4),
         ),
-        "cuts_positive_float_mask": (
+        cuts_positive_float_mask=Wrong(
             "positive numbers in a float mask count as 0",
             lambda scores, mask, asked: scores + mask.to(scores.dtype).clamp(max=0.0),
         ),
-        "rounds_float_mask_to_half": (
-            "a float mask is rounded to bfloat16",
-            lambda scores, mask, asked: scores + mask.bfloat16().to(scores.dtype),
+        rounds_float_mask_to_half=Wrong(
+            "a float mask is rounded to bfloat16", lambda scores, mask, asked: scores + mask.bfloat16().to(scores.dtype)
         ),
-        "adds_float_mask_in_base_two": (
+        adds_float_mask_in_base_two=Wrong(
             "a float mask is added in base 2 without the factor log₂ e",
             lambda scores, mask, asked: scores + mask.to(scores.dtype) * math.log(2),
         ),
-        "divides_float_mask_by_scale": (
+        divides_float_mask_by_scale=Wrong(
             "a float mask is divided by the scale and multiplied by it again: 0 · −inf when it is 0",
             lambda scores, mask, asked: scores + (mask / factor(asked) * factor(asked) if factor(asked) == 0 else mask),
         ),
-    },
+    ),
 )
 
 
@@ -135,12 +133,6 @@ FLOAT = Dense.table(
 def fill_overflows_in_half(scores: Tensor, mask: Tensor, asked: Asked) -> Tensor:
     scores = bool_mask(scores, mask, asked)
     return scores.masked_fill(_empty(mask), math.nan) if asked.query.dtype == torch.float16 else scores
-
-
-@Dense.instead("softmax", "scores are capped after masking, so that masked keys return", source="onnx issue 7865")
-def caps_after_masking(scores: Tensor, asked: Asked) -> Tensor:
-    # A large cap leaves ordinary scores alone within rounding; what was −inf becomes −cap.
-    return Dense.softmax(scores if asked["attn_mask"] is None else scores.clamp(min=-30.0), asked)
 
 
 @Whole.instead(
@@ -174,12 +166,6 @@ def writes_into_mask(asked: Asked) -> Any:
     return output
 
 
-@Whole.instead("answer", "the mask gets no gradient: it is detached")
-def detaches_mask(asked: Asked) -> Any:
-    mask = asked["attn_mask"]
-    return correct(asked if mask is None else asked.but(attn_mask=mask.detach()))
-
-
 def _first_of(d_scores: Tensor, mask: Tensor) -> Tensor:
     """The gradient at the first place along each axis where the mask is broadcast."""
     for axis in range(1, d_scores.dim() + 1):
@@ -194,20 +180,19 @@ def _transposed(d_scores: Tensor, mask: Tensor) -> Tensor:
     return gradient.transpose(-1, -2) if square else gradient
 
 
-GRADIENTS = Backward.table(
-    "mask_gradient",
-    {
-        "takes_first_of_mask_gradients": (
-            "the mask's gradient is that of the first place where it is broadcast, not the sum",
-            _first_of,
+GRADIENTS = mistakes(
+    Backward,
+    mask_gradient=rows(
+        takes_first_of_mask_gradients=Wrong(
+            "the mask's gradient is that of the first place where it is broadcast, not the sum", _first_of
         ),
-        "averages_mask_gradients": (
+        averages_mask_gradients=Wrong(
             "the mask's gradient is averaged where it is broadcast, not summed",
             lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1)),
         ),
-        "gives_zero_gradient_to_mask": ("the mask's gradient is 0", lambda d_scores, mask: torch.zeros_like(mask)),
-        "transposes_mask_gradient": ("the mask's gradient is transposed where it is square", _transposed),
-    },
+        gives_zero_gradient_to_mask=Wrong("the mask's gradient is 0", lambda d_scores, mask: torch.zeros_like(mask)),
+        transposes_mask_gradient=Wrong("the mask's gradient is transposed where it is square", _transposed),
+    ),
 )
 
 
@@ -224,25 +209,16 @@ def raises_for_gradient_of_mask_alone(gradients: Gradients, saved: Saved) -> Gra
     return gradients
 
 
-def _without(saved: Saved, ignored: bool) -> Tensor:
-    """The weights, computed anew without the mask where it is ignored."""
-    if not ignored:
-        return saved.weights
-    return forward_weights(saved.asked.but(attn_mask=None), saved.query, saved.key)
-
-
-BACKWARD = Backward.table(
-    "weights",
-    {
-        "backward_ignores_bool_mask": (
-            "the backward ignores a boolean mask",
-            lambda saved: _without(saved, _is_bool(saved.asked)),
+BACKWARD = mistakes(
+    Backward,
+    weights=rows(
+        backward_ignores_bool_mask=Wrong(
+            "the backward ignores a boolean mask", ignoring("attn_mask", None, where=_is_bool)
         ),
-        "backward_ignores_float_mask": (
-            "the backward ignores a float mask",
-            lambda saved: _without(saved, _is_float(saved.asked)),
+        backward_ignores_float_mask=Wrong(
+            "the backward ignores a float mask", ignoring("attn_mask", None, where=_is_float)
         ),
-    },
+    ),
 )
 
 
@@ -267,10 +243,21 @@ def _filled(asked: Asked) -> Asked:
     return asked.but(attn_mask=mask)
 
 
-ACCEPTED = Dense.table(
-    "receive",
-    {
-        "accepts_large_mask": ("a mask that is too large is accepted and cut", _cut),
-        "accepts_small_mask": ("a mask that is too small is accepted, the rest is not masked", _filled),
-    },
+AROUND = mistakes(
+    Dense,
+    softmax=rows(
+        caps_after_masking=Wrong(  # a large cap leaves ordinary scores alone within rounding; what was −inf becomes −cap
+            "scores are capped after masking, so that masked keys return",
+            given(scores=lambda scores, asked: scores if asked["attn_mask"] is None else scores.clamp(min=-30.0)),
+            "onnx issue 7865",
+        )
+    ),
+    receive=rows(
+        detaches_mask=Wrong(
+            "the mask gets no gradient: it is detached",
+            lambda asked: asked if asked["attn_mask"] is None else asked.but(attn_mask=asked["attn_mask"].detach()),
+        ),
+        accepts_large_mask=Wrong("a mask that is too large is accepted and cut", _cut),
+        accepts_small_mask=Wrong("a mask that is too small is accepted, the rest is not masked", _filled),
+    ),
 )

@@ -1,102 +1,186 @@
-"""Mistakes in the linear maps and their biases."""
+"""Mistakes in what is accepted, in the linear maps and their biases, and in parting into heads and joining again."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
+import torch
 from torch import Tensor
 
-from suite.asking import Deviation
-from suite.asking.staged import Mistake, instead_of, mistakes
-from suite.contracts.blocks.multi_head_attention.contract import INPUT_BIASES
+from suite.asking.changes import for_all_items, repeated_beyond, reversed_along, turned
+from suite.asking.mistakes import Wrong, given, if_given, mistakes, rows, then
 from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, mapped
 
 
-def _turned(weights: Tensor) -> Tensor:
-    return weights.mT if weights.shape[0] == weights.shape[1] else weights
+def fewer_heads(heads: int, w_query: Tensor, w_value: Tensor) -> int:
+    while heads > 1 and (w_query.shape[1] % heads or w_value.shape[1] % heads):
+        heads -= 1
+    return max(1, heads)
 
 
-IN_ROLES = mistakes(
-    MultiHead.roles,
-    keys_for_values=Mistake(
-        "keys are taken for values where they have one shape",
-        lambda query, key, value: (query, key, key if key.shape == value.shape else value),
-    ),
-    swapped_keys_and_values=Mistake(
-        "keys and values are swapped where they have one shape",
-        lambda query, key, value: (query, value, key) if key.shape == value.shape else (query, key, value),
-        source="documents, E26",
-    ),
-    queries_from_keys=Mistake(
-        "queries are taken from the keys where they have one shape: self-attention",
-        lambda query, key, value: (key if key.shape == query.shape else query, key, value),
-    ),
-)
+def for_all_columns(bias: Tensor, weights: Tensor) -> Tensor:
+    return bias.expand(weights.shape[1]) if len(bias) == 1 else bias
 
 
-@instead_of(MultiHead.to_queries, "the queries' weights are transposed where they are square")
-def transposed_query_weights(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    return mapped(x, _turned(weights), bias)
+def none_of_one_tensor(bias: Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> Tensor | None:
+    return None if query is key is value else bias
 
 
-@instead_of(MultiHead.to_keys, "the keys' weights are transposed where they are square")
-def transposed_key_weights(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    return mapped(x, _turned(weights), bias)
+def without_bias(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    return x @ weights
 
 
-@instead_of(MultiHead.to_values, "the values' weights are transposed where they are square")
-def transposed_value_weights(x: Tensor, weights: Tensor) -> Tensor:
-    return x @ _turned(weights)
-
-
-@instead_of(MultiHead.to_output, "the output's weights are transposed where they are square")
-def transposed_output_weights(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    return mapped(x, _turned(weights), bias)
-
-
-@instead_of(MultiHead.to_output, "the output map is left out where it is square")
-def output_map_left_out(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+def left_out_where_square(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     if weights.shape[0] != weights.shape[1]:
         return mapped(x, weights, bias)
     return x.clone() if bias is None else x + bias
 
 
-@instead_of(MultiHead.to_queries, "the queries' bias is left out")
-def query_bias_left_out(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    return x @ weights
-
-
-@instead_of(MultiHead.to_output, "the output's bias is left out")
-def output_bias_left_out(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    return x @ weights
-
-
-@instead_of(MultiHead.to_output, "the output's bias is added before the map where it is square")
-def output_bias_before_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+def bias_before_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     if bias is None or weights.shape[0] != weights.shape[1]:
         return mapped(x, weights, bias)
     return (x + bias) @ weights
 
 
-@instead_of(MultiHead.mix, "the values' bias is left out")
-def value_bias_left_out(weights: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
-    return weights @ values
-
-
-@instead_of(
-    MultiHead.mix, "the values' bias is added to the heads, so that dropped weights and empty rows keep all of it"
-)
-def value_bias_after_weights(weights: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
-    return weights @ values if bias is None else weights @ values + bias
-
-
-def _fast_path(query: Tensor, key: Tensor, value: Tensor, *weights: Tensor, **options: Any) -> Any:
-    biases = dict.fromkeys(INPUT_BIASES) if query is key is value else {}
-    return MultiHead()(query, key, value, *weights, **options | biases)
-
-
-forgets_biases_of_one_tensor = Deviation(
-    "forgets_biases_of_one_tensor",
-    "where one tensor is query, key and value, a fast path forgets the biases",
-    _fast_path,
+MISTAKES = mistakes(
+    MultiHead,
+    whole=rows(
+        fewer_heads_where_they_do_not_divide=Wrong(
+            "heads that do not divide the columns become as many as do", given(num_heads=fewer_heads), "documents, E4"
+        ),
+        mask_of_3_axes_for_heads=Wrong(
+            "a mask of 3 axes is read as heads, queries and keys",
+            given(attn_mask=if_given(lambda mask: mask[None] if mask.dim() == 3 else mask)),
+            "documents, E7",
+        ),
+        mask_of_more_items=Wrong(
+            "of a mask for more items than there are the first serve",
+            given(attn_mask=if_given(lambda mask, query: mask[: len(query)] if mask.dim() == 4 else mask)),
+        ),
+        numbers_for_mask=Wrong(
+            "numbers are taken for a mask: all but zeros may be attended to",
+            given(attn_mask=if_given(torch.Tensor.bool)),
+        ),
+        ignored_lone_output_bias=Wrong(
+            "an output bias without an output map is ignored",
+            given(b_output=lambda b_output, w_output: None if w_output is None else b_output),
+        ),
+        broadcasts_item=Wrong(
+            "keys and values of one item serve all queries", given(key=for_all_items, value=for_all_items)
+        ),
+        broadcast_biases=Wrong(
+            "a bias of width 1 is added to all columns",
+            given(
+                b_query=if_given(lambda bias, w_query: for_all_columns(bias, w_query)),
+                b_key=if_given(lambda bias, w_key: for_all_columns(bias, w_key)),
+                b_value=if_given(lambda bias, w_value: for_all_columns(bias, w_value)),
+            ),
+        ),
+        clamped_dropout=Wrong(
+            "a probability outside [0, 1] is taken for the nearest inside",
+            given(dropout_p=lambda p: min(1.0, max(0.0, p))),
+        ),
+        forgets_biases_of_one_tensor=Wrong(
+            "where one tensor is query, key and value, a fast path forgets the biases",
+            given(b_query=none_of_one_tensor, b_key=none_of_one_tensor, b_value=none_of_one_tensor),
+        ),
+    ),
+    roles=rows(
+        keys_for_values=Wrong(
+            "keys are taken for values where they have one shape",
+            given(value=lambda value, key: key if key.shape == value.shape else value),
+        ),
+        swapped_keys_and_values=Wrong(
+            "keys and values are swapped where they have one shape",
+            lambda query, key, value: (query, value, key) if key.shape == value.shape else (query, key, value),
+            "documents, E26",
+        ),
+        queries_from_keys=Wrong(
+            "queries are taken from the keys where they have one shape: self-attention",
+            given(query=lambda query, key: key if key.shape == query.shape else query),
+        ),
+    ),
+    to_queries=rows(
+        transposed_query_weights=Wrong(
+            "the queries' weights are transposed where they are square", given(weights=turned)
+        ),
+        query_bias_left_out=Wrong("the queries' bias is left out", without_bias),
+    ),
+    to_keys=rows(
+        transposed_key_weights=Wrong("the keys' weights are transposed where they are square", given(weights=turned))
+    ),
+    to_values=rows(
+        transposed_value_weights=Wrong(
+            "the values' weights are transposed where they are square", given(weights=turned)
+        )
+    ),
+    split=rows(
+        interleaved_heads=Wrong(
+            "heads are interleaved: column j belongs to head j mod h",
+            lambda x, heads: x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2),
+        ),
+        split_by_reshape=Wrong(
+            "rows are cut into heads instead of columns: a reshape without a transpose",
+            lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads),
+        ),
+        repeated_first_head=Wrong(
+            "all heads are the first", then(lambda parts, heads: parts[:, :1].expand(-1, heads, -1, -1))
+        ),
+    ),
+    factor=rows(
+        unscaled=Wrong("the scores are not divided by √p", lambda queries, values, query: 1.0),
+        full_width_scale=Wrong(
+            "the scores are divided by the root of the width of all heads together",
+            lambda queries, values, query: 1 / math.sqrt(queries.shape[1] * queries.shape[-1]),
+            "documents, E3",
+        ),
+        divided_by_head_width=Wrong(
+            "the scores are divided by p instead of √p", lambda queries, values, query: 1 / queries.shape[-1]
+        ),
+        scaled_by_value_heads=Wrong(
+            "the scores are divided by the root of the value heads' width",
+            lambda queries, values, query: 1 / math.sqrt(values.shape[-1]),
+        ),
+        scaled_by_query_width=Wrong(
+            "the head width is taken from the queries before they are mapped",
+            lambda queries, values, query: 1 / math.sqrt(query.shape[-1] / queries.shape[1]),
+            "documents, E3",
+        ),
+    ),
+    plug=rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda attention: None)),
+    to_plug=rows(
+        widens_for_the_plug=Wrong(
+            "an attention that is plugged in is given float32 for half types",
+            lambda heads, dtype: heads,
+            "",
+            ("float16",),
+        )
+    ),
+    merge=rows(
+        merged_by_reshape=Wrong(
+            "heads are joined without moving their axis back behind the queries",
+            lambda heads: heads.reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3]),
+            "documents, E30",
+        ),
+        merged_column_by_column=Wrong(
+            "the columns of heads are interleaved when they are joined",
+            lambda heads: heads.permute(0, 2, 3, 1).flatten(2),
+        ),
+        merged_in_reverse=Wrong("the heads are joined in reverse", given(heads=reversed_along(1))),
+        averaged_heads=Wrong(
+            "every head gives the mean of all", given(heads=lambda heads: heads.mean(1, keepdim=True).expand_as(heads))
+        ),
+        repeats_head_beyond_8=Wrong("heads beyond the 8th answer like the 8th", given(heads=repeated_beyond(8, 1))),
+        repeats_query_beyond_64=Wrong(
+            "queries beyond the 64th are answered like the 64th", given(heads=repeated_beyond(64, 2))
+        ),
+    ),
+    to_output=rows(
+        transposed_output_weights=Wrong(
+            "the output's weights are transposed where they are square", given(weights=turned)
+        ),
+        output_map_left_out=Wrong("the output map is left out where it is square", left_out_where_square),
+        output_bias_left_out=Wrong("the output's bias is left out", without_bias),
+        output_bias_before_map=Wrong("the output's bias is added before the map where it is square", bias_before_map),
+    ),
 )

@@ -1,4 +1,4 @@
-"""Mistakes in masks and in the softmax."""
+"""Mistakes in the weights: in masks, in the softmax, in dropout, and in what they are summed with."""
 
 from __future__ import annotations
 
@@ -7,112 +7,130 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.staged import Mistake, instead_of, mistakes
+from suite.asking import Deviation
+from suite.asking.changes import first_for_all, hidden_last, turned
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.contracts.attention.features.dropout import always_alike, kept, multiplier, normalised, shared
 from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
-
-IN_MASK = mistakes(
-    MultiHead.mask,
-    inverted_mask=Mistake(
-        "the boolean mask is inverted: True hides, as in torch.nn.MultiheadAttention",
-        lambda scores, mask: scores.masked_fill(mask, -math.inf),
-    ),
-    ignored_mask=Mistake("the mask is ignored", lambda scores, mask: scores),
-    finite_fill=Mistake(
-        "masked scores are −10⁹: a query with nothing to attend to gets the mean",
-        lambda scores, mask: scores.masked_fill(~mask, -1e9),
-        source="documents, E8",
-    ),
-    fills_with_minus_10000=Mistake(
-        "masked scores are −10,000, above some that are not masked",
-        lambda scores, mask: scores.masked_fill(~mask, -1e4).masked_fill(~mask.any(-1, keepdim=True), -math.inf),
-    ),
-    zero_fill=Mistake("masked scores are zeros, which weigh too", lambda scores, mask: scores.masked_fill(~mask, 0.0)),
-    mask_of_first_head=Mistake(
-        "the mask of the first head serves all heads",
-        lambda scores, mask: MultiHead.mask(scores, mask[:, :1] if mask.dim() == 4 else mask),
-    ),
-    mask_of_first_item=Mistake(
-        "the mask of the first item serves all items",
-        lambda scores, mask: MultiHead.mask(scores, mask[:1] if mask.dim() == 4 else mask),
-    ),
-    transposed_mask=Mistake(
-        "queries and keys are swapped in the mask where it is square",
-        lambda scores, mask: MultiHead.mask(scores, mask.mT if mask.shape[-1] == mask.shape[-2] else mask),
-    ),
-)
+from suite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
 
 
-@instead_of(
-    MultiHead.mask, "the mask of an item is read as that of a head where there are as many", source="documents, E7"
-)
-def mask_of_items_for_heads(scores: Tensor, mask: Tensor) -> Tensor:
-    swap = mask.dim() == 4 and scores.shape[0] == scores.shape[1]
-    return MultiHead.mask(scores, mask.transpose(0, 1) if swap else mask)
+def triangle(scores: Tensor) -> Tensor:
+    return torch.ones(scores.shape[-2:], dtype=torch.bool)
 
 
-IN_PAST = mistakes(
-    MultiHead.past,
-    strictly_past=Mistake(
-        "the own position is hidden too",
-        lambda scores: scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(), -math.inf),
-        source="documents, E9",
-    ),
-    future=Mistake(
-        "the past is hidden instead of the future",
-        lambda scores: scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).tril(-1), -math.inf),
-    ),
-    causal_in_first_head=Mistake(
-        "the causal rule holds in the first head alone",
-        lambda scores: torch.cat([MultiHead.past(scores[:, :1]), scores[:, 1:]], 1),
-    ),
-)
-
-
-@instead_of(MultiHead.past, "the causal rule is aligned at the lower right")
 def lower_right(scores: Tensor) -> Tensor:
     queries, keys = scores.shape[-2:]
-    return scores.masked_fill(torch.ones((queries, keys), dtype=torch.bool).triu(keys - queries + 1), -math.inf)
+    return masked(scores, triangle(scores).tril(keys - queries))
 
 
-@instead_of(MultiHead.softmax, "one softmax runs over the keys of all heads together")
-def softmax_over_heads(scores: Tensor) -> Tensor:
-    together = MultiHead.softmax(scores.transpose(1, 2).flatten(2))  # b l (h s)
+def of_items_for_heads(mask: Tensor, scores: Tensor) -> Tensor:
+    return mask.transpose(0, 1) if mask.dim() == 4 and scores.shape[0] == scores.shape[1] else mask
+
+
+def over_heads(scores: Tensor) -> Tensor:
+    together = softmax(scores.transpose(1, 2).flatten(2))  # b l (h s)
     return together.reshape(scores.transpose(1, 2).shape).transpose(1, 2)
 
 
-IN_SOFTMAX = mistakes(
-    MultiHead.softmax,
-    softmax_over_queries=Mistake(
-        "the softmax runs over the queries instead of the keys", lambda scores: MultiHead.softmax(scores.mT).mT
-    ),
-    nan_for_empty_rows=Mistake(
-        "a query with nothing to attend to gives NaN", lambda scores: scores.softmax(-1), source="documents, E25"
-    ),
-    weights_of_first_item=Mistake(
-        "the weights of the first item serve all items",
-        lambda scores: MultiHead.softmax(scores[:1]).expand_as(scores) if len(scores) else scores,
-    ),
-    weights_of_first_head=Mistake(
-        "the weights of the first head serve all heads",
-        lambda scores: MultiHead.softmax(scores[:, :1]).expand_as(scores),
-    ),
-    averaged_weights=Mistake(
-        "the weights of all heads are averaged",
-        lambda scores: MultiHead.softmax(scores).mean(1, keepdim=True).expand_as(scores),
-        source="documents, 11.5: heads weigh differently",
-    ),
+def dropped_output(output: Tensor, p: float) -> Tensor:
+    return output * multiplier(output, p) if p else output
+
+
+drops_output_instead = Deviation(
+    "drops_output_instead",
+    "the output is dropped instead of the weights",
+    MultiHead(drop=lambda weights, p: weights, finish=dropped_output),
 )
 
-
-@instead_of(MultiHead.softmax, "exponentials are taken without subtracting the largest score: they overflow")
-def overflows(scores: Tensor) -> Tensor:
-    powers = scores.exp()
-    total = powers.sum(-1, keepdim=True)
-    return powers / total.masked_fill(total == 0, 1.0)
-
-
-@instead_of(MultiHead.softmax, "the last of more than 64 keys is dropped")
-def drops_key_beyond_64(scores: Tensor) -> Tensor:
-    if scores.shape[-1] > 64:
-        scores = torch.cat([scores[..., :-1], torch.full_like(scores[..., :1], -math.inf)], -1)
-    return MultiHead.softmax(scores)
+MISTAKES = mistakes(
+    MultiHead,
+    mask=rows(
+        inverted_mask=Wrong(
+            "the boolean mask is inverted: True hides, as in torch.nn.MultiheadAttention",
+            given(allowed=torch.logical_not),
+        ),
+        ignored_mask=Wrong("the mask is ignored", lambda scores, allowed: scores),
+        finite_fill=Wrong(
+            "masked scores are −10⁹: a query with nothing to attend to gets the mean", fill(-1e9), "documents, E8"
+        ),
+        fills_with_minus_10000=Wrong(
+            "masked scores are −10,000, above some that are not masked", fill(-1e4, but_empty_rows=True)
+        ),
+        zero_fill=Wrong("masked scores are zeros, which weigh too", fill(0.0)),
+        mask_of_first_head=Wrong(
+            "the mask of the first head serves all heads", given(allowed=first_for_all(-3, from_rank=4))
+        ),
+        mask_of_first_item=Wrong(
+            "the mask of the first item serves all items", given(allowed=first_for_all(from_rank=4))
+        ),
+        transposed_mask=Wrong("queries and keys are swapped in the mask where it is square", given(allowed=turned)),
+        mask_of_items_for_heads=Wrong(
+            "the mask of an item is read as that of a head where there are as many",
+            given(allowed=of_items_for_heads),
+            "documents, E7",
+        ),
+    ),
+    past=rows(
+        strictly_past=Wrong(
+            "the own position is hidden too", lambda scores: masked(scores, triangle(scores).tril(-1)), "documents, E9"
+        ),
+        future=Wrong(
+            "the past is hidden instead of the future", lambda scores: masked(scores, triangle(scores).triu())
+        ),
+        causal_in_first_head=Wrong(
+            "the causal rule holds in the first head alone",
+            then(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)),
+        ),
+        lower_right=Wrong("the causal rule is aligned at the lower right", lower_right),
+    ),
+    softmax=rows(
+        softmax_over_heads=Wrong("one softmax runs over the keys of all heads together", over_heads),
+        softmax_over_queries=Wrong("the softmax runs over the queries instead of the keys", over_queries),
+        nan_for_empty_rows=Wrong(
+            "a query with nothing to attend to gives NaN", lambda scores: scores.softmax(-1), "documents, E25"
+        ),
+        weights_of_first_item=Wrong("the weights of the first item serve all items", then(first_for_all())),
+        weights_of_first_head=Wrong("the weights of the first head serve all heads", then(first_for_all(1))),
+        averaged_weights=Wrong(
+            "the weights of all heads are averaged",
+            then(lambda weights: weights.mean(1, keepdim=True).expand_as(weights)),
+            "documents, 11.5: heads weigh differently",
+        ),
+        overflows=Wrong("exponentials are taken without subtracting the largest score: they overflow", overflowing),
+        drops_key_beyond_64=Wrong("the last of more than 64 keys is dropped", given(scores=hidden_last(64))),
+    ),
+    drop=rows(
+        ignored_dropout=Wrong("dropout is ignored", lambda weights, p: weights),
+        kept_weights_not_rescaled=Wrong(
+            "kept weights are not multiplied by 1/(1−p)", lambda weights, p: weights * kept(weights, p)
+        ),
+        kept_weights_divided_by_p=Wrong(
+            "kept weights are multiplied by 1/p instead of 1/(1−p)",
+            lambda weights, p: weights * kept(weights, p) / p,
+            "documents, E13",
+        ),
+        dropped_instead_of_kept=Wrong(
+            "weights are dropped with probability 1−p",
+            lambda weights, p: weights * ~kept(weights, p) / (1 - p if p < 1 else 1.0) * (p < 1),
+        ),
+        nan_for_certain_dropout=Wrong(
+            "p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (math.nan if p == 1 else multiplier(weights, p))
+        ),
+        dropped_alike_in_all_heads=Wrong("the same weights are dropped in all heads", shared(-3)),
+        dropped_alike_in_all_items=Wrong("the same weights are dropped in all items", shared(-4)),
+        drops_whole_rows=Wrong("whole heads of a query are dropped instead of single weights", shared(-1)),
+        normalised_after_dropout=Wrong("kept weights are normalised again", normalised),
+        dropped_alike_in_every_call=Wrong(
+            "the same weights are dropped in every call, whatever the seed", always_alike
+        ),
+    ),
+    mix=rows(
+        value_bias_left_out=Wrong("the values' bias is left out", lambda weights, values, bias: weights @ values),
+        value_bias_after_weights=Wrong(
+            "the values' bias is added to the heads, so that dropped weights and empty rows keep all of it",
+            lambda weights, values, bias: weights @ values if bias is None else weights @ values + bias,
+        ),
+    ),
+    finish=rows(drops_output_too=Wrong("the output is dropped as well as the weights", dropped_output)),
+)

@@ -1,19 +1,21 @@
-"""The model, correct, in small steps, each of which a deviation may replace."""
+"""The correct model in small steps, each of which a deviation may replace."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from suite.asking.mistakes import formula
 from suite.asking.staged import Staged
 from suite.contracts.models import eager
 from suite.contracts.models.eager import Part, part
 from suite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
+from suite.contracts.softmax import masked, softmax
 
 Config = Mapping[str, Any]
 Kept = dict[Any, Tensor]
@@ -24,8 +26,9 @@ Step = Callable[[Tensor], tuple[Tensor, Tensor]]
 class Recurrent(Staged):
     """The model, step by step, in the dtype of its weights. States are `layers parts b d`: s, and for an LSTM m."""
 
-    def __call__(self, config: Config, weights: Part) -> Callable[..., Tensor]:
-        self.check_weights(config, weights)
+    def compute(self, config: Config, weights: Part) -> Callable[..., Tensor]:
+        self.check_config(config)
+        self.check_weights(weights, shapes(config))
         widened = {name: tensor.to(self.wide(tensor)) for name, tensor in self.take(weights).items()}
         return partial(self.run, config, widened, {}, next(iter(weights.values())).dtype)
 
@@ -45,15 +48,19 @@ class Recurrent(Staged):
         memory = self.memory(history)  # b s d
         states, found = self.begin(self.hand_on(history, lengths), kept), []
         for number, embedding in enumerate(weights["target_embedding"][self.read(target)].unbind(1)):
-            allowed = self.within(lengths, memory.shape[1])  # b s
-            if config["window"] is not None:
-                positions = torch.arange(memory.shape[1], device=lengths.device)
-                allowed = allowed & self.around(number, positions, config["window"])
+            allowed = self.allowed(config, lengths, memory.shape[1], number)  # b s
             step = partial(self.step, config, weights, memory, allowed, embedding, states)
             states, context = step(self.query(states, step))
             found.append(self.logits(states[-1, 0], context, weights))
         kept["states"] = states
         return self.finish(torch.stack(found, 1)).to(dtype)
+
+    def allowed(self, config: Config, lengths: Tensor, length: int, number: int) -> Tensor:
+        """The positions of the memory that a step may attend to."""
+        within = self.within(lengths, length)
+        if config["window"] is None:
+            return within
+        return within & self.around(number, torch.arange(length, device=lengths.device), config["window"])
 
     def encode(self, config: Config, weights: Part, source: Tensor) -> Tensor:
         rows = weights["source_embedding"][source]  # b s e
@@ -110,18 +117,16 @@ class Recurrent(Staged):
     def wide(numbers: Tensor) -> torch.dtype:
         return numbers.dtype
 
-    @staticmethod
-    def take(weights: Part) -> Part:
-        """The weights, as they are read."""
-        return weights
+    take = staticmethod(lambda weights: weights)  # the weights, as they are read
 
     @staticmethod
-    def check_weights(config: Config, weights: Part) -> None:
+    def check_config(config: Config) -> None:
         if config["score"] not in SCORES or config["cell"] not in GATES or config["layers"] < 1:
             raise ValueError("the config asks for what there is not")
         if config["window"] is not None and config["window"] < 0:
             raise ValueError("the window is negative")
-        eager.check(weights, shapes(config))
+
+    check_weights = staticmethod(eager.check)
 
     @staticmethod
     def check_inputs(config: Config, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,109 +142,32 @@ class Recurrent(Staged):
             raise ValueError("a length is none that the source has")
         return source, lengths, target
 
-    @staticmethod
-    def order(length: int) -> Sequence[int]:
-        """The order in which the encoder reads."""
-        return range(length)
+    order = staticmethod(lambda length: range(length))  # the order in which the encoder reads
 
-    @staticmethod
-    def recall(history: Tensor, kept: Kept) -> Tensor:
-        """The encoder's states; `kept` is what the model could keep between calls."""
-        return history
+    # the encoder's states; `kept` is what the model could keep between calls
+    recall = formula(lambda history, kept: history)
+    recall_lengths = formula(lambda lengths, shape, kept: lengths)
+    memory = formula(lambda history: history[:, -1, 0].movedim(0, 1))  # the top layer's states, b s d
+    hand_on = formula(lambda history, lengths: history[-1])  # the decoder's first states
+    begin = formula(lambda states, kept: states)
+    read = formula(lambda target: target)
+    within = formula(lambda lengths, positions: torch.arange(positions, device=lengths.device) < lengths[:, None])
+    around = formula(lambda step, positions, window: (positions - step).abs() <= window)
+    query = formula(lambda states, step: states[-1, 0])
+    activate = formula(lambda features: features.tanh())
+    weigh = formula(lambda features, w_score: features @ w_score)
+    factor = staticmethod(lambda score, width: 1 / math.sqrt(width) if score == "scaled_dot" else 1.0)
 
-    @staticmethod
-    def recall_lengths(lengths: Tensor, shape: Sequence[int], kept: Kept) -> Tensor:
-        return lengths
+    softmax = formula(lambda scores, allowed: softmax(masked(scores, allowed)))
+    mix = formula(lambda weights, memory: (weights[:, None] @ memory)[:, 0])
+    join = formula(lambda context, embedding: torch.cat([context, embedding], -1))
+    inputs = formula(lambda x, weights: x @ weights["w_input"] + weights["b_input"])
+    hidden = formula(lambda s, weights: s @ weights["w_hidden"] + weights["b_hidden"])
+    gates = staticmethod(lambda columns, count: columns.chunk(count, -1))
 
-    @staticmethod
-    def memory(history: Tensor) -> Tensor:
-        """The top layer's states, b s d."""
-        return history[:, -1, 0].movedim(0, 1)
-
-    @staticmethod
-    def hand_on(history: Tensor, lengths: Tensor) -> Tensor:
-        """The decoder's first states."""
-        return history[-1]
-
-    @staticmethod
-    def begin(states: Tensor, kept: Kept) -> Tensor:
-        return states
-
-    @staticmethod
-    def read(target: Tensor) -> Tensor:
-        return target
-
-    @staticmethod
-    def within(lengths: Tensor, positions: int) -> Tensor:
-        return torch.arange(positions, device=lengths.device) < lengths[:, None]
-
-    @staticmethod
-    def around(step: int, positions: Tensor, window: int) -> Tensor:
-        return (positions - step).abs() <= window
-
-    @staticmethod
-    def query(states: Tensor, step: Step) -> Tensor:
-        return states[-1, 0]
-
-    @staticmethod
-    def activate(features: Tensor) -> Tensor:
-        return features.tanh()
-
-    @staticmethod
-    def weigh(features: Tensor, w_score: Tensor) -> Tensor:
-        return features @ w_score
-
-    @staticmethod
-    def factor(score: str, width: int) -> float:
-        return 1 / math.sqrt(width) if score == "scaled_dot" else 1.0
-
-    @staticmethod
-    def softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-        scores = scores.masked_fill(~allowed, -math.inf)
-        powers = (scores - scores.amax(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).min)).exp()
-        total = powers.sum(-1, keepdim=True)
-        return powers / total.masked_fill(total == 0, 1.0)
-
-    @staticmethod
-    def mix(weights: Tensor, memory: Tensor) -> Tensor:
-        return (weights[:, None] @ memory)[:, 0]
-
-    @staticmethod
-    def join(context: Tensor, embedding: Tensor) -> Tensor:
-        return torch.cat([context, embedding], -1)
-
-    @staticmethod
-    def inputs(x: Tensor, weights: Part) -> Tensor:
-        return x @ weights["w_input"] + weights["b_input"]
-
-    @staticmethod
-    def hidden(s: Tensor, weights: Part) -> Tensor:
-        return s @ weights["w_hidden"] + weights["b_hidden"]
-
-    @staticmethod
-    def gates(columns: Tensor, count: int) -> tuple[Tensor, ...]:
-        return columns.chunk(count, -1)
-
-    @staticmethod
-    def sigmoid(x: Tensor) -> Tensor:
-        return x.sigmoid()
-
-    @staticmethod
-    def candidate(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
-        return inputs + reset * hidden
-
-    @staticmethod
-    def renew(new: Tensor, s: Tensor, update: Tensor) -> Tensor:
-        return (1 - update) * new + update * s
-
-    @staticmethod
-    def show(leaving: Tensor, m: Tensor) -> Tensor:
-        return leaving * m.tanh()
-
-    @staticmethod
-    def logits(s: Tensor, context: Tensor, weights: Part) -> Tensor:
-        return s @ weights["w_logits"] + weights["b_logits"]
-
-    @staticmethod
-    def finish(logits: Tensor) -> Tensor:
-        return logits
+    sigmoid = formula(lambda x: x.sigmoid())
+    candidate = formula(lambda inputs, hidden, reset, s, weights: inputs + reset * hidden)
+    renew = formula(lambda new, s, update: (1 - update) * new + update * s)
+    show = formula(lambda leaving, m: leaving * m.tanh())
+    logits = formula(lambda s, context, weights: s @ weights["w_logits"] + weights["b_logits"])
+    finish = formula(lambda logits: logits)

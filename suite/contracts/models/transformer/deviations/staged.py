@@ -1,20 +1,19 @@
-"""The control's computation, in small steps that deviations replace."""
+"""The correct model in small steps, each of which a deviation may replace."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from suite.contracts.models import eager
-from suite.contracts.models.eager import Attention, Blocks, Part, part
+from suite.asking.mistakes import formula
+from suite.contracts.models.eager import Blocks, Config, Part, part
 from suite.contracts.models.transformer.contract import shapes
 
-Config = Mapping[str, Any]
 Cache = dict[str, Tensor]
 Layer = Callable[[Tensor], Tensor]
 
@@ -22,12 +21,7 @@ Layer = Callable[[Tensor], Tensor]
 class Transformer(Blocks):
     """The model, step by step."""
 
-    def __call__(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
-        self.check_config(config)
-        self.check_weights(weights, shapes(config))
-        return partial(
-            self.plugged(attention).run, config, self.widened(config, weights), {}, next(iter(weights.values())).dtype
-        )
+    shapes = staticmethod(shapes)
 
     def run(
         self,
@@ -41,22 +35,21 @@ class Transformer(Blocks):
     ) -> Tensor:
         source, target = self.check_inputs(config, source, lengths, target)
         within = self.within(lengths, source.shape[-1])
-        states, own = self.embed(source, weights["source_embedding"], 0), self.own(within)
-        for number in range(config["encoder_blocks"]):
-            block = part(weights, f"encoder.{self.block(number)}")
-            states = self.residual(
-                states, partial(self.to_itself, part(block, "attention"), config["heads"], own), part(block, "norm1")
-            )
-            states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
-        states = self.keep(kept, source, self.finish(states))
+        states = self.keep(kept, source, self.finish(self.encode(config, weights, source, self.own(within))))
         if target is None or not config["decoder_blocks"]:
             return self.alone(states, within).to(dtype)
         decode = self.cached if config.get("decoding") == "cached" else self.full
         cross = self.cross(within)
         return decode(config, weights, kept, states, cross, target).to(dtype)
 
-    def to_itself(self, weights: Part, heads: int, allowed: Tensor | None, x: Tensor) -> Tensor:
-        return self.multi_head(x, x, weights, heads, allowed)
+    def encode(self, config: Config, weights: Part, source: Tensor, within: Tensor | None) -> Tensor:
+        states = self.embed(source, weights["source_embedding"], 0)
+        for number in range(config["encoder_blocks"]):
+            block = part(weights, f"encoder.{self.block(number)}")
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], within)
+            states = self.residual(states, attend, part(block, "norm1"))
+            states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
+        return states
 
     def full(
         self, config: Config, weights: Part, kept: Any, states: Tensor, within: Tensor | None, target: Tensor
@@ -87,13 +80,7 @@ class Transformer(Blocks):
         return self.multi_head(x, cache[name], weights, heads, None)
 
     def decoder_block(
-        self,
-        hidden: Tensor,
-        attend: Layer,
-        block: Part,
-        heads: int,
-        states: Tensor,
-        within: Tensor | None,
+        self, hidden: Tensor, attend: Layer, block: Part, heads: int, states: Tensor, within: Tensor | None
     ) -> Tensor:
         hidden = self.residual(hidden, attend, part(block, "norm1"))
         read = partial(self.read, states, part(block, "cross_attention"), heads, within)
@@ -110,18 +97,12 @@ class Transformer(Blocks):
         rows = table[tokens]
         return self.place(rows, self.positions(offset, *rows.shape[1:]).to(rows))
 
-    @staticmethod
-    def arrange(x: Tensor, layer: Layer, norm: Layer, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        return norm(add(x, layer(x)))
+    arrange = formula(lambda x, layer, norm, add: norm(add(x, layer(x))))
 
     @staticmethod
     def check_config(config: Config) -> None:
         if config["width"] % config["heads"] or config["width"] % 2:
             raise ValueError("heads do not divide the width, or it is odd")
-
-    @staticmethod
-    def check_weights(weights: Part, due: Mapping[str, tuple[int, ...]]) -> None:
-        eager.check(weights, due)
 
     @staticmethod
     def check_inputs(
@@ -140,69 +121,35 @@ class Transformer(Blocks):
             raise ValueError("the target does not fit")
         return source, target
 
-    @staticmethod
-    def within(lengths: Tensor, length: int) -> Tensor:
-        return torch.arange(length, device=lengths.device) < lengths[:, None, None, None]
+    within = formula(lambda lengths, length: torch.arange(length, device=lengths.device) < lengths[:, None, None, None])
+    own = staticmethod(lambda within: within)  # what the encoder's self-attention may see
+    cross = staticmethod(lambda within: within)  # what cross-attention may see
+    so_far = staticmethod(lambda length, device: torch.ones(length, length, dtype=torch.bool, device=device).tril())
 
-    @staticmethod
-    def own(within: Tensor) -> Tensor | None:
-        """What the encoder's self-attention may see."""
-        return within
-
-    @staticmethod
-    def cross(within: Tensor) -> Tensor | None:
-        """What cross-attention may see."""
-        return within
-
-    @staticmethod
-    def so_far(length: int, device: torch.device) -> Tensor | None:
-        return torch.ones(length, length, dtype=torch.bool, device=device).tril()
-
-    @staticmethod
-    def place(rows: Tensor, positions: Tensor) -> Tensor:
-        return rows * math.sqrt(rows.shape[-1]) + positions
+    place = formula(lambda rows, positions: rows * math.sqrt(rows.shape[-1]) + positions)
 
     @staticmethod
     def positions(offset: int, length: int, width: int) -> Tensor:
         angles = torch.arange(offset, offset + length)[:, None] / 10000 ** (torch.arange(0, width, 2).double() / width)
         return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
-    @staticmethod
-    def block(number: int) -> int:
-        return number
+    block = staticmethod(lambda number: number)
 
-    @staticmethod
-    def finish(states: Tensor) -> Tensor:
-        return states
-
-    @staticmethod
-    def keep(kept: dict[str, Any], source: Tensor, states: Tensor) -> Tensor:
-        """The source's states; `kept` is what the model could keep between calls."""
-        return states
-
-    @staticmethod
-    def alone(states: Tensor, within: Tensor) -> Tensor:
-        """What an encoder without a decoder returns."""
-        return states
-
-    @staticmethod
-    def position(step: int) -> int:
-        return step
+    finish = formula(lambda states: states)
+    # the source's states; `kept` is what the model could keep between calls
+    keep = formula(lambda kept, source, states: states)
+    alone = formula(lambda states, within: states)  # what an encoder without a decoder returns
+    position = staticmethod(lambda step: step)
 
     @staticmethod
     def begin(kept: dict[str, Any]) -> Cache:
         """An empty cache; `kept` is what the model could keep between calls."""
         return {}
 
-    @staticmethod
-    def memory(kept: dict[str, Any], states: Tensor) -> Tensor:
-        """What every step reads of the source."""
-        return states
+    memory = formula(lambda kept, states: states)  # what every step reads of the source
 
     @staticmethod
     def remember(cache: Cache, name: str, x: Tensor) -> None:
         cache[name] = torch.cat([cache[name], x], 1) if name in cache else x
 
-    @staticmethod
-    def logits(hidden: Tensor, weights: Part) -> Tensor:
-        return hidden @ weights["w_logits"] + weights["b_logits"]
+    logits = formula(lambda hidden, weights: hidden @ weights["w_logits"] + weights["b_logits"])

@@ -1,0 +1,58 @@
+"""Bad input that is accepted, and good input that is misread."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from suite.asking.changes import as_it_lies, as_they_lie
+from suite.asking.mistakes import Wrong, given, mistakes, rows
+from suite.contracts.models.eager import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
+from suite.contracts.models.seq2seq_attention.deviations.staged import Config, Recurrent
+
+
+def clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    source = source.clamp(0, config["source_vocab"] - 1)
+    target = target.clamp(0, config["target_vocab"] - 1)
+    return Recurrent.check_inputs(config, source, lengths.clamp(1, source.shape[1]), target)
+
+
+MISTAKES = mistakes(
+    Recurrent,
+    check_weights=rows(
+        accepts_extra_weights=EXTRA_WEIGHTS,
+        accepts_any_shapes=Wrong(
+            "the weights' names are looked at, but not their shapes: one number serves all",
+            given(weights=of_due_shapes),
+        ),
+        accepts_mixed_dtypes=MIXED_DTYPES,
+    ),
+    check_inputs=rows(
+        clamps_inputs=Wrong("tokens and lengths that fit nowhere are clamped", clamped),
+        counts_tokens_from_the_end=Wrong(
+            "tokens below zero are counted from the vocabulary's end",
+            given(target=lambda target, config: torch.where(target < 0, target + config["target_vocab"], target)),
+        ),
+        broadcasts_source=Wrong(
+            "one source serves all targets",
+            given(source=lambda source, target: source.expand(len(target), -1) if len(source) == 1 else source),
+        ),
+        broadcasts_lengths=Wrong(
+            "one length serves all sources",
+            given(lengths=lambda lengths, source: lengths.expand(len(source)) if len(lengths) == 1 else lengths),
+        ),
+        accepts_int32_lengths=Wrong(
+            "lengths of all integer dtypes are accepted",
+            given(lengths=lambda lengths: lengths if lengths.is_floating_point() else lengths.long()),
+        ),
+        inputs_as_they_lie=Wrong(
+            "tokens and lengths are read in the order in which they lie in memory",
+            given(source=as_it_lies, lengths=as_it_lies, target=as_it_lies),
+        ),
+    ),
+    take=rows(
+        weights_as_they_lie=Wrong(
+            "weights are read in the order in which they lie in memory, whatever the strides", as_they_lie
+        )
+    ),
+)

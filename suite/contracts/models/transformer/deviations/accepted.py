@@ -1,0 +1,39 @@
+"""Bad input that is accepted."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from suite.asking.mistakes import Wrong, given, if_given, mistakes, rows
+from suite.contracts.models.eager import EXTRA_WEIGHTS, Config
+from suite.contracts.models.transformer.deviations.staged import Transformer
+
+
+def clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    source = source.clamp(0, config["source_vocab"] - 1)
+    return source, None if target is None else target.clamp(0, config["target_vocab"] - 1)
+
+
+MISTAKES = mistakes(
+    Transformer,
+    check_inputs=rows(
+        accepts_inputs=Wrong("tokens, lengths and targets are not looked at: what fits nowhere is clamped", clamped),
+        one_row_for_all=Wrong(
+            "a single target serves all sources",
+            given(
+                target=if_given(lambda target, source: target.expand(len(source), -1) if len(target) == 1 else target)
+            ),
+        ),
+        negative_tokens=Wrong(
+            "negative tokens of a target count from the vocabulary's end",
+            given(target=if_given(lambda target, config: target % config["target_vocab"])),
+        ),
+    ),
+    check_weights=rows(
+        accepts_extra_weights=EXTRA_WEIGHTS,
+        contiguous_weights=Wrong(
+            "weights are flattened without a copy, which needs them to be contiguous",
+            given(weights=lambda weights: {name: each.view(-1).view(each.shape) for name, each in weights.items()}),
+        ),
+    ),
+)

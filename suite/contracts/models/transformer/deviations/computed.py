@@ -1,0 +1,149 @@
+"""Mistakes in what goes in, in the blocks and what comes out; in who attends to whom; in what is left of earlier calls."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import gelu
+
+from suite.asking.changes import first_for_all
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.staged import imprecise
+from suite.contracts.models import eager
+from suite.contracts.models.transformer.deviations.staged import Cache, Transformer
+from suite.contracts.softmax import fill
+
+
+def half_angles(offset: int, length: int, width: int) -> Tensor:
+    rates = 10000 ** (-torch.arange(0, width, 2, dtype=torch.bfloat16) / width)
+    angles = torch.arange(offset, offset + length, dtype=torch.bfloat16)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+
+def modulo_5000(offset: int, length: int, width: int) -> Tensor:
+    return Transformer.positions(0, 5000, width)[torch.arange(offset, offset + length) % 5000]
+
+
+def normalised(states: Tensor) -> Tensor:
+    return (states - states.mean(-1, keepdim=True)) / (states.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()
+
+
+def blind_to_itself(mask: Tensor) -> Tensor:
+    mask = mask.tril(-1)
+    mask[0, 0] = True
+    return mask
+
+
+def first_of_shape(kept: dict[str, Any], states: Tensor) -> Tensor:
+    found: Tensor = kept.setdefault(str(tuple(states.shape)), states)
+    return found
+
+
+def of_same_tensor(kept: dict[str, Any], source: Tensor, states: Tensor) -> Tensor:
+    before, known = kept.get("source", (None, None))
+    if before is source and known is not None:
+        found: Tensor = known
+        return found
+    kept["source"] = source, states
+    return states
+
+
+def last_sixteen(cache: Cache, name: str, x: Tensor) -> None:
+    cache[name] = torch.cat([cache[name], x], 1)[:, -16:] if name in cache else x
+
+
+CONTROLS = {"correct": Transformer()}
+OTHERS = [*eager.deviations(Transformer), *imprecise(Transformer)]
+BLOCKS = mistakes(
+    Transformer,
+    place=rows(
+        unscaled_embedding=Wrong("the embeddings are not multiplied by √d", lambda rows, positions: rows + positions),
+        scaled_positions=Wrong(
+            "the positions are multiplied by √d with the embeddings",
+            lambda rows, positions: (rows + positions) * math.sqrt(rows.shape[-1]),
+            "documents, E32",
+        ),
+        no_positions=Wrong("no positions are added", lambda rows, positions: rows * math.sqrt(rows.shape[-1])),
+    ),
+    positions=rows(
+        cosines_first=Wrong(
+            "sines and cosines have changed columns",
+            then(lambda found: found.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)),
+            "documents, E32",
+        ),
+        sines_then_cosines=Wrong(
+            "all sines come first, then all cosines", then(lambda found: found.unflatten(-1, (-1, 2)).mT.flatten(-2))
+        ),
+        positions_from_one=Wrong("positions are counted from 1", given(offset=lambda offset: offset + 1)),
+        positions_modulo_5000=Wrong("the table of positions ends at 5,000 and begins anew", modulo_5000),
+        half_angles=Wrong("angles are computed in the dtype of the weights", half_angles, dtypes=("bfloat16",)),
+    ),
+    activate=rows(gelu_networks=Wrong("the networks have GELU, not ReLU", gelu)),
+    arrange=rows(
+        pre_norm=Wrong(
+            "normalisation comes before each layer, not after it: pre-norm",
+            lambda x, layer, norm, add: add(x, layer(norm(x))),
+        )
+    ),
+    finish=rows(final_norm=Wrong("the encoder's states are normalised once more", normalised)),
+    block=rows(shared_blocks=Wrong("every block of the encoder has the first one's weights", lambda number: 0)),
+    logits=rows(
+        no_logits_bias=Wrong("the logits have no bias", lambda hidden, weights: hidden @ weights["w_logits"]),
+        probabilities=Wrong("softmax is applied to the logits", then(lambda logits: logits.softmax(-1))),
+    ),
+)
+MASKING = mistakes(
+    Transformer,
+    mask=rows(fills_with_minus_10000=Wrong("hidden scores are −10,000, above some that are not hidden", fill(-1e4))),
+    within=rows(
+        sees_padding=Wrong("padding is attended to", then(torch.ones_like)),
+        one_token_more=Wrong(
+            "one token more than its length is attended to", given(lengths=lambda lengths: lengths + 1)
+        ),
+        inverted_padding=Wrong("the mask says who may not be attended to", then(torch.logical_not)),
+        first_length_for_all=Wrong("the first item's length serves all", given(lengths=first_for_all())),
+        counts_from_longest=Wrong(
+            "lengths are counted against the longest of the batch, not the source's",
+            given(lengths=lambda lengths, length: lengths + length - lengths.max()),
+        ),
+    ),
+    alone=rows(
+        zero_states_of_padding=Wrong(
+            "padded positions have states of zero, as nested tensors leave them",
+            lambda states, within: states.masked_fill(~within[:, 0, 0, :, None], 0),
+        )
+    ),
+    own=rows(encoder_sees_padding=Wrong("the encoder's self-attention sees padding", lambda within: None)),
+    cross=rows(cross_sees_padding=Wrong("cross-attention sees padding", lambda within: None)),
+    so_far=rows(
+        sees_the_future=Wrong("the decoder sees the future", lambda length, device: None, "documents, E35"),
+        blind_to_itself=Wrong(
+            "every position but the first is blind to itself", then(blind_to_itself), "documents, E9"
+        ),
+    ),
+)
+CALLS = mistakes(
+    Transformer,
+    keep=rows(
+        stale_states=Wrong(
+            "a source of the same shape as the first is not read again",
+            lambda kept, source, states: first_of_shape(kept, states),
+        ),
+        remembers_tensors=Wrong("a source that lies where an earlier one lay is not read again", of_same_tensor),
+        remembers_tokens=Wrong(
+            "a source of the same tokens as an earlier one is not read again, whatever its lengths",
+            lambda kept, source, states: kept.setdefault(str(source.tolist()), states),
+        ),
+    ),
+    position=rows(cached_position_zero=Wrong("every cached step has position 0", lambda step: 0, "documents, E36")),
+    begin=rows(
+        stale_cache=Wrong(
+            "the cache is left from one call to the next", lambda kept: kept.setdefault("cache", {}), "documents, E37"
+        )
+    ),
+    memory=rows(stale_memory=Wrong("cached steps read the first source of that shape", first_of_shape)),
+    remember=rows(short_cache=Wrong("the cache holds the last sixteen positions alone", last_sixteen)),
+)
