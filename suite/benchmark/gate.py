@@ -12,11 +12,13 @@ from suite.asking import Case, Contract, questions
 from suite.benchmark.request import cores
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import Request, Session, alone
+from suite.measure.protocol import Failed
 from suite.records import EVERY_CASE, FAILURES, Outcome, Status
 from suite.registry import Declaration, Loaded
 
 WITHOUT_CASES = frozenset({"large"})
-"""Features that are about size alone: cases are small, and what needs just this is asked of few."""
+"""Features that are about size alone. Cases are small, so a case that needs one of these is used by small workloads
+too."""
 
 Key = tuple[str, str]
 """A case and a dtype."""
@@ -53,8 +55,8 @@ class Gate:
                 self._over = True
                 raise
 
-    def refusal(self, name: str, dtype: str, features: frozenset[str]) -> tuple[str, str]:
-        """Why an implementation may not be timed, and the finding that knows it; both empty where it may."""
+    def refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None:
+        """Why an implementation may not be timed in a dtype with these features, and the finding that knows it."""
         outcomes = self._known.get(name, {})
         failed = [
             outcome
@@ -62,11 +64,12 @@ class Gate:
             if outcome.status in FAILURES and (key[0] == EVERY_CASE or self._is_used(key, dtype, features))
         ]
         if not failed:
-            return "", ""
+            return None
         worst = next((outcome for outcome in failed if outcome.fails), failed[0])
         others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
         why = f"{worst.status}: {worst.detail.removeprefix(f'{worst.status}: ')}"  # what hangs or dies says so itself
-        return f"it fails {worst.case} ({worst.dtype}){others}: {why}", worst.known
+        detail = f"it fails {worst.case} ({worst.dtype}){others}: {why}"
+        return Failed(Status.REFUSED, detail, known=worst.known)
 
     def _of(self, dtype: str) -> dict[Key, tuple[Case, frozenset[str]]]:
         """Every question of the contract in a dtype with what it needs."""

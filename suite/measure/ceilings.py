@@ -9,11 +9,11 @@ import torch
 from suite.measure import measure
 
 SIDES = {"cpu": 1536, "cuda": 8192}
-"""Rows and columns of the matrices that are multiplied."""
+"""Rows and columns of the matrices that are multiplied, by kind of device: large enough for the rate not to grow."""
 COPIED = {"cpu": 2**28, "cuda": 2**30}
-"""Bytes that are copied: more than caches hold that one program has to itself."""
+"""Bytes that are copied, by kind of device: more than the caches hold that one program has to itself."""
 BUDGET = 0.5
-"""Seconds for each."""
+"""Seconds of products, and as many of copies."""
 
 
 def ceilings(dtype: str, device: str) -> dict[str, float]:

@@ -16,9 +16,11 @@ from suite.records import Status, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.registry.declaration import checked
-from suite.worker.asking import ask, fingerprint, is_names, placed, replies_from
+from suite.worker.asking import ask
 from suite.worker.forkserver import await_servers, forget_servers
 from suite.worker.process import Process, expect
+from suite.worker.replies import is_names, replies_from
+from suite.worker.snapshots import fingerprint, placed
 from suite.worker.wire import Garbage, as_data, storage_of
 
 __all__ = [
@@ -70,9 +72,9 @@ class Worker:
     `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole question, crossing
     included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
     could not be started is not tried again. Use it as a context manager, from one thread at a time. The process is
-    bound to these `cores`, where the system allows; `measures` says that time and memory will be asked for. It is an
-    interpreter of its own on a GPU, whose drivers need not survive a fork; else it may be forked from one that has
-    imported PyTorch.
+    bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the verbs other
+    than `ask`; see `suite.worker.__main__`. The process is an interpreter of its own on a GPU, whose drivers need not
+    survive a fork; else it may be forked from one that has imported PyTorch.
     """
 
     def __init__(
@@ -84,14 +86,14 @@ class Worker:
         *,
         environment: Mapping[str, str] | None = None,
         cores: Collection[int] = (),
-        measures: bool = False,
+        service: str = "",
     ) -> None:
         self.declaration = _one(target) if isinstance(target, str) else target
         self.device = device
         self.time_limit = time_limit
         self.start_limit = start_limit
         self._environment = dict(environment or {})
-        self._cores, self._measures = frozenset(cores), measures
+        self._cores, self._service = frozenset(cores), service
         self._process: Process | None = None
         self._state: Ready | Failure | None = None
         self._deadline = 0.0
@@ -120,13 +122,12 @@ class Worker:
             self._state = absent(self.declaration)
         if self._state is not None:
             return
-        self._process = Process(self._environment, self._cores, fresh=self.device != "cpu")
+        self._process = Process(self._environment, self._cores, service=self._service, fresh=self.device != "cpu")
         self._deadline = time.monotonic() + self.start_limit
         self._questions = 0
         path = [str(Path(entry or ".").resolve()) for entry in sys.path]
         declared = as_data(self.declaration) | {"plug": self.declaration.plug and as_data(self.declaration.plug)}
-        hello: dict[str, Any] = {"declaration": declared, "device": self.device, "path": path}
-        hello["measures"] = self._measures
+        hello = {"declaration": declared, "device": self.device, "path": path, "service": self._service}
         with suppress(EOFError, TimeoutError):  # `ready` finds the same and says it
             self._process.send(hello, self._deadline)
 
@@ -149,7 +150,10 @@ class Worker:
             return self._garbage(garbage)
 
     def request(self, verb: str, arguments: Mapping[str, Any], time_limit: float | None = None) -> Any | Failure:
-        """What the verb answers in the process: data and tensors, as they came. The verbs are in `__main__.VERBS`."""
+        """What a verb answers in the process: data and tensors, as they came.
+
+        Verbs are `ask` and those of the service.
+        """
         state = self.ready()
         if not isinstance(state, Ready):
             return state

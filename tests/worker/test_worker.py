@@ -121,7 +121,7 @@ def worker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     file.write_text(SUBMISSION)
     environment = {"ATTNSUITE_TEST": "12", FRESH: str(request.param)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "server_of", lambda of, cores: None if of.get(FRESH) == "True" else server_of(of, cores))
+        patch.setattr(process, "server_of", lambda of, *more: None if of.get(FRESH) == "True" else server_of(of, *more))
         with Worker(str(file), time_limit=LIMIT, environment=environment) as worker:
             yield worker
 
@@ -429,7 +429,7 @@ def test_a_worker_on_some_cores_is_forked_from_what_counted_as_many(write: Write
 
 
 def test_what_is_measured_pays_for_collecting_all_that_was_imported(write: Write) -> None:
-    with Worker(str(write("kernel.py", TELLER)), measures=True) as worker:
+    with Worker(str(write("kernel.py", TELLER)), service="suite.measure.bench:begin") as worker:
         assert told(worker, "frozen") == "RuntimeError: 0"
 
 
