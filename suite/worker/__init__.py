@@ -175,7 +175,7 @@ class Worker:
         if not isinstance(answer, dict) or answer.get("id") != self._questions:
             return self._garbage("no answer to this question")
         if "failed" in answer:
-            return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"])))
+            return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"]).strip()))
         return answer.get("answer")
 
     def suspend(self) -> None:
