@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]
+import pytest
 import torch
 from torch import Tensor
 
@@ -22,6 +23,8 @@ SUBMISSIONS = HERE / "submissions"
 """Implementations that tests need: real files, each of which says what it does."""
 PROGRAMS = HERE / "programs"
 """Scripts that tests run in processes of their own."""
+LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell its memory")
+"""For tests of what only Linux tells."""
 MISBEHAVES, TELLS = str(SUBMISSIONS / "misbehaves.py"), str(SUBMISSIONS / "tells.py")
 
 LIMIT = 60.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from suite.measure.clock import Before, Call, Escaped, clock
+from suite.measure.clock import Before, Call, Escaped, clock_of
 from suite.statistics import MARGIN, Interval, interval
 
 __all__ = ["Escaped", "Samples", "Stopwatch", "measure"]
@@ -67,7 +67,7 @@ class Stopwatch:
     ) -> None:
         self._call, self._before, self._device, self._cache = call, before, device, cache
         self._length = length
-        self._clock = clock(device, cache)
+        self._clock = clock_of(device, cache)
         self.result: Any = None
         self.made = 0.0
 

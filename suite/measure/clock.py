@@ -118,7 +118,7 @@ class CudaClock:
         return total / calls, result, late
 
 
-def clock(device: str, cache: str) -> Clock:
+def clock_of(device: str, cache: str) -> Clock:
     """The clock of a device. `cache` is `hot` or `cold`."""
     return CudaClock(device, cache) if torch.device(device).type == "cuda" else CpuClock(cache)
 
