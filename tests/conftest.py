@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,6 +32,16 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
         return file
 
     return written
+
+
+@pytest.fixture
+def submission(tmp_path: Path) -> Callable[[str], Path]:
+    """Copies a file of tests/submissions/ to tmp_path, for those that write beside themselves, and returns its path."""
+
+    def copied(name: str) -> Path:
+        return Path(shutil.copy(Path(__file__).parent / "submissions" / name, tmp_path))
+
+    return copied
 
 
 @pytest.fixture
