@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from torch import Tensor
 
-from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared, Sampled
+from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared, Rows, Sampled
 from suite.records import Status
 
 STALL_FACTOR = 20
@@ -21,11 +21,9 @@ STALL_SECONDS = 10.0
 """Seconds that may be added to that: a busy machine may stall for as long."""
 
 Result = TypeVar("Result")
-Rows = Mapping[str, Sequence[int]]
-"""Which rows of each tensor are looked at, by its name."""
 
 
-class Timed(Protocol):
+class Racer(Protocol):
     """A participant, as far as rounds are concerned."""
 
     @property
@@ -37,7 +35,7 @@ class Timed(Protocol):
     def proof_found(self, rows: Rows) -> Found | Failed: ...
 
 
-AnyTimed = TypeVar("AnyTimed", bound=Timed)
+AnyRacer = TypeVar("AnyRacer", bound=Racer)
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,10 @@ class Excerpt:
 
 
 @dataclass
-class Entry(Generic[AnyTimed]):
+class Entry(Generic[AnyRacer]):
     """A participant in a table. `failed` says why it dropped out."""
 
-    participant: AnyTimed
+    participant: AnyRacer
     prepared: Prepared
     direction: str
     cache: str

@@ -20,6 +20,7 @@ from suite.measure.protocol import (
     Loaded,
     Prepared,
     Rehearsed,
+    Rows,
     Sampled,
     Weighed,
 )
@@ -81,7 +82,7 @@ class Participant:
     def sample(self, number: int, calls: int) -> Sampled | Failed:
         return self._ask(Sampled, "sample", number=number, calls=calls)
 
-    def found(self, rows: Mapping[str, Sequence[int]]) -> Found | Failed:
+    def found(self, rows: Rows) -> Found | Failed:
         return self._ask(Found, "found", rows=_as_lists(rows))
 
     def load_proof(self, numbers: Sequence[int]) -> Loaded | Failed:
@@ -90,7 +91,7 @@ class Participant:
     def run_proof(self, passes: int) -> Done | Failed:
         return self._ask(Done, "run_proof", passes=passes)
 
-    def proof_found(self, rows: Mapping[str, Sequence[int]]) -> Found | Failed:
+    def proof_found(self, rows: Rows) -> Found | Failed:
         return self._ask(Found, "proof_found", rows=_as_lists(rows))
 
     def release(self) -> Done | Failed:
@@ -208,5 +209,5 @@ def _with_threads(threads: int) -> dict[str, str]:
     return dict.fromkeys(names, str(threads)) if threads else {}
 
 
-def _as_lists(rows: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+def _as_lists(rows: Rows) -> dict[str, list[int]]:
     return {name: list(places) for name, places in rows.items()}

@@ -8,8 +8,8 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from suite.benchmark.entry import Entry, Excerpt, Rows
-from suite.measure.protocol import Failed, garbage
+from suite.benchmark.entry import Entry, Excerpt
+from suite.measure.protocol import Failed, Rows, garbage
 
 ROUND_NUMBERS = range(2_000_003, 2**31)
 """The numbers of rounds, from which inputs follow. They are drawn at random, so that nobody can foresee them, and begin
@@ -22,7 +22,7 @@ MOST_INPUTS = 256
 REPEATED = 0.1
 """Seconds for which the calls of a proof are repeated, so that waking the process is a small part of the whole. A
 sample of one call that takes as long is proof enough by itself."""
-MOST_CALLS = 20_000
+MOST_PROOF_CALLS = 20_000
 """Calls in a proof at most, where the claim is so short that more would be due."""
 TRIAL = 16
 """Before the whole proof comes one of this fraction, so that a process whose calls take a hundred times what it claims
@@ -74,7 +74,7 @@ class Proof:
         """
         if not (count := self._load(claim, numbers)):
             return
-        calls = min(MOST_CALLS, math.ceil(REPEATED / claim))
+        calls = min(MOST_PROOF_CALLS, math.ceil(REPEATED / claim))
         for passes in sorted({1, calls // count // TRIAL, calls // count} - {0}):
             self._run(claim, passes, count)
             if passes == 1 and not self.entry.failed:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from suite.benchmark.entry import Entry, Rows
+from suite.benchmark.entry import Entry
 from suite.benchmark.proof import MOST_ATTEMPTS, MOST_INPUTS, ROUND_NUMBERS, Proof
 from suite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
+from suite.measure.protocol import Rows
 from suite.statistics import compare, interval, rounds_needed
 
 FEWEST_OF_SLOW = 3
 """Rounds that an entry takes part in at least, however slow it is."""
-LONGEST = 45.0
+LONGEST_RACE = 45.0
 """Seconds of timed calls after which an entry need not have the rounds that a verdict takes: twelve rounds of a call of
 5 s, by twelve implementations, would take 12 minutes."""
 SAME_CALLS_WITHIN = 2
@@ -61,7 +62,7 @@ def _stop(racing: Sequence[Entry[Any]], taken: int, fewest: int, baseline: str, 
     """Say of those that have samples enough why."""
     narrow = taken >= fewest and taken % LOOK_EVERY == 0 and _are_narrow(racing, baseline)
     for entry in racing:
-        enough = taken >= fewest or (taken >= FEWEST_OF_SLOW and entry.spent > LONGEST)
+        enough = taken >= fewest or (taken >= FEWEST_OF_SLOW and entry.spent > LONGEST_RACE)
         if narrow:
             entry.stopped = "narrow"
         elif enough and entry.spent > budget:

@@ -16,8 +16,8 @@ from suite.benchmark.entry import Entry
 from suite.benchmark.gate import Gate
 from suite.benchmark.participant import Participant, expect_participants, participant
 from suite.benchmark.request import Request, Table, memory_limit
-from suite.benchmark.timing import Timed, Timing
-from suite.benchmark.weighing import Found, Weighing
+from suite.benchmark.timing import TimedTable, Timing
+from suite.benchmark.weighing import Weighing, Weight
 from suite.measure.protocol import Energy, Failed, Rates, Weighed
 from suite.records import EVERY_CASE, Measurement, Outcome
 from suite.registry import Declaration, Loaded
@@ -121,7 +121,7 @@ class Benchmark:
             await_servers()  # nothing is imported while others are timed
         return ready, unready
 
-    def _rows(self, table: Table, participants: Sequence[Participant], timed: Timed) -> list[Measurement]:
+    def _rows(self, table: Table, participants: Sequence[Participant], timed: TimedTable) -> list[Measurement]:
         found = {name: self._row(table, name, failed) for name, failed in timed.failed.items()}
         if timed.entries:
             self._find_ceilings(table, timed.entries)
@@ -134,7 +134,7 @@ class Benchmark:
         return [found[each.name] for each in participants]
 
     def _measured(
-        self, row: Measurement, entry: Entry[Participant], table: Table, timed: Timed, weighed: Found
+        self, row: Measurement, entry: Entry[Participant], table: Table, timed: TimedTable, weighed: Weight
     ) -> Measurement:
         """The row with all that was measured."""
         known = weighed if isinstance(weighed, Weighed) else Weighed({}, "")
@@ -158,7 +158,7 @@ class Benchmark:
             telemetry=self._telemetry(table, entry, timed) if self.request.kind == "cuda" else {},
         )
 
-    def _telemetry(self, table: Table, entry: Entry[Participant], timed: Timed) -> dict[str, Any]:
+    def _telemetry(self, table: Table, entry: Entry[Participant], timed: TimedTable) -> dict[str, Any]:
         """What the device does during calls in a row, joules of one call included, and what it did in all rounds."""
         in_rounds: dict[str, Any] = {}
         for name in ("sm_clock", "throttle"):

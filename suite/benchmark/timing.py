@@ -48,7 +48,7 @@ class LongestCall:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedTable:
     """A table that was timed: who was in the race, why the others were not, and what the device did meanwhile."""
 
     entries: Sequence[Entry[Participant]]
@@ -68,7 +68,7 @@ class Timing:
     _longest: dict[tuple[str, str, str, int], LongestCall] = field(default_factory=dict)
     """By implementation, group of workloads, dtype and threads."""
 
-    def time(self, table: Table, participants: Sequence[Participant]) -> Timed:
+    def time(self, table: Table, participants: Sequence[Participant]) -> TimedTable:
         """Time a table, and again without those that took cores from the others."""
         failed: dict[str, Failed] = {}
         while True:
@@ -76,12 +76,12 @@ class Timing:
             failed |= timed.failed
             greedy = [entry for entry in timed.entries if entry.took_more_cores]
             if not greedy:
-                return Timed(timed.entries, failed, timed.telemetry)
+                return TimedTable(timed.entries, failed, timed.telemetry)
             for entry in greedy:
                 entry.participant.restart()
             failed |= {entry.name: entry.failed for entry in greedy if entry.failed}
 
-    def _raced(self, table: Table, participants: Sequence[Participant]) -> Timed:
+    def _raced(self, table: Table, participants: Sequence[Participant]) -> TimedTable:
         """Time all that can take part."""
         entries: list[Entry[Participant]] = []
         failed: dict[str, Failed] = {}
@@ -92,10 +92,10 @@ class Timing:
             else:
                 entries.append(Entry(each, prepared, table.direction, table.cache))
         if not entries:
-            return Timed([], failed, {})
+            return TimedTable([], failed, {})
         with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
             self._race(table, entries)
-        return Timed(entries, failed, meter.telemetry)
+        return TimedTable(entries, failed, meter.telemetry)
 
     def _prepared(self, each: Participant, table: Table) -> Prepared | Failed:
         """The participant's task, warmed up; or why it takes no part."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
 from suite.benchmark.entry import Entry
 from suite.benchmark.request import Table
-from suite.measure.protocol import Failed
+from suite.measure.protocol import Failed, Rows
 from suite.records import Status
 
 MORE_CORES = 1.25
@@ -19,7 +19,7 @@ CPU_TIME_ERROR = 0.1
 """Seconds by which the system's count of processor time may be off: it counts in ticks, for every thread."""
 
 
-def verify(table: Table, entry: Entry[Any], rows: Mapping[str, Sequence[int]], used: float) -> None:
+def verify(table: Table, entry: Entry[Any], rows: Rows, used: float) -> None:
     """Let an entry drop out whose kept answers are wrong, or which used more cores than it was given.
 
     `used` is seconds of processor time since its first round.
@@ -44,9 +44,7 @@ def verify(table: Table, entry: Entry[Any], rows: Mapping[str, Sequence[int]], u
         entry.took_more_cores = True
 
 
-def verified(
-    table: Table, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor], when: str
-) -> float | Failed:
+def verified(table: Table, number: int, rows: Rows, found: Mapping[str, Tensor], when: str) -> float | Failed:
     """The largest error, in bounds, of rows found in a round; or a refusal that says `when` the answer was wrong."""
     verdict = table.workload.verdict(table.dtype, table.direction, number, rows, found)
     if verdict.status != Status.PASSED:

@@ -11,8 +11,8 @@ from suite.benchmark.participant import Participant
 from suite.benchmark.request import Table, cores
 from suite.measure.protocol import Failed, Weighed
 
-Found = Weighed | Failed | None
-"""None where the participant has no process of its own."""
+Weight = Weighed | Failed | None
+"""What a call takes; None where the participant has no process of its own."""
 
 
 class Weighing:
@@ -20,10 +20,10 @@ class Weighing:
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self._known: dict[tuple[str, str, str, int, bool], Found] = {}
+        self._known: dict[tuple[str, str, str, int, bool], Weight] = {}
         """By implementation, workload, dtype, threads, and whether it is forward alone."""
 
-    def weigh(self, table: Table, entries: Sequence[Entry[Participant]]) -> dict[str, Found]:
+    def weigh(self, table: Table, entries: Sequence[Entry[Participant]]) -> dict[str, Weight]:
         """What a call of each takes, by the implementation's name; of those alone that have not dropped out."""
         at_once = len(cores()) if table.threads else 1  # a GPU's meter sees all that it holds
         able = [entry for entry in entries if not entry.failed]
@@ -32,7 +32,7 @@ class Weighing:
             answers = {entry.name: pool.submit(self._weighed, table, entry) for entry in longest_first}
             return {name: answer.result() for name, answer in answers.items()}
 
-    def _weighed(self, table: Table, entry: Entry[Participant]) -> Found:
+    def _weighed(self, table: Table, entry: Entry[Participant]) -> Weight:
         call = entry.name, table.workload.name, table.dtype, table.threads, table.direction == "forward"
         if call not in self._known:
             self._known[call] = entry.participant.weigh(table.job(self._contract), entry.prepared.expected)

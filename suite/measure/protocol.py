@@ -6,7 +6,7 @@ tensors; what comes in is checked here, field by field, for it comes from a proc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -18,10 +18,12 @@ from suite.records import MEASURED_STATUSES, Reason, Status
 from suite.worker.replies import Checks, are_tensors, misfit
 from suite.worker.wire import as_data
 
-SHORTEST, LONGEST = 1e-9, 1e6
-"""Seconds between which every time that a process says must lie: from less than any call takes to eleven days."""
-MOST_BYTES = 2.0**60
-"""The largest number that a process may say of anything else, bytes of memory above all: more than machines have."""
+SHORTEST_TIME = 1e-9
+"""Seconds: a process may claim no shorter time. No call takes less."""
+LONGEST_TIME = 1e6
+"""Seconds: a process may claim no longer time. These are eleven days."""
+LARGEST_NUMBER = 2.0**60
+"""A process may say no larger number of anything else: more bytes than machines have, more FLOPs a second, too."""
 
 Seconds = float
 SecondsOrNone = float
@@ -31,8 +33,8 @@ Numbers = dict[str, float | None]
 Rates = dict[str, float]
 MemoryByMeter = dict[str, float | None]
 """Bytes, as in `Measurement.memory`."""
-Rows = Mapping[str, list[int]]
-"""Which rows of each tensor are asked for, by the tensor's name."""
+Rows = Mapping[str, Sequence[int]]
+"""Which rows of each tensor, flattened to two axes, are looked at, by the tensor's name."""
 Tensors = dict[str, Tensor]
 Telemetry = dict[str, Any]
 """What a GPU says of itself, as in `Measurement.telemetry`."""
@@ -173,11 +175,11 @@ def _failure(data: Mapping[str, Any]) -> Failed:
 
 
 def _is_time(value: object) -> bool:
-    return isinstance(value, float) and SHORTEST <= value <= LONGEST
+    return isinstance(value, float) and SHORTEST_TIME <= value <= LONGEST_TIME
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value <= MOST_BYTES  # type: ignore[operator]
+    return type(value) in (int, float) and 0 <= value <= LARGEST_NUMBER  # type: ignore[operator]
 
 
 def _are_numbers(value: object) -> bool:

@@ -15,8 +15,8 @@ FOUND = 0.90
 """Single-threaded, the slowdown that must be found is found in this share of comparisons."""
 DISAGREEMENT = 0.03
 """How far the times of another stopwatch may be from ours, in the median over workloads and implementations."""
-LEVEL = 0.95
-"""Of the intervals of shares."""
+SHARE_LEVEL = 0.95
+"""Confidence level of the intervals of shares. That of times and verdicts is `suite.statistics.LEVEL`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Share:
         """
         from scipy.special import betaincinv
 
-        tail, others = (1 - LEVEL) / 2, self.total - self.count
+        tail, others = (1 - SHARE_LEVEL) / 2, self.total - self.count
         low = float(betaincinv(self.count, others + 1, tail)) if self.count else 0.0
         high = float(betaincinv(self.count + 1, others, 1 - tail)) if others else 1.0
         return low, high

@@ -15,12 +15,12 @@ from suite.records.stopwatch import (
     FALSE_CLAIMS,
     FOUND,
     MUST_BE_FOUND,
+    SHARE_LEVEL,
     SLOWDOWNS,
     StopwatchAudit,
     Trial,
     percent,
 )  # fmt: skip
-from suite.records.stopwatch import LEVEL as SHARE_LEVEL
 from suite.report import origin
 from suite.report.benchmark import wording
 from suite.report.cells import Cell, code, number, text

@@ -24,7 +24,7 @@ FIRST_WORKLOAD = "documents/one-sentence"
 in earlier tables."""
 
 
-class Table:
+class AuditTable:
     """One baseline, a number of identical implementations and one for each slowdown, on one workload.
 
     After `measure` there are `trials`, and in `failed` what could not be timed.

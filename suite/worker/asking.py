@@ -34,7 +34,7 @@ from suite.worker.snapshots import (
 from suite.worker.wire import as_data, storage_of
 
 Weights = dict[str, tuple[Tensor, bytes]]
-"""A model's, each beside what it was before the model was built."""
+"""A model's weights by name, each with its fingerprint from before the model was built."""
 
 
 def ask(
@@ -45,11 +45,11 @@ def ask(
     A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process.
     """
     answers: list[_Answer] = []
-    asked = _Asked(function, device, alone)
+    shared = _Shared(function, device, alone)
     with undisturbed(seeds=False), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for call in calls:
-            answers.append(_made(asked, call))
+            answers.append(_made(shared, call))
     return tuple(
         replace(a.reply, overwritten=True) if len(calls) > 1 and a.changed_since() else a.reply for a in answers
     )
@@ -82,8 +82,8 @@ class _Answer:
 
 
 @dataclass
-class _Asked:
-    """What is asked, and what calls in a row share: the storages of their inputs, and a model once it is built."""
+class _Shared:
+    """What the calls of a question share: the function, the storages of their inputs, and the models that were built."""
 
     function: Callable[..., Any]
     device: str
@@ -92,7 +92,7 @@ class _Asked:
     """The storage of each input, and the input itself."""
     weights: Weights = field(default_factory=dict)
     models: list[tuple[Callable[..., Any], Weights] | None] = field(default_factory=list)
-    """What each call has built, with its weights."""
+    """The model that each call has built, with its weights; None for a call that built none."""
 
     def callee(self, call: Call) -> Callable[..., Any]:
         """What the inputs are given to: the function, or the model that it makes of config and weights."""
@@ -135,15 +135,15 @@ class _Asked:
         return {name: self.given[name][1] for name in call.tensors}
 
 
-def _made(asked: _Asked, call: Call) -> _Answer:
+def _made(shared: _Shared, call: Call) -> _Answer:
     if not call.own_thread:
-        return _answer(asked, call)
+        return _answer(shared, call)
     answers: list[_Answer] = []
     interrupts: list[BaseException] = []
 
     def work() -> None:
         try:
-            answers.append(_answer(asked, call))
+            answers.append(_answer(shared, call))
         except BaseException as error:
             interrupts.append(error)
 
@@ -155,24 +155,24 @@ def _made(asked: _Asked, call: Call) -> _Answer:
     return answers[0]
 
 
-def _answer(asked: _Asked, call: Call) -> _Answer:
+def _answer(shared: _Shared, call: Call) -> _Answer:
     try:
-        return _taken(asked, call)
+        return _taken(shared, call)
     except _NoModel as error:
         return _Answer(Reply(kind=str(error)))
     except NotImplementedError as error:
         said = in_one_line(error).partition(": ")[2]
         return _Answer(Reply(declined=said or "NotImplementedError without a reason"))
     except KeyboardInterrupt as error:
-        if not asked.alone:
+        if not shared.alone:
             raise
         return _Answer(Reply(raised=in_one_line(error)))
     except BaseException as error:  # whatever a submission raises is its answer
         return _Answer(Reply(raised=in_one_line(error)))
 
 
-def _taken(asked: _Asked, call: Call) -> _Answer:
-    function, inputs = asked.callee(call), asked.inputs(call)
+def _taken(shared: _Shared, call: Call) -> _Answer:
+    function, inputs = shared.callee(call), shared.inputs(call)
     before = {name: fingerprint(tensor) for name, tensor in inputs.items()}
     places = {name: place_of(tensor) for name, tensor in inputs.items()}
     for name in call.gradient_of:
@@ -191,7 +191,7 @@ def _taken(asked: _Asked, call: Call) -> _Answer:
     gradients = _gradients(output, call, inputs, spoilt) if snapshot is not None else {}
     seconds = time.perf_counter() - started
     spoilt |= {name for name, tensor in inputs.items() if fingerprint(tensor) != before[name]}
-    changed = tuple(sorted(spoilt | asked.spoilt()))
+    changed = tuple(sorted(spoilt | shared.spoilt()))
     if snapshot is None:
         where = output.device.type if isinstance(output, Tensor) else "cpu"
         return _Answer(Reply(kind=kind, device=where, changed=changed, seconds=seconds))
@@ -220,7 +220,7 @@ def _looked_at(output: Any) -> tuple[str, Tensor | None]:
 
 
 def _seed(seed: int) -> None:
-    """As torch.manual_seed does; but where no CUDA device is, not by its millisecond of notes for one that may come."""
+    """Seed as torch.manual_seed does, but without a CUDA device do not spend a millisecond on preparing for one."""
     if torch.cuda.is_available():
         torch.manual_seed(seed)
     else:
@@ -228,9 +228,9 @@ def _seed(seed: int) -> None:
 
 
 def _gradients(output: Tensor, call: Call, inputs: dict[str, Tensor], changed: set[str]) -> dict[str, Tensor | None]:
-    """The gradients as they come. All None where none flow or where the output has not the shape to ask for them.
+    """The gradient of each input; none where the output needs none, or has another shape than its gradient.
 
-    An output gradient that the backward pass writes to is added to `changed`.
+    If the backward pass writes to the output gradient, that is added to `changed`.
     """
     if not call.gradient_of:
         return {}

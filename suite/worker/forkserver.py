@@ -33,7 +33,7 @@ _MAIN = "import sys; from suite.worker.server import main; main(*map(int, sys.ar
 
 
 class Forked:
-    """A worker that a server has forked, from outside: as `Fresh` is one that was started by itself."""
+    """The parent's view of a worker that a server has forked. `Fresh` is that of one that is an interpreter of its own."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid
@@ -44,7 +44,7 @@ class Forked:
 
     @property
     def reaped(self) -> bool:
-        """Whether its number may be another's by now: it was reaped here, or by the system as its server had ended."""
+        """Whether another process may have its number: it was reaped here, or by the system after its server ended."""
         return not self._close.alive or (not self._server.alive and self._has_ended(0.0))
 
     def exited(self) -> bool:
@@ -198,7 +198,7 @@ def bound(cores: Collection[int]) -> Iterator[None]:
 
 
 def _can_wait() -> bool:
-    """Whether this system lets us wait for what is not our child: it may not know how, or forbid it."""
+    """Whether the system lets a process wait for one that is not its child: it may not be able to, or forbid it."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):

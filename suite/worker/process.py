@@ -28,7 +28,7 @@ PIECE = 1 << 20
 
 
 class Fresh:
-    """A worker that is an interpreter started by itself, from outside: as `Forked` is one that a server has forked."""
+    """The parent's view of a worker that is an interpreter of its own. `Forked` is that of one that a server has forked."""
 
     def __init__(
         self, inherited: Sequence[int], mark: str, cores: Collection[int], environment: Mapping[str, str]
@@ -51,7 +51,7 @@ class Fresh:
         return self._popen.returncode is not None
 
     def exited(self) -> bool:
-        """Whether the process has ended, leaving it unreaped: its number stays its own until `reap`."""
+        """Whether the process has ended. It is not reaped by this, so that no other process can get its number."""
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
@@ -70,7 +70,7 @@ def expect(environment: Mapping[str, str], cores: Collection[int] = (), service:
 
 
 def _modules(service: str) -> list[str]:
-    """The module of a service, `module:function`; none of the empty one."""
+    """The modules that a service, `module:function`, needs; none where there is no service."""
     return [service.partition(":")[0]] if service else []
 
 

@@ -261,7 +261,7 @@ def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(
             return super().sample(number, calls)
 
     monkeypatch.setattr(tables, "Participant", Failing)
-    table = tables.Table(0, contract("attention").workloads()[0], 1, 0)
+    table = tables.AuditTable(0, contract("attention").workloads()[0], 1, 0)
 
     table.measure(0.001, Random(1))
 
@@ -271,8 +271,8 @@ def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(
 
 def test_a_participant_that_cannot_be_imported_is_said(monkeypatch):
     nowhere = registry.Declaration("attention", "matmul", "attention", "no_such_module")
-    monkeypatch.setattr(tables.Table, "_declarations", lambda self: iter([nowhere]))
-    table = tables.Table(0, contract("attention").workloads()[0], 1, 1)
+    monkeypatch.setattr(tables.AuditTable, "_declarations", lambda self: iter([nowhere]))
+    table = tables.AuditTable(0, contract("attention").workloads()[0], 1, 1)
 
     table.measure(0.001, Random(1))
 
@@ -296,7 +296,7 @@ def test_pairs_are_taken_in_both_orders_until_the_budget_is_spent():
 
     found = agreement.pairs(ours, theirs, 0.0, Random(1))
 
-    assert found == [(2.0, 1.0)] * agreement.FEWEST
+    assert found == [(2.0, 1.0)] * agreement.FEWEST_PAIRS
     turns = set(zip(order[::2], order[1::2], strict=True))
     assert turns == {("ours", "theirs"), ("theirs", "ours")}
 
