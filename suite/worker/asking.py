@@ -83,7 +83,7 @@ class _Answer:
 
 @dataclass
 class _Shared:
-    """What the calls of a question share: the function, the storages of their inputs, and the models that were built."""
+    """What the calls of a question share: the function, the storages of inputs, and models that were built."""
 
     function: Callable[..., Any]
     device: str

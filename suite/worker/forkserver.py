@@ -33,7 +33,7 @@ _MAIN = "import sys; from suite.worker.server import main; main(*map(int, sys.ar
 
 
 class Forked:
-    """The parent's view of a worker that a server has forked. `Fresh` is that of one that is an interpreter of its own."""
+    """The parent's view of a worker that a server has forked. For an interpreter of its own it is `Fresh`."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid

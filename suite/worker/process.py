@@ -28,7 +28,7 @@ PIECE = 1 << 20
 
 
 class Fresh:
-    """The parent's view of a worker that is an interpreter of its own. `Forked` is that of one that a server has forked."""
+    """The parent's view of a worker that is an interpreter of its own. For one that was forked it is `Forked`."""
 
     def __init__(
         self, inherited: Sequence[int], mark: str, cores: Collection[int], environment: Mapping[str, str]
