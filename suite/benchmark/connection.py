@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
@@ -17,13 +17,6 @@ from suite.worker import Died, Failure, Ready, Worker
 
 SERVICE = "suite.measure.bench:begin"
 """What workers are told to answer with."""
-
-
-class Connection(Protocol):
-    """A bench that can be asked its verbs."""
-
-    def ask(self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any]) -> AnyAnswer | Failed:
-        """The answer to a verb, or why there is none."""
 
 
 class Here:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from suite.benchmark.connection import SERVICE, Connection, Elsewhere, Here, lost
+from suite.benchmark.connection import SERVICE, Elsewhere, Here, lost
 from suite.benchmark.request import cores, memory_limit
 from suite.measure.memory import ENVIRONMENT
 from suite.measure.protocol import (
@@ -51,7 +51,7 @@ class Participant:
     """What is timed in this process, because no other could import it."""
     place: int = 0
     """Its place among the participants, from which follow the cores that its processes import on."""
-    _timing: Connection | None = field(default=None, repr=False)
+    _timing: Here | Elsewhere | None = field(default=None, repr=False)
     _weighing: Elsewhere | None = field(default=None, repr=False)
     _rehearsed: set[tuple[str, str]] = field(default_factory=set, repr=False)
     """The contracts and dtypes for which a small call was made in the process whose memory is measured."""
@@ -132,7 +132,7 @@ class Participant:
         self._close_weighing()
 
     @property
-    def _timed(self) -> Connection:
+    def _timed(self) -> Here | Elsewhere:
         if self._timing is None:
             here = self.function
             self._timing = Here(here, self.device, self.threads) if here else self._elsewhere(TIMED)

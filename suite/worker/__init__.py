@@ -157,13 +157,13 @@ class Worker:
         state = self.ready()
         if not isinstance(state, Ready):
             return state
-        assert self._process is not None
+        process = self._running
         limit = self.time_limit if time_limit is None else time_limit
         deadline = time.monotonic() + limit
         self._questions += 1
-        self._process.forget()
+        process.forget()
         try:
-            self._process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline)
+            process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline)
         except (EOFError, TimeoutError):
             pass  # `_receive` finds the same and says it
         except BaseException:  # half a question was sent: nothing can follow it
@@ -198,8 +198,7 @@ class Worker:
         self._end()
 
     def _receive(self, deadline: float, limit: float) -> Any | Failure:
-        assert self._process is not None
-        process = self._process
+        process = self._running
         try:
             return process.receive(deadline)
         except EOFError:
@@ -227,18 +226,25 @@ class Worker:
         if status == "ready":
             self.declaration = declaration
             return Ready(declaration)
-        process = self._process
+        process = self._running
         self._end()
         if status == "usage":
             raise UsageError(reason)
         if status == "missing":
             return Missing(declaration, reason)
-        return Broken(declaration, reason, process.printed if process else "")
+        return Broken(declaration, reason, process.printed)
 
     def _garbage(self, what: object) -> Died:
-        assert self._process is not None
-        self._process.end()
-        return self._lost(Died(f"answered garbage: {what}", self._process.printed))
+        process = self._running
+        process.end()
+        return self._lost(Died(f"answered garbage: {what}", process.printed))
+
+    @property
+    def _running(self) -> Process:
+        """The process, where it has been started and has not ended."""
+        if self._process is None:
+            raise RuntimeError("the worker has no process")
+        return self._process
 
     def _lost(self, failure: Lost) -> Lost:
         """Give the process up: the next question starts a fresh one."""

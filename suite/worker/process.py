@@ -90,7 +90,8 @@ class Process:
         mark, everything = uuid4().hex, _environment(environment)
         begun = None if fresh else _forked(mark, cores, everything, _modules(service))
         begun = begun or _begun(lambda inherited: Fresh(inherited, mark, cores, everything))
-        assert begun is not None
+        if begun is None:
+            raise RuntimeError("no process was started")
         self._started, channel, output, held = begun
         channel.setblocking(False)
         os.set_blocking(output, False)
