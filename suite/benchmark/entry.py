@@ -106,8 +106,7 @@ class Entry(Generic[AnyRacer]):
         before = self.awake
         answer = self.ask(lambda: self.participant.sample(number, self.calls))
         self.walls.append(self.awake - before)
-        if isinstance(answer, Failed):
-            self.failed = answer
+        if answer is None:
             return None
         self.warmed += answer.warmed
         self.made += answer.made
@@ -115,19 +114,21 @@ class Entry(Generic[AnyRacer]):
 
     def keep(self, number: int, rows: Rows) -> None:
         """Keep rows of what the sample of this round returned, in place of those of an earlier one."""
-        answer = self.ask(lambda: self.participant.found(rows))
-        if isinstance(answer, Failed):
-            self.refuse(answer.detail)
-        else:
+        if answer := self.ask(lambda: self.participant.found(rows)):
             self.kept = Excerpt(number, answer.rows)
+        elif self.failed:
+            self.refuse(self.failed.detail)
 
     def refuse(self, detail: str) -> None:
         """Let it drop out, because its times cannot be believed."""
         self.failed = Failed(Status.REFUSED, detail)
 
-    def ask(self, question: Callable[[], Result]) -> Result:
-        """Ask its participant, and count how long that takes."""
+    def ask(self, question: Callable[[], Result | Failed]) -> Result | None:
+        """Ask its participant, and count how long that takes. None where it drops out by its answer."""
         started = perf_counter()
         answer = question()
         self.awake += perf_counter() - started
-        return answer
+        if not isinstance(answer, Failed):
+            return answer
+        self.failed = answer
+        return None

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from random import Random
 from statistics import median
-from typing import Any
 
-from suite.benchmark.entry import Entry, Excerpt
-from suite.measure.protocol import Failed, Rows, garbage
+from suite.benchmark.entry import Entry, Excerpt, Racer
+from suite.measure.protocol import Rows, garbage
 
 ROUND_NUMBERS = range(2_000_003, 2**31)
 """The numbers of rounds, from which inputs follow. They are drawn at random, so that nobody can foresee them, and begin
@@ -42,7 +41,7 @@ MOST_ATTEMPTS = 5
 class Proof:
     """The proof of one entry's times, which it may try several times. After that its entry is `proved` or `failed`."""
 
-    def __init__(self, entry: Entry[Any]) -> None:
+    def __init__(self, entry: Entry[Racer]) -> None:
         self.entry = entry
         self._attempts = 0
 
@@ -86,21 +85,14 @@ class Proof:
         """Have inputs made; how many, or 0 where that failed."""
         most = max(1, min(MOST_INPUTS, math.ceil(NEW_INPUTS / claim)))
         answer = self.entry.ask(lambda: self.entry.participant.load_proof(numbers[:most]))
-        if isinstance(answer, Failed):
-            self.entry.failed = answer
-        elif answer.loaded > most:
+        if answer and answer.loaded > most:
             self.entry.failed = garbage("it loads what was not asked")
-        else:
-            return int(answer.loaded)
-        return 0
+        return answer.loaded if answer and not self.entry.failed else 0
 
     def _run(self, claim: float, passes: int, count: int) -> None:
         """Time some passes over the inputs."""
         before = self.entry.awake
-        answer = self.entry.ask(lambda: self.entry.participant.run_proof(passes))
-        if isinstance(answer, Failed):
-            self.entry.failed = answer
-        else:
+        if self.entry.ask(lambda: self.entry.participant.run_proof(passes)):
             self._believe(claim, passes * count, self.entry.awake - before)
 
     def _believe(self, claim: float, calls: int, taken: float) -> None:
@@ -114,8 +106,7 @@ class Proof:
     def _keep(self, numbers: Sequence[int], rows: Rows, random: Random) -> None:
         """Keep rows of what it returned for one of these numbers."""
         answer = self.entry.ask(lambda: self.entry.participant.proof_found(rows))
-        if isinstance(answer, Failed):
-            self.entry.failed = answer
+        if answer is None:
             return
         sizes = {name: tuple(found.shape[:1]) for name, found in answer.rows.items()}
         if sizes != dict.fromkeys(rows, (len(numbers),)):

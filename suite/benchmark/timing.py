@@ -38,7 +38,7 @@ class LongestCall:
     work: float
 
     def forbids(self, work: float, slowest: float) -> str:
-        """Why a call with so much work need not be tried where one may take `slowest` seconds; empty where it may."""
+        """Why a call of `work` FLOPs is not tried where one may take `slowest` seconds; empty where it is."""
         times = work / self.work
         expected = self.seconds * times if self.seconds > TELLING * slowest else 0.0
         if times < 1 or (self.seconds <= slowest and expected <= HOPELESS * slowest):
@@ -134,7 +134,7 @@ class Timing:
 
 
 def takes_too_long(seconds: float, slowest: float) -> Failed | None:
-    """Why a call of so many seconds is not timed where one may take `slowest`; None where it is."""
+    """Why a call of `seconds` is not timed where one may take `slowest`; None where it is."""
     if seconds <= slowest:
         return None
     return too_slow(f"a call takes {seconds:.3g} s, more than {slowest:g} s")

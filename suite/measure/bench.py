@@ -81,7 +81,7 @@ class Bench:
         return Prepared(task.making, first_call, warm_up, expected, calls)
 
     def sample(self, number: int, calls: int) -> Sampled:
-        """Time so many calls on the inputs of that round."""
+        """Time a number of calls on the inputs of a round."""
         task, expected = self._task
         warmed = task.enter_round(number, expected)
         seconds = task.stopwatch.sample(calls)
@@ -97,7 +97,7 @@ class Bench:
         return Loaded(self._task[0].load_proof(numbers))
 
     def run_proof(self, passes: int) -> Done:
-        """Call the function on each of those inputs, so many times over. Whoever asks takes the time."""
+        """Call the function on each of those inputs, `passes` times in all. The process that asks takes the time."""
         self._task[0].run_proof(passes)
         return Done()
 
@@ -121,7 +121,7 @@ class Bench:
         return self._scale.weigh(job, expected)
 
     def energy(self, calls: int) -> Energy:
-        """Make samples of so many calls in a row, for long enough that the device's energy counter tells."""
+        """Make calls in a row, in samples, for long enough to measure the energy of one."""
         made, stopwatch = 0, self._task[0].stopwatch
         with nvidia.meter(device_uuid(self._device) or self._device) as meter:
             until = perf_counter() + ENERGY_SECONDS

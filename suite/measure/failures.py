@@ -73,6 +73,6 @@ def changed_threads(threads: int) -> Failed | None:
 
 
 def set_threads(threads: int) -> None:
-    """Give PyTorch so many threads, where that is not 0."""
+    """Give PyTorch this number of threads, where it is not 0."""
     if threads not in (0, torch.get_num_threads()):  # setting the number that it has would start threads
         torch.set_num_threads(threads)

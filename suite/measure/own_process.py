@@ -31,7 +31,7 @@ class OwnProcess:
         return 0 < _threads() <= self._suite_threads
 
     def limit_memory(self, limit: int) -> None:
-        """Allow it so many bytes, and have the system kill it before any other process when memory runs out."""
+        """Allow it this many bytes, and have the system kill it before any other process when memory runs out."""
         held = Path("/proc/self/oom_score_adj")
         if limit and held.exists():
             with suppress(OSError):  # a container may have /proc to read only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,13 +13,13 @@ import torch
 from suite.asking import Workload
 from suite.contracts import contract
 from suite.measure import kernels, memory
-from suite.measure.failures import attempt
+from suite.measure.failures import Result, attempt
 from suite.measure.own_process import OwnProcess, answer_of_a_copy
 from suite.measure.protocol import Failed, Job, Rehearsed, Weighed, read, written
 from suite.measure.task import Task
 
 LONG_CALL = 0.3
-"""Seconds: a longer call is weighed and profiled at once, to be made once less. Shorter ones gain nothing by that."""
+"""Seconds: a call that takes longer is weighed and profiled at the same time, so that it need not be made twice."""
 MOST_LIGHT_CALLS = 2
 """How many long calls of a function may turn out too light to be weighed while the profiler allocates beside them.
 After that its calls are weighed and profiled one after the other from the start."""
@@ -45,34 +46,41 @@ class Scale:
         if torch.device(self._device).type != "cpu" or not self._copyable or _workloads(job)[0].is_model:
             return Rehearsed(True)
         _calibrate()
-        small = partial(self._small_call, job, "forward")
-        self._attempt(lambda: small()())
+        self._attempt(lambda: self._small_call(job, "forward")())
         return Rehearsed(self._copyable)  # the small call may have started threads
 
     def weigh(self, job: Job, expected: float) -> Weighed | Failed:
         """Bytes by meter of one call, which takes about `expected` seconds, and the kernels that it ran."""
-        alone = partial(self._weigh_alone, job)
         if torch.device(self._device).type != "cpu":
-            return alone(spent=False)  # an allocator's peak hides nothing
+            return self._weigh_alone(job)  # an allocator's peak hides nothing
         if not self._copyable:
-            return alone(spent=True)
+            return replace(self._weigh_alone(job), spent=True)
         _calibrate()
         if expected > LONG_CALL and not _workloads(job)[0].is_model and self._light_calls < MOST_LIGHT_CALLS:
-            if found := answer_of_a_copy(lambda: self._written(lambda: self._weigh_profiled(job))):
+            if found := self._in_a_copy(self._weigh_profiled, job):
                 return read(Weighed, found)
             self._light_calls += 1
-        return read(Weighed, answer_of_a_copy(lambda: self._written(lambda: alone(spent=False))))
+        return read(Weighed, self._in_a_copy(self._weigh_alone, job))
 
     @property
     def _copyable(self) -> bool:
         return self._process is not None and self._process.copyable
 
-    def _weigh_alone(self, job: Job, *, spent: bool) -> Weighed:
+    def _in_a_copy(self, weigh: Callable[[Job], Weighed | None], job: Job) -> dict[str, Any]:
+        """What a forked copy of this process answers, as data; empty where it weighs nothing."""
+
+        def answer() -> dict[str, Any]:
+            found = self._attempt(partial(weigh, job))
+            return {} if found is None else written(found)
+
+        return answer_of_a_copy(answer)
+
+    def _weigh_alone(self, job: Job) -> Weighed:
         """The memory of one call, then the kernels of others: the profiler leaves memory behind."""
         task, small = self._task(job)
         found = memory.of_call(task.whole_call, self._device, small)
         found |= {"output": float(task.output_bytes)}
-        return Weighed(found, kernels.kernels(task.whole_call, self._device), spent)
+        return Weighed(found, kernels.kernels(task.whole_call, self._device))
 
     def _weigh_profiled(self, job: Job) -> Weighed | None:
         """Memory and kernels of the same call; None where the profiler takes too much memory beside the call's."""
@@ -101,11 +109,7 @@ class Scale:
         workload = _workloads(job)[0]
         return Task(self._function, workload, job.dtype, direction, self._device, "hot").whole_call
 
-    def _written(self, act: Callable[[], Weighed | None]) -> dict[str, Any]:
-        answer = self._attempt(act)
-        return {} if answer is None else written(answer)
-
-    def _attempt(self, act: Callable[[], Any]) -> Any:
+    def _attempt(self, act: Callable[[], Result]) -> Result | Failed:
         return attempt(act, self.threads, alone=self._process is not None)
 
 
