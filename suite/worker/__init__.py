@@ -15,11 +15,11 @@ from suite.asking import Call, Reply
 from suite.records import Status, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Missing, absent, find
-from suite.registry.declaration import checked
 from suite.worker.asking import ask
 from suite.worker.forkserver import await_servers, forget_servers
+from suite.worker.greeting import Import, greeting_from
 from suite.worker.process import Process, expect
-from suite.worker.replies import is_names, replies_from
+from suite.worker.replies import replies_from
 from suite.worker.snapshots import fingerprint, placed
 from suite.worker.wire import Garbage, as_data, storage_of
 
@@ -215,24 +215,26 @@ class Worker:
 
     def _started(self, answer: Any) -> Ready | Failure:
         try:
-            status, reason, parameters = str(answer["status"]), str(answer["reason"]), answer["parameters"]
-            if parameters is not None and not is_names(parameters):
-                raise TypeError("parameters without names")
-            declared = checked(**{key: answer[key] for key in ("requires", "lacks", "conventions")})
-        except (KeyError, TypeError) as error:
-            return self._garbage(error)
-        del declared["variant"]
-        declaration = replace(self.declaration, parameters=parameters, **declared)
-        if status == "ready":
+            greeting = greeting_from(answer)
+        except Garbage as garbage:
+            return self._garbage(garbage)
+        declaration = replace(
+            self.declaration,
+            parameters=greeting.parameters,
+            requires=greeting.requires,
+            lacks=greeting.lacks,
+            conventions=greeting.conventions,
+        )
+        if greeting.ended is Import.READY:
             self.declaration = declaration
             return Ready(declaration)
-        process = self._running
+        printed = self._running.printed
         self._end()
-        if status == "usage":
-            raise UsageError(reason)
-        if status == "missing":
-            return Missing(declaration, reason)
-        return Broken(declaration, reason, process.printed)
+        if greeting.ended is Import.UNUSABLE:
+            raise UsageError(greeting.reason)
+        if greeting.ended is Import.MISSING:
+            return Missing(declaration, greeting.reason)
+        return Broken(declaration, greeting.reason, printed)
 
     def _garbage(self, what: object) -> Died:
         process = self._running

@@ -20,7 +20,8 @@ from suite.records import UsageError
 from suite.registry import Declaration, Loaded, Missing, load
 from suite.registry.loading import in_one_line
 from suite.worker import asking
-from suite.worker.wire import pack, unpack
+from suite.worker.greeting import Greeting, Import, greeting
+from suite.worker.wire import as_data, pack, unpack
 
 ASK = "ask"
 """The verb that every worker answers: calls as data. Others are those of the service that the parent names."""
@@ -55,8 +56,8 @@ def serve(channel: socket.socket) -> None:
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
     declared, plug = hello["declaration"], hello["declaration"]["plug"]
     declaration = Declaration(**declared | {"plug": Declaration(**plug) if plug else None})
-    function, greeting = _imported(declaration)
-    _send(channel, greeting)
+    function, said = _imported(declaration)
+    _send(channel, as_data(said))
     if function is None:
         return
     service = service_of(function, hello["device"]) if service_of else _no_service
@@ -84,22 +85,18 @@ def _no_service(verb: str, arguments: Mapping[str, Any]) -> Any:
     raise ValueError(f"unknown verb {verb!r}; this worker answers {ASK!r} alone")
 
 
-def _imported(declaration: Declaration) -> tuple[Function | None, dict[str, Any]]:
-    function: Function | None = None
-    status, reason = "ready", ""
+def _imported(declaration: Declaration) -> tuple[Function | None, Greeting]:
+    """The function, where it can be imported, and what is said of that."""
     try:
         loaded = load(declaration, alone=True)
-        declaration = loaded.declaration
-        if isinstance(loaded, Loaded):
-            function = loaded.function
-        else:
-            status, reason = "missing" if isinstance(loaded, Missing) else "broken", loaded.reason
     except UsageError as error:
-        status, reason = "usage", str(error)
+        return None, greeting(Import.UNUSABLE, str(error), declaration)
     except KeyboardInterrupt as error:  # raised by the implementation: nobody interrupts a session of its own
-        status, reason = "broken", in_one_line(error)
-    declared = {key: getattr(declaration, key) for key in ("parameters", "requires", "lacks", "conventions")}
-    return function, {"status": status, "reason": reason, **declared}
+        return None, greeting(Import.BROKEN, in_one_line(error), declaration)
+    if isinstance(loaded, Loaded):
+        return loaded.function, greeting(Import.READY, "", loaded.declaration)
+    ended = Import.MISSING if isinstance(loaded, Missing) else Import.BROKEN
+    return None, greeting(ended, loaded.reason, loaded.declaration)
 
 
 def _receive(channel: socket.socket) -> Any:

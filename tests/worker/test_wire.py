@@ -16,6 +16,7 @@ from workers import (
 
 from suite.asking import Reply
 from suite.worker import Died, Ready, Worker
+from suite.worker.greeting import Import, greeting_from
 from suite.worker.wire import Garbage, pack, unpack
 
 
@@ -144,3 +145,30 @@ def test_a_forged_reply_is_garbage(answer: Any, complaint: str) -> None:
     worker = Worker("attention/matmul")
     worker._state, worker._process = Ready(worker.declaration), Forger(answer)  # type: ignore[assignment]
     assert worker.ask([call()]) == Died(f"answered garbage: {complaint}")
+
+
+HELLO = {"ended": "ready", "reason": "", "parameters": ("query",), "requires": (), "lacks": {}, "conventions": {}}
+
+
+def test_a_greeting_says_what_the_import_alone_could_tell() -> None:
+    greeting = greeting_from({**HELLO, "lacks": {"causal": "not yet"}})
+
+    assert (greeting.ended, greeting.parameters, greeting.lacks) == (Import.READY, ("query",), {"causal": "not yet"})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        {**HELLO, "ended": "splendid"},
+        {**HELLO, "parameters": "query"},
+        {**HELLO, "parameters": (1,)},
+        {**HELLO, "requires": "torch"},
+        {**HELLO, "lacks": {"causal": ""}},
+        {**HELLO, "conventions": 3},
+    ],
+)
+def test_a_forged_greeting_is_garbage(data: Any) -> None:
+    with pytest.raises(Garbage):
+        greeting_from(data)
