@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from suite.asking import Call, Reply
 from suite.records import Status, UsageError
-from suite.records.limits import TIME_LIMIT
+from suite.records.limits import LAST_WORDS_LIMIT, TIME_LIMIT
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.worker.asking import ask
 from suite.worker.forkserver import await_servers, forget_servers
@@ -202,7 +202,7 @@ class Worker:
         try:
             return process.receive(deadline)
         except EOFError:
-            how = process.end(grace=5.0)
+            how = process.end(LAST_WORDS_LIMIT)
             return self._lost(Died(how, process.printed))
         except TimeoutError:
             process.end()

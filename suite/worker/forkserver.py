@@ -19,13 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from suite.records.limits import TIME_LIMIT
+from suite.records.limits import FORK_LIMIT, KILL_LIMIT, TIME_LIMIT
 from suite.worker.server import LONGEST_MESSAGE, MARK, MARK_LENGTH, PASSED_ON, WORKER
 
-START_LIMIT = TIME_LIMIT
-"""Seconds for the first answer of a server, which comes after its imports."""
-ANSWER_LIMIT = 10.0
-"""Seconds for each later answer of a server: it only forks."""
 SERVERS_KEPT = 6
 """How many servers are kept, those asked last: each holds an interpreter with PyTorch in it. A benchmark on one thread
 and on all cores has five: for the contract, and two for each number of threads."""
@@ -93,7 +89,7 @@ class ForkServer:
                 raise
             finally:
                 os.close(life)
-        control.settimeout(START_LIMIT)
+        control.settimeout(TIME_LIMIT)  # it imports PyTorch first
         self._control, self._popen = control, popen
         self._asking, self._asker = threading.Lock(), 0
         self.end = weakref.finalize(self, _end, popen, control, held)
@@ -129,7 +125,7 @@ class ForkServer:
             try:
                 socket.send_fds(self._control, [json.dumps(message).encode()], list(descriptors))
                 said = self._control.recv(LONGEST_MESSAGE)
-                self._control.settimeout(ANSWER_LIMIT)  # its imports are over
+                self._control.settimeout(FORK_LIMIT)  # its imports are over
             except OSError:
                 pass
             finally:
@@ -211,7 +207,7 @@ def _end(popen: subprocess.Popen[bytes], control: socket.socket, held: int) -> N
     os.close(held)
     popen.kill()  # it may still be importing
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C, while the first ends everything
-        popen.wait(timeout=10)
+        popen.wait(timeout=KILL_LIMIT)
 
 
 def _here() -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from suite.records.limits import KILL_LIMIT
 from suite.worker.forkserver import Forked, bound, server_of
 from suite.worker.server import MARK
 from suite.worker.wire import pack, unpack
@@ -276,7 +277,7 @@ def _finish(started: Fresh | Forked, mark: str, channel: socket.socket, output: 
     channel.close()
     os.close(output)
     os.close(held)
-    started.reap(10.0)  # no longer: a driver may hold it for ever
+    started.reap(KILL_LIMIT)
 
 
 def _marked(mark: str) -> Iterator[int]:

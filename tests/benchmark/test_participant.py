@@ -17,6 +17,7 @@ from suite.benchmark.connection import Elsewhere, lost
 from suite.benchmark.participant import Participant
 from suite.contracts import contract
 from suite.measure.protocol import Failed, Job, Prepared, Sampled, Weighed
+from suite.records import limits
 from suite.registry import Broken, Declaration, Missing
 from suite.worker import Died, Hung, Ready, Worker, forkserver
 
@@ -198,7 +199,7 @@ def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytes
     with ExitStack() as stack:
         bench._participants(1, stack)
         begun = list(forkserver._servers.values())[-3:]
-        assert [server._control.gettimeout() for server in begun] == [forkserver.ANSWER_LIMIT] * 3, "all have answered"
+        assert [server._control.gettimeout() for server in begun] == [limits.FORK_LIMIT] * 3, "all have answered"
 
 
 def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(

@@ -23,6 +23,7 @@ from workers import (
     told,
 )
 
+from suite.records import limits
 from suite.worker import Died, Worker, await_servers, expect, forget_servers, forkserver
 
 Write = Callable[[str, str], Path]
@@ -101,7 +102,7 @@ def test_a_fork_that_fails_is_no_end_of_others() -> None:
 
 
 def test_a_server_that_stalls_is_left_and_nobody_is_said_to_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forkserver, "ANSWER_LIMIT", 0.3)
+    monkeypatch.setattr(forkserver, "FORK_LIMIT", 0.3)
     stalls = {"ATTNSUITE_TEST": "stalls"}
     with Worker(MISBEHAVES, time_limit=LIMIT, environment=stalls) as worker:
         server = parent_of(worker)
@@ -145,9 +146,9 @@ def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> 
 def test_servers_that_were_expected_can_be_awaited() -> None:
     expect({"ATTNSUITE_TEST": "awaited"})
     server = list(forkserver._servers.values())[-1]
-    assert server._control.gettimeout() == forkserver.START_LIMIT
+    assert server._control.gettimeout() == limits.TIME_LIMIT
     await_servers()
-    assert server._control.gettimeout() == forkserver.ANSWER_LIMIT, "it has answered"
+    assert server._control.gettimeout() == limits.FORK_LIMIT, "it has answered"
 
 
 def test_a_forked_worker_is_as_one_that_was_started_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
