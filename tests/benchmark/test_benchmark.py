@@ -18,12 +18,13 @@ from workers import SUBMISSIONS
 import suite
 from suite import registry
 from suite.benchmark import Benchmark, Request
+from suite.benchmark.entry import Entry
 from suite.benchmark.functions import with_unique_names
 from suite.benchmark.participant import Participant
-from suite.benchmark.timing import LongestCall
+from suite.benchmark.timing import LongestCall, TimedTable
 from suite.contracts import contract
-from suite.measure.protocol import Job
-from suite.records import EVERY_CASE, Measurement, Outcome, UsageError
+from suite.measure.protocol import Energy, Failed, Job, Prepared
+from suite.records import EVERY_CASE, Measurement, Outcome, Status, UsageError
 from suite.registry import Declaration, from_function
 
 CONTRACT = contract("attention")
@@ -251,3 +252,50 @@ def test_what_is_missing_is_one_row_and_holds_nobody_up() -> None:
     )  # fmt: skip
     assert (raised.workload, raised.status, raised.detail) == (EVERY_CASE, "raised", "SyntaxError: invalid syntax")
     assert list(of.run({missing.key, raised.key})) == [], "their rows are all that there is to find"
+
+
+class OnAGpu:
+    """Stands in for a participant whose device says what it does."""
+
+    name = "attention/a"
+    prepared = Prepared({}, 1.0, 0.1, 0.005, 7)
+
+    def __init__(self, energy: Energy | Failed) -> None:
+        self.answer, self.asked = energy, list[Any]()
+
+    def prepare(self, job: Job) -> Prepared:
+        self.asked.append(job.workload)
+        return self.prepared
+
+    def energy(self, calls: int) -> Energy | Failed:
+        self.asked.append(calls)
+        return self.answer
+
+    def release(self) -> None:
+        self.asked.append("release")
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (Energy({"joules": 0.5}), {"joules": 0.5}),
+        (Failed(Status.HUNG, "no answer"), {"joules": None, "joules_absent": "hung: no answer"}),
+    ],
+)
+def test_what_a_device_says_of_calls_in_a_row_stands_beside_what_it_said_in_all_rounds(
+    answer: Energy | Failed, says: dict[str, Any]
+) -> None:
+    of = Benchmark(CONTRACT, [], Request((TINY,)))
+    participant: Any = OnAGpu(answer)
+    entry = Entry(participant, participant.prepared, "forward", "cold")
+    in_rounds = TimedTable([entry], {}, {"sm_clock": {"median": 1500}, "throttle_absent": "no NVML"})
+
+    found = of._telemetry(of.tables()[0], entry, in_rounds)
+
+    assert found == {
+        **says,
+        "sm_clock_in_rounds": {"median": 1500},
+        "throttle_in_rounds": None,
+        "throttle_in_rounds_absent": "no NVML",
+    }
+    assert participant.asked == [TINY, 7, "release"]
