@@ -59,7 +59,7 @@ def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Rand
 
 
 def _stop(racing: Sequence[Entry[Any]], taken: int, fewest: int, baseline: str, budget: float) -> None:
-    """Say of those that have samples enough why."""
+    """Note of each entry that has samples enough why it has."""
     narrow = taken >= fewest and taken % LOOK_EVERY == 0 and _are_narrow(racing, baseline)
     for entry in racing:
         enough = taken >= fewest or (taken >= FEWEST_OF_SLOW and entry.spent > LONGEST_RACE)

@@ -25,8 +25,8 @@ TELLING = 0.1
 """A call of this share of the longest allowed, or more, tells what more work will take, in proportion. A shorter one
 may take most of its time for something else than its work."""
 HOPELESS = 2.0
-"""Where that would be more than this many times the longest allowed, the call is not tried: the proportion is not
-exact."""
+"""A call that would in this proportion take more than this many times the longest allowed is not tried. It is more than
+1 because the proportion is not exact."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class Timing:
         while True:
             timed = self._raced(table, [each for each in participants if each.name not in failed])
             failed |= timed.failed
-            greedy = [entry for entry in timed.entries if entry.took_more_cores]
-            if not greedy:
+            took_cores = [entry for entry in timed.entries if entry.took_more_cores]
+            if not took_cores:
                 return TimedTable(timed.entries, failed, timed.telemetry)
-            for entry in greedy:
+            for entry in took_cores:
                 entry.participant.restart()
-            failed |= {entry.name: entry.failed for entry in greedy if entry.failed}
+            failed |= {entry.name: entry.failed for entry in took_cores if entry.failed}
 
     def _raced(self, table: Table, participants: Sequence[Participant]) -> TimedTable:
         """Time all that can take part."""

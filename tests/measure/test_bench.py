@@ -144,6 +144,11 @@ def test_a_user_s_interrupt_is_no_answer() -> None:
     assert prepare(alone) == Failed(Status.RAISED, "KeyboardInterrupt"), "in a process of its own it is its own"
 
 
+def test_what_fails_while_a_process_is_configured_is_not_the_function_s_failure() -> None:
+    with pytest.raises(RuntimeError, match="positive"):
+        ask(honest, Done, "configure", threads=-1, memory_limit=0)
+
+
 def test_a_function_that_changes_the_thread_count_is_refused_and_nothing_else_is_said() -> None:
     threads = torch.get_num_threads()
 
