@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from suite.measure.clock import Before, Call, Escaped, clock_of
 from suite.statistics import MARGIN, Interval, interval
 
-__all__ = ["Escaped", "Samples", "Stopwatch", "measure"]
+__all__ = ["Escaped", "Stopwatch", "measure"]
 
 SAMPLE = 0.005
 """Seconds that a sample takes at least: shorter calls are repeated within it. It is long against the clock's resolution
@@ -35,17 +34,6 @@ LOOK_EVERY = 4
 """Samples between two looks at whether the interval is narrow."""
 FEWEST = 12
 """Samples at least: the fewest whose interval leaves out the fastest and the slowest one."""
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Raw samples of one callable, in seconds per call, and how they came about. Fields as in `Measurement`."""
-
-    seconds: tuple[float, ...]
-    calls: int
-    first_call: float
-    warm_up: float
-    stopped: str
 
 
 class Stopwatch:
@@ -132,31 +120,20 @@ def is_narrow(of: Interval) -> bool:
     return of.high - of.low < 2 * NARROW * of.median
 
 
-def measure(
-    call: Callable[[], Any],
-    *,
-    device: str = "cpu",
-    cache: str = "hot",
-    budget: float = 2.0,
-    fewest: int = FEWEST,
-) -> Samples:
+def measure(call: Callable[[], Any], *, device: str = "cpu", budget: float = 2.0, fewest: int = FEWEST) -> list[float]:
     """Sample a callable in this process until the interval of its median is narrow, or the budget is spent.
 
-    `budget` is in seconds of timed calls; at least `fewest` samples are taken in any case. To compare two callables,
-    do not measure one after the other: `suite.benchmark` interleaves them. Raises what the callable raises.
+    Returns the seconds of one call, sample by sample. `budget` is in seconds of timed calls; at least `fewest` samples
+    are taken in any case. To compare two callables, do not measure one after the other: `suite.benchmark` interleaves
+    them. Raises what the callable raises.
     """
-    stopwatch = Stopwatch(lambda _: call(), device=device, cache=cache)
-    first = stopwatch.first_call()
-    warm_up, expected = stopwatch.warm_up()
-    calls, expected = stopwatch.pace(expected)
+    stopwatch = Stopwatch(lambda _: call(), device=device)
+    stopwatch.first_call()
+    calls, expected = stopwatch.pace(stopwatch.warm_up()[1])
     seconds: list[float] = []
-    stopped = ""
-    while not stopped:
+    while True:
         stopwatch.warm(expected)
         seconds.append(stopwatch.sample(calls))
-        if len(seconds) >= fewest and len(seconds) % LOOK_EVERY == 0:
-            if is_narrow(interval(seconds)):
-                stopped = "narrow"
-            elif sum(seconds) * calls > budget:
-                stopped = "budget"
-    return Samples(tuple(seconds), calls, first, warm_up, stopped)
+        enough = is_narrow(interval(seconds)) or sum(seconds) * calls > budget
+        if enough and len(seconds) >= fewest and len(seconds) % LOOK_EVERY == 0:
+            return seconds

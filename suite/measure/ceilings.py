@@ -40,4 +40,4 @@ def ceilings(dtype: str, device: str, sizes: Sizes | None = None) -> dict[str, f
     target = torch.empty_like(source)
     multiplied = measure(partial(torch.mm, left, right, out=product), device=device, budget=sizes.budget, fewest=4)
     copied = measure(partial(target.copy_, source), device=device, budget=sizes.budget, fewest=4)
-    return {"flops": 2.0 * side**3 / min(multiplied.seconds), "bytes": 2.0 * size / min(copied.seconds)}
+    return {"flops": 2.0 * side**3 / min(multiplied), "bytes": 2.0 * size / min(copied)}
