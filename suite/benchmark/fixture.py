@@ -17,6 +17,7 @@ import torch
 
 from suite import registry
 from suite.benchmark.gate import Gate
+from suite.benchmark.implementation import Implementation, declaration_of
 from suite.benchmark.request import Request, Table
 from suite.benchmark.timing import takes_too_long
 from suite.benchmark.verification import verified
@@ -26,15 +27,13 @@ from suite.measure.failures import changed_threads, failure
 from suite.measure.protocol import Failed
 from suite.measure.task import Task
 from suite.records import DIRECTIONS, DTYPES, Measurement, Status, UsageError
-from suite.registry import Broken, Declaration, Loaded, Missing, undisturbed
+from suite.registry import Broken, Loaded, Missing, undisturbed
 from suite.store.rows import lean
 
 AXES = ("implementation", "workload", "dtype", "direction")
 """The parameters of a test, for `--benchmark-group-by=param:workload`."""
 VERIFIED = 1
 """The round on whose inputs an answer is verified after it was timed; what is timed is round 0."""
-
-Implementation = Declaration | Loaded
 
 
 @cache
@@ -175,7 +174,7 @@ class Speed:
 
     @property
     def name(self) -> str:
-        return self._declaration.full_name
+        return declaration_of(self.implementation).full_name
 
     def row(self, table: Table, failed: Failed | None = None) -> Measurement:
         """What is to be measured, or why it was not; pytest-benchmark has the times."""
@@ -201,11 +200,6 @@ class Speed:
             found = self._timed(loaded.function, table, stage)
             found = changed_threads(threads) or found
         return self.row(table, found) if isinstance(found, Failed) else found
-
-    @property
-    def _declaration(self) -> Declaration:
-        given = self.implementation
-        return given.declaration if isinstance(given, Loaded) else given
 
     @cached_property
     def _loaded(self) -> Loaded | Missing | Broken:

@@ -6,15 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import filterfalse
 
 from suite.asking import Case, Contract, questions
+from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.request import cores
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import Request, Session, alone
 from suite.measure.protocol import Failed
 from suite.records import EVERY_CASE, FAILURES, Outcome, Status
-from suite.registry import Declaration, Loaded
 
 WITHOUT_CASES = frozenset({"large"})
 """Features that are about size alone. Cases are small, so a case that needs one of these is used by small workloads
@@ -39,18 +38,18 @@ class Gate:
     _over: bool = False
     _cases: dict[str, dict[Key, tuple[Case, frozenset[str]]]] = field(default_factory=dict, repr=False)
 
-    def ask(
-        self, implementations: Sequence[Declaration | Loaded], uses: Collection[tuple[str, frozenset[str]]]
-    ) -> None:
+    def ask(self, implementations: Sequence[Implementation], uses: Collection[tuple[str, frozenset[str]]]) -> None:
         """Ask all implementations about all that is used, several at a time: (dtype, features) pairs."""
         session = Session(Request(device=self.device, isolate=True, time_limit=self.time_limit))
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
+        here = [each for each in implementations if function_here(each) is not None]
+        elsewhere = [each for each in implementations if function_here(each) is None]
         with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:
-            for each in filter(_is_here, implementations):  # they share this process, so one after the other
+            for each in here:  # they share this process, so one after the other
                 self._ask(session, each, wanted)
             try:
-                list(pool.map(lambda each: self._ask(session, each, wanted), filterfalse(_is_here, implementations)))
+                list(pool.map(lambda each: self._ask(session, each, wanted), elsewhere))
             except BaseException:  # Ctrl-C waits for the questions that are being asked, and for no more
                 self._over = True
                 raise
@@ -85,8 +84,8 @@ class Gate:
         cases = self._of(dtype)
         return key in cases and cases[key][1] - WITHOUT_CASES <= features | {dtype}
 
-    def _ask(self, session: Session, implementation: Declaration | Loaded, wanted: Sequence[Key]) -> None:
-        declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
+    def _ask(self, session: Session, implementation: Implementation, wanted: Sequence[Key]) -> None:
+        declaration = declaration_of(implementation)
         earlier = {(o.case, o.dtype): o for o in self.earlier.get(declaration.full_name, ())}
         known = self._known.setdefault(declaration.full_name, {})
         known |= {key: earlier[key] for key in wanted if key in earlier}
@@ -107,10 +106,3 @@ class Gate:
                     continue
                 outcome = known[case, dtype] = check.outcome(self._of(dtype)[case, dtype][0], dtype)
                 lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []
-
-
-def _is_here(implementation: Declaration | Loaded) -> bool:
-    """Whether it answers in this process, for no other could import it."""
-    if isinstance(implementation, Declaration):
-        return False
-    return not implementation.declaration.module and not implementation.declaration.file

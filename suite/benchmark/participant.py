@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from suite.benchmark.connection import SERVICE, Elsewhere, Here, lost
+from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.request import cores, memory_limit
 from suite.measure.memory import ENVIRONMENT
 from suite.measure.protocol import (
@@ -26,7 +27,6 @@ from suite.measure.protocol import (
 )
 from suite.records.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
 from suite.registry import Declaration
-from suite.registry import Loaded as Imported
 from suite.worker import Ready, Worker, expect
 
 TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
@@ -134,8 +134,8 @@ class Participant:
     @property
     def _timed(self) -> Here | Elsewhere:
         if self._timing is None:
-            here = self.function
-            self._timing = Here(here, self.device, self.threads) if here else self._elsewhere(TIMED)
+            here = None if self.function is None else Here(self.function, self.device, self.threads)
+            self._timing = here or self._elsewhere(TIMED)
         return self._timing
 
     def _ask(self, kind: type[AnyAnswer], verb: str, **arguments: Any) -> AnyAnswer | Failed:
@@ -177,12 +177,9 @@ class Participant:
         return Elsewhere(worker, self.threads, self.memory_limit, together)
 
 
-def participant(implementation: Declaration | Imported, **settings: Any) -> Participant:
+def participant(implementation: Implementation, **settings: Any) -> Participant:
     """The implementation as a participant: in processes of its own where they can import it, else in this one."""
-    if isinstance(implementation, Declaration):
-        return Participant(implementation, **settings)
-    of = implementation.declaration
-    return Participant(of, function=None if of.module or of.file else implementation.function, **settings)
+    return Participant(declaration_of(implementation), function=function_here(implementation), **settings)
 
 
 def expect_participants(threads: int) -> None:

@@ -14,16 +14,15 @@ from suite.asking import Contract
 from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
 from suite.benchmark.gate import Gate
+from suite.benchmark.implementation import Implementation, declaration_of
 from suite.benchmark.participant import Participant, expect_participants, participant
 from suite.benchmark.request import Request, Table, memory_limit
 from suite.benchmark.timing import TimedTable, Timing
 from suite.benchmark.weighing import Weighing, Weight
 from suite.measure.protocol import Energy, Failed, Rates, Weighed
 from suite.records import EVERY_CASE, Measurement, Outcome
-from suite.registry import Declaration, Loaded
 from suite.worker import await_servers
 
-Implementation = Declaration | Loaded
 Key = tuple[str, ...]
 """What tells a row from others: see `Measurement.key`."""
 
@@ -89,7 +88,7 @@ class Benchmark:
         ]
 
     def _keys(self, table: Table) -> list[Key]:
-        names = [_declaration(each).full_name for each in self.implementations]
+        names = [declaration_of(each).full_name for each in self.implementations]
         return [table.row(name, self.contract.name, self.request.device).key for name in names]
 
     def _gate(self, todo: Sequence[Table]) -> Gate:
@@ -199,10 +198,6 @@ class Benchmark:
         return Measurement(*key, failed.status, failed.detail)
 
 
-def _declaration(implementation: Implementation) -> Declaration:
-    return implementation.declaration if isinstance(implementation, Loaded) else implementation
-
-
 def _is_absent(implementation: Implementation) -> bool:
-    declaration = _declaration(implementation)
+    declaration = declaration_of(implementation)
     return bool(declaration.broken) or registry.absent(declaration) is not None
