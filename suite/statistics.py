@@ -9,10 +9,13 @@ from functools import lru_cache
 from statistics import median
 
 LEVEL = 0.99
-"""Intervals hold the true value with this probability."""
+"""The confidence level: every interval holds the true value with this probability, and a table makes a false claim with
+the remaining one at most. It is 0.99 because a run has tens of tables."""
 MARGIN = 0.03
-"""Differences up to this count as none: no claim is made of them."""
+"""A ratio: times that differ by less count as the same. Smaller differences are found, but come and go with where a
+process has its memory."""
 VERDICTS = ("faster", "slower", "same", "unclear")
+"""What can be said of an implementation beside the baseline."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,10 @@ class Comparison:
 def interval(samples: Sequence[float], level: float = LEVEL) -> Interval:
     """The median and its interval between two order statistics, exact for any distribution of independent samples.
 
-    Where the samples are too few for the level the interval is unbounded. Raises ValueError where there is none.
+    Where the samples are too few for the level the interval is unbounded. Raises ValueError where there are none.
 
-    Source: David and Nagaraja, Order Statistics (2003), section 7.1. Unlike a bootstrap, which it replaces, it draws
-    nothing and does not claim too much with few samples.
+    Source: David and Nagaraja, Order Statistics (2003), section 7.1. Unlike a bootstrap it draws no random numbers, and
+    it does not claim too much with few samples.
     """
     if not samples:
         raise ValueError("no samples, so no median")
@@ -61,8 +64,8 @@ def compare(
 ) -> dict[str, Comparison]:
     """Each of the others against the baseline, by samples of the same rounds: sample i of both is of round i.
 
-    `faster` or `slower` where the interval excludes no difference and the median lies beyond ±3 %; `same` where the
-    interval lies inside ±3 %; else `unclear`. Levels are corrected for the number of comparisons after Holm, so that
+    `faster` or `slower` where the interval excludes 1 and the median lies beyond the margin; `same` where the interval
+    lies within the margin; else `unclear`. Levels are corrected for the number of comparisons by Holm's method, so that
     the chance of any false claim among them stays below 1 − level.
     """
     logs = {
@@ -84,7 +87,7 @@ def compare(
 
 
 def rounds_needed(comparisons: int, level: float = LEVEL) -> int:
-    """The fewest rounds with which any of so many comparisons can lead to a claim."""
+    """The fewest rounds with which one among this number of comparisons can lead to a claim."""
     doubt = (1 - level) / max(comparisons, 1)
     return math.ceil(1 - math.log2(doubt))
 
@@ -125,7 +128,7 @@ def _exp(value: float) -> float:
 
 
 def _sign_test(logs: Sequence[float]) -> float:
-    """How surprising so many of one sign would be without a difference: the two-sided probability."""
+    """The two-sided probability of as uneven a division into signs, were there no difference."""
     above, below = sum(value > 0 for value in logs), sum(value < 0 for value in logs)
     fewer, count = min(above, below), above + below
     return min(1.0, 2 * sum(math.comb(count, k) for k in range(fewer + 1)) / 2**count) if count else 1.0

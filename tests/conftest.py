@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,16 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
         return file
 
     return written
+
+
+@pytest.fixture
+def submission(tmp_path: Path) -> Callable[[str], Path]:
+    """Copies a file of tests/submissions/ to tmp_path, for those that write beside themselves, and returns its path."""
+
+    def copied(name: str) -> Path:
+        return Path(shutil.copy(Path(__file__).parent / "submissions" / name, tmp_path))
+
+    return copied
 
 
 @pytest.fixture

@@ -17,22 +17,23 @@ import torch
 
 from suite import registry
 from suite.benchmark.gate import Gate
+from suite.benchmark.implementation import Implementation, declaration_of
 from suite.benchmark.request import Request, Table
+from suite.benchmark.timing import takes_too_long
+from suite.benchmark.verification import verified
 from suite.conformance.session import alone
 from suite.contracts import contract as contract_named
-from suite.measure.serving import failure
+from suite.measure.failures import changed_threads, failure
+from suite.measure.protocol import Failed
 from suite.measure.task import Task
-from suite.records import DIRECTIONS, DTYPES, Measurement, Reason, Status, UsageError
-from suite.registry import Broken, Declaration, Loaded, Missing, undisturbed
+from suite.records import DIRECTIONS, DTYPES, Measurement, Status, UsageError
+from suite.registry import Broken, Loaded, Missing, undisturbed
 from suite.store.rows import lean
 
 AXES = ("implementation", "workload", "dtype", "direction")
 """The parameters of a test, for `--benchmark-group-by=param:workload`."""
-TURNED = 1
-"""The round whose inputs an answer is verified on after it was timed; the times are those of round 0."""
-
-Implementation = Declaration | Loaded
-Answer = dict[str, Any]
+VERIFIED = 1
+"""The round on whose inputs an answer is verified after it was timed; what is timed is round 0."""
 
 
 @cache
@@ -110,7 +111,7 @@ def speed_test(implementations: Sequence[Implementation], plan: Plan, contract: 
         for speed in speeds
         for table in tables
     }
-    unsaid = 1 if len(speeds) == 1 else 0  # the test's own name says whose it is
+    unsaid = 1 if len(speeds) == 1 else 0  # of the key's parts: the test's own name says which implementation it is
     parameters = [
         pytest.param(*key, id="-".join(key[unsaid:]), marks=_mark(speed.row(table)))
         for key, (speed, table) in sets.items()
@@ -160,7 +161,7 @@ class Stage:
 
 @dataclass
 class Speed:
-    """One implementation, timed in this process: imported, and asked its cases, when its first turn comes.
+    """One implementation, timed in this process. It is imported, and asked its cases, when it is first timed.
 
     A call that takes longer than `slowest` seconds is not timed.
     """
@@ -173,39 +174,32 @@ class Speed:
 
     @property
     def name(self) -> str:
-        return self._declaration.full_name
+        return declaration_of(self.implementation).full_name
 
-    def row(self, table: Table, status: str = Status.MEASURED, **more: Any) -> Measurement:
-        """What is to be measured, with what became of it; pytest-benchmark has the times."""
-        return Measurement(
-            self.name, self.gate.contract.name, table.workload.name, table.dtype, self.device, table.threads,
-            table.direction, table.cache, Status(status), **more,
-        )  # fmt: skip
+    def row(self, table: Table, failed: Failed | None = None) -> Measurement:
+        """What is to be measured, or why it was not; pytest-benchmark has the times."""
+        return table.row(self.name, self.gate.contract.name, self.device, failed)
 
     def measured(self, table: Table, stage: Stage) -> Measurement:
         """Time the implementation, or say why it may not be timed. No time is left of what failed in between."""
         loaded = self._loaded
         if not isinstance(loaded, Loaded):
-            return self.row(table, loaded.status, detail=loaded.reason)
-        kind = torch.device(self.device).type
-        if reason := table.declined(loaded.declaration, self.gate.contract, kind):
-            return self.row(table, Status.DECLINED, detail=reason)
+            return self.row(table, Failed(loaded.status, loaded.reason))
+        if failed := table.declined(loaded.declaration, self.gate.contract, torch.device(self.device).type):
+            return self.row(table, failed)
         features = table.features(self.gate.contract)
         self.gate.ask([self.implementation], [(table.dtype, features)])
-        refusal, known = self.gate.refusal(self.name, table.dtype, features)
-        if refusal:
-            return self.row(table, Status.REFUSED, detail=refusal, known=known)
+        if failed := self.gate.refusal(self.name, table.dtype, features):
+            return self.row(table, failed)
         if not stage.waits_for(self.device):
             detail = "pytest.mark.benchmark took the place of the timer that waits for the device; use the command line"
-            return self.row(table, Status.REFUSED, detail=detail)
+            return self.row(table, Failed(Status.REFUSED, detail))
         with alone(self.device), undisturbed(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self.row(table, **{"status": Status.MEASURED, **self._timed(loaded.function, table, stage)})
-
-    @property
-    def _declaration(self) -> Declaration:
-        given = self.implementation
-        return given.declaration if isinstance(given, Loaded) else given
+            threads = torch.get_num_threads()
+            found = self._timed(loaded.function, table, stage)
+            found = changed_threads(threads) or found
+        return self.row(table, found) if isinstance(found, Failed) else found
 
     @cached_property
     def _loaded(self) -> Loaded | Missing | Broken:
@@ -216,40 +210,32 @@ class Speed:
         except UsageError as error:  # the function that was named is not there
             return Broken(self.implementation, str(error))
 
-    def _timed(self, function: Callable[..., Any], table: Table, stage: Stage) -> Answer:
-        """What is known beside the times. Whatever the function raises is its answer."""
-        threads = torch.get_num_threads()
-        found: Answer = {"work": dict(table.workload.work(table.dtype, table.direction))}
+    def _timed(self, function: Callable[..., Any], table: Table, stage: Stage) -> Measurement | Failed:
+        """The row, without the times. Whatever the function raises is its answer."""
+        found = replace(self.row(table), work=dict(table.workload.work(table.dtype, table.direction)))
         try:
             task = Task(function, table.workload, table.dtype, table.direction, self.device, table.cache)
             expected = 0.0
             if stage.benchmark.enabled:
-                found["first_call"] = task.stopwatch.first_call()
-                found["warm_up"], expected = task.stopwatch.warm_up()
-            if expected > self.slowest:
-                detail = f"too slow to time here: a call takes {expected:.3g} s, more than {self.slowest:g} s"
-                return {"status": Status.DECLINED, "detail": detail, "reason": Reason.TOO_SLOW}
+                first_call = task.stopwatch.first_call()
+                warm_up, expected = task.stopwatch.warm_up()
+                found = replace(found, first_call=first_call, warm_up=warm_up)
+            if failed := takes_too_long(expected, self.slowest):
+                return failed
             stage.time(task, expected)
-            found |= self._verified(task, table)
+            ratio = self._verified(task, table)
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise
         except BaseException as error:
             return failure(error)
-        if torch.get_num_threads() != threads:
-            detail = f"it changed the number of threads from {threads} to {torch.get_num_threads()}"
-            return {"status": "refused", "detail": detail}
-        return found
+        return ratio if isinstance(ratio, Failed) else replace(found, error_ratio=ratio)
 
-    def _verified(self, task: Task, table: Table) -> Answer:
+    def _verified(self, task: Task, table: Table) -> float | Failed:
         """Hold rows of one more call, on other numbers in the same memory, against the oracle."""
-        workload, direction = table.workload, table.direction
-        rows = workload.rows(direction, self.random)
-        task.renumber(TURNED)
+        rows = table.workload.rows(table.direction, self.random)
+        task.overwrite(VERIFIED)
         task.stopwatch.sample(1)
-        verdict = workload.verdict(table.dtype, direction, TURNED, rows, task.found(rows))
-        if verdict.status == "passed":
-            return {"error_ratio": verdict.error_ratio}
-        return {"status": "refused", "detail": f"after it was timed its answer was wrong: {verdict.detail}"}
+        return verified(table, VERIFIED, rows, task.found(rows), "after it was timed its answer was wrong")
 
 
 def _mark(row: Measurement) -> pytest.MarkDecorator:
@@ -260,7 +246,7 @@ def _mark(row: Measurement) -> pytest.MarkDecorator:
 
 def judge(row: Measurement, benchmark: Fixture) -> None:
     """Keep what is known beside the times; or leave no time, and skip, fail or expect the failure with the reason."""
-    if row.status == "measured":
+    if row.status == Status.MEASURED:
         benchmark.extra_info.update(lean(row), torch=torch.__version__)
         return
     _discard(benchmark)

@@ -6,17 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import filterfalse
 
 from suite.asking import Case, Contract, questions
+from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.request import cores
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import CheckRequest, Session, alone
+from suite.measure.protocol import Failed
 from suite.records import EVERY_CASE, FAILURES, Outcome, Status
-from suite.registry import Declaration, Loaded
 
 WITHOUT_CASES = frozenset({"large"})
-"""Features that are about size alone: cases are small, and what needs just this is asked of few."""
+"""Features that are about size alone. Cases are small, so a case that needs one of these is used by small workloads
+too."""
 
 Key = tuple[str, str]
 """A case and a dtype."""
@@ -37,24 +38,24 @@ class Gate:
     _over: bool = False
     _cases: dict[str, dict[Key, tuple[Case, frozenset[str]]]] = field(default_factory=dict, repr=False)
 
-    def ask(
-        self, implementations: Sequence[Declaration | Loaded], uses: Collection[tuple[str, frozenset[str]]]
-    ) -> None:
+    def ask(self, implementations: Sequence[Implementation], uses: Collection[tuple[str, frozenset[str]]]) -> None:
         """Ask all implementations about all that is used, several at a time: (dtype, features) pairs."""
         session = Session(CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit))
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
+        here = [each for each in implementations if function_here(each) is not None]
+        elsewhere = [each for each in implementations if function_here(each) is None]
         with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:
-            for each in filter(_is_here, implementations):  # they share this process, so one after the other
+            for each in here:  # they share this process, so one after the other
                 self._ask(session, each, wanted)
             try:
-                list(pool.map(lambda each: self._ask(session, each, wanted), filterfalse(_is_here, implementations)))
+                list(pool.map(lambda each: self._ask(session, each, wanted), elsewhere))
             except BaseException:  # Ctrl-C waits for the questions that are being asked, and for no more
                 self._over = True
                 raise
 
-    def refusal(self, name: str, dtype: str, features: frozenset[str]) -> tuple[str, str]:
-        """Why an implementation may not be timed, and the finding that knows it; both empty where it may."""
+    def refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None:
+        """Why an implementation may not be timed in a dtype with these features, and the finding that knows it."""
         outcomes = self._known.get(name, {})
         failed = [
             outcome
@@ -62,11 +63,12 @@ class Gate:
             if outcome.status in FAILURES and (key[0] == EVERY_CASE or self._is_used(key, dtype, features))
         ]
         if not failed:
-            return "", ""
+            return None
         worst = next((outcome for outcome in failed if outcome.fails), failed[0])
         others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
         why = f"{worst.status}: {worst.detail.removeprefix(f'{worst.status}: ')}"  # what hangs or dies says so itself
-        return f"it fails {worst.case} ({worst.dtype}){others}: {why}", worst.known
+        detail = f"it fails {worst.case} ({worst.dtype}){others}: {why}"
+        return Failed(Status.REFUSED, detail, known=worst.known)
 
     def _of(self, dtype: str) -> dict[Key, tuple[Case, frozenset[str]]]:
         """Every question of the contract in a dtype with what it needs."""
@@ -82,8 +84,8 @@ class Gate:
         cases = self._of(dtype)
         return key in cases and cases[key][1] - WITHOUT_CASES <= features | {dtype}
 
-    def _ask(self, session: Session, implementation: Declaration | Loaded, wanted: Sequence[Key]) -> None:
-        declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
+    def _ask(self, session: Session, implementation: Implementation, wanted: Sequence[Key]) -> None:
+        declaration = declaration_of(implementation)
         earlier = {(o.case, o.dtype): o for o in self.earlier.get(declaration.full_name, ())}
         known = self._known.setdefault(declaration.full_name, {})
         known |= {key: earlier[key] for key in wanted if key in earlier}
@@ -104,10 +106,3 @@ class Gate:
                     continue
                 outcome = known[case, dtype] = check.outcome(self._of(dtype)[case, dtype][0], dtype)
                 lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []
-
-
-def _is_here(implementation: Declaration | Loaded) -> bool:
-    """Whether it answers in this process, for no other could import it."""
-    if isinstance(implementation, Declaration):
-        return False
-    return not implementation.declaration.module and not implementation.declaration.file

@@ -13,22 +13,24 @@ import torch
 
 from suite.asking import ALL, Contract, Workload
 from suite.conformance.session import check_device, matches
-from suite.records import CACHES, DIRECTIONS, PROFILES, UsageError
+from suite.measure.protocol import Failed, Job
+from suite.records import CACHES, DIRECTIONS, PROFILES, Measurement, Status, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Declaration
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
-"""Seconds of timed calls for each implementation in each table, by profile; every table gets the rounds that a verdict
-needs all the same."""
+"""Seconds of timed calls for each implementation in each table, by profile. Every table gets in any case the rounds
+without which no verdict is possible."""
 SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
-"""Seconds that a call may take: a slower implementation is not timed on that workload, and its row says so."""
+"""Seconds that a call may take, by profile. A slower implementation is not timed on that workload, and its row says so:
+with twelve rounds of each call, a table of a slower one would take longer than the whole profile has."""
 MEMORY_SHARE = 0.25
-"""The part of the machine's memory that one process may take."""
+"""The part of the machine's memory that one process may take, so that the machine does not begin to swap."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """What is measured together, round by round: one workload in one dtype and direction, on so many threads."""
+    """What is measured together, round by round: one workload in one dtype and direction, on a number of threads."""
 
     workload: Workload
     dtype: str
@@ -41,19 +43,29 @@ class Table:
         """The workload and the direction, in words."""
         return f"{self.workload.name} {self.direction.replace('_', ' and ')}"
 
+    def job(self, contract: Contract) -> Job:
+        """What is measured, by name."""
+        return Job(contract.name, self.workload.name, self.dtype, self.direction, self.cache)
+
+    def row(self, name: str, contract: str, device: str, failed: Failed | None = None) -> Measurement:
+        """The row of an implementation in this table: of one that failed, or, yet without times, of one measured."""
+        key = name, contract, self.workload.name, self.dtype, device, self.threads, self.direction, self.cache
+        return Measurement(*key, Status.MEASURED) if failed is None else Measurement(*key, **vars(failed))
+
     def features(self, contract: Contract) -> frozenset[str]:
         """What a call needs of an implementation."""
         return contract.needs((self.workload.call(self.dtype, self.direction, device="meta"),))
 
-    def declined(self, declaration: Declaration, contract: Contract, kind: str) -> str:
-        """Why an implementation is not asked on that kind of device, by signature or declaration; empty where it is."""
+    def declined(self, declaration: Declaration, contract: Contract, kind: str) -> Failed | None:
+        """Why an implementation is not timed on that kind of device, by signature or declaration; None where it is."""
         call = self.workload.call(self.dtype, self.direction, device="meta")
         if declaration.parameters is not None:
             untaken = sorted(call.arguments - frozenset(declaration.parameters))
             if untaken:
-                return f"takes no {' and no '.join(untaken)}"
+                return Failed(Status.DECLINED, f"takes no {' and no '.join(untaken)}")
         needs = self.features(contract) | {self.dtype, kind}
-        return next((f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs), "")
+        lacks = (f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs)
+        return next((Failed(Status.DECLINED, gap) for gap in lacks), None)
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,8 @@ class Request:
 
     `workloads` are names, groups or shell patterns; a group without a profile is what `standard` has of it, on a GPU
     `full`. `threads` are thread counts for a CPU, by default one, and all cores where the workload's profile says so.
-    `backward` times backward and both for every workload. `budget` in seconds overrules the profile's.
+    `backward` times backward alone and forward and backward together for every workload. `budget`, in seconds, replaces
+    the profile's.
     """
 
     workloads: tuple[str, ...] = ()

@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import torch
 
-from suite.measure.clock import Before, Call, Escaped, clock
-from suite.statistics import LEVEL, interval
+from suite.measure.clock import Before, Call, Escaped, clock_of
+from suite.statistics import MARGIN, Interval, interval
 
-__all__ = ["Escaped", "Samples", "Stopwatch", "measure"]
+__all__ = ["Escaped", "Stopwatch", "measure"]
 
 SAMPLE = 0.005
-"""Seconds that a sample should take at least: shorter calls are repeated within it."""
-WARM = 0.02
-"""Calls shorter than this are repeated once, untimed, before a hot sample: whatever ran in between has the cache."""
+"""Seconds that a sample takes at least: shorter calls are repeated within it. It is long against the clock's resolution
+and against a wake-up of the process, and short enough for many samples in a quick profile's 0.3 s."""
+LONGEST_WARMED = 0.02
+"""Seconds: before a hot sample a call shorter than this is made once untimed, for what ran in between holds the cache.
+In longer calls, filling the cache is too small a part to matter."""
 MOST_CALLS = 100_000
+"""Calls in a sample at most: a function that seems to take no time must not be called for ever."""
 STABLE = 0.97
-"""Warm-up ends when the last three calls are no faster than this, as a share of the fastest three before."""
+"""Warm-up ends when the fastest of the last three calls takes at least this share of the fastest call before them."""
 LONGEST_WARM_UP = 1.0
-"""Seconds; but one call at least."""
-NARROW = 0.015
-"""The half-width, relative, of an interval that needs no more samples: half the margin within which all is the same."""
-PACING = 3
-"""Samples that decide how many calls make one."""
-LOOK = 4
-"""Samples between two looks at the interval."""
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Raw samples of one callable, in seconds per call, and how they came about. Fields as in `Measurement`."""
-
-    seconds: tuple[float, ...]
-    calls: int
-    first_call: float
-    warm_up: float
-    stopped: str
+"""Seconds after which warm-up ends in any case; one call is made at least."""
+NARROW = MARGIN / 2
+"""The half-width, relative to the median, of an interval that needs no more samples: half of what counts as no
+difference, so that two such intervals can be told apart or called the same."""
+PACING_SAMPLES = 3
+"""Samples that decide how many calls make one; the shortest counts."""
+LOOK_EVERY = 4
+"""Samples between two looks at whether the interval is narrow."""
+FEWEST = 12
+"""Samples at least: the fewest whose interval leaves out the fastest and the slowest one."""
 
 
 class Stopwatch:
     """Times one callable on one device.
 
     `before`, where there is one, makes what each call takes, and is not timed. A sample has `length` seconds of calls.
-    `result` is what the last call of the last one returned, and `made` the seconds of all that `before` made for it.
+    `result` is what the last call of the last sample returned, and `made` the seconds that `before` took in that
+    sample.
     """
 
     def __init__(
@@ -60,7 +55,7 @@ class Stopwatch:
     ) -> None:
         self._call, self._before, self._device, self._cache = call, before, device, cache
         self._length = length
-        self._clock = clock(device, cache)
+        self._clock = clock_of(device, cache)
         self.result: Any = None
         self.made = 0.0
 
@@ -80,8 +75,8 @@ class Stopwatch:
         while True:
             times.append(self.time_once())
             spent = perf_counter() - started
-            settled = len(times) >= 6 and min(times[-3:]) >= STABLE * min(times[:-3])
-            if spent > LONGEST_WARM_UP or (settled and spent > SAMPLE):
+            stable = len(times) >= 6 and min(times[-3:]) >= STABLE * min(times[:-3])
+            if spent > LONGEST_WARM_UP or (stable and spent > SAMPLE):
                 return spent, min(times[-3:])
 
     def time_once(self) -> float:
@@ -89,22 +84,22 @@ class Stopwatch:
         return self._clock.time(1, self._before, self._call)[0]
 
     def warm(self, expected: float) -> float:
-        """Fill the cache by a call, where one of so many seconds should find it hot; the seconds that were spent."""
-        return self.time_once() if self._cache == "hot" and expected < WARM else 0.0
+        """Fill the cache by one call, where a call of `expected` seconds needs that. Returns the seconds it took."""
+        return self.time_once() if self._cache == "hot" and expected < LONGEST_WARMED else 0.0
 
     def sample(self, calls: int) -> float:
-        """Seconds per call over so many calls."""
+        """Time a number of calls in a row. Returns the seconds per call."""
         self.result = None
         seconds, self.result = self._clock.time(calls, self._before, self._call)
         self.made = self._clock.made if self._before else 0.0
         return seconds
 
     def pace(self, expected: float) -> tuple[int, float]:
-        """How many calls make a sample, and what one takes in it: the warm-up's word, held against whole samples.
+        """How many calls make a sample, and the seconds that one takes in it, found by taking some samples.
 
-        Identical callables should come to the same: samples of unlike length lose unlike shares to whatever interrupts.
+        Identical callables should get the same number: an interruption is a larger share of a shorter sample.
         """
-        for _ in range(PACING if expected < self._length else 0):
+        for _ in range(PACING_SAMPLES if expected < self._length else 0):
             self.warm(expected)
             expected = min(expected, self.sample(calls_per_sample(expected, self._length)))
         return calls_per_sample(expected, self._length), expected
@@ -116,36 +111,29 @@ class Stopwatch:
 
 
 def calls_per_sample(expected: float, length: float = SAMPLE) -> int:
-    """How many calls of this many seconds make a sample."""
+    """How many calls of `expected` seconds make a sample of `length` seconds."""
     return max(1, min(MOST_CALLS, round(length / max(expected, 1e-9))))
 
 
-def measure(
-    call: Callable[[], Any],
-    *,
-    device: str = "cpu",
-    cache: str = "hot",
-    budget: float = 2.0,
-    fewest: int = 12,
-) -> Samples:
-    """Sample a callable in this process until the 99 % interval of its median is within ±1.5 %, or the budget is spent.
+def is_narrow(of: Interval) -> bool:
+    """Whether the interval needs no more samples."""
+    return of.high - of.low < 2 * NARROW * of.median
 
-    `budget` is in seconds of timed calls; at least `fewest` samples are taken all the same. To compare two callables,
-    do not measure one after the other: `suite.benchmark` interleaves them. Raises what the callable raises.
+
+def measure(call: Callable[[], Any], *, device: str = "cpu", budget: float = 2.0, fewest: int = FEWEST) -> list[float]:
+    """Sample a callable in this process until the interval of its median is narrow, or the budget is spent.
+
+    Returns the seconds of one call, sample by sample. `budget` is in seconds of timed calls; at least `fewest` samples
+    are taken in any case. To compare two callables, do not measure one after the other: `suite.benchmark` interleaves
+    them. Raises what the callable raises.
     """
-    stopwatch = Stopwatch(lambda _: call(), device=device, cache=cache)
-    first = stopwatch.first_call()
-    warm_up, expected = stopwatch.warm_up()
-    calls, expected = stopwatch.pace(expected)
+    stopwatch = Stopwatch(lambda _: call(), device=device)
+    stopwatch.first_call()
+    calls, expected = stopwatch.pace(stopwatch.warm_up()[1])
     seconds: list[float] = []
-    stopped = ""
-    while not stopped:
+    while True:
         stopwatch.warm(expected)
         seconds.append(stopwatch.sample(calls))
-        if len(seconds) >= fewest and len(seconds) % LOOK == 0:
-            of = interval(seconds, LEVEL)
-            if of.high - of.low < 2 * NARROW * of.median:
-                stopped = "narrow"
-            elif sum(seconds) * calls > budget:
-                stopped = "budget"
-    return Samples(tuple(seconds), calls, first, warm_up, stopped)
+        enough = is_narrow(interval(seconds)) or sum(seconds) * calls > budget
+        if enough and len(seconds) >= fewest and len(seconds) % LOOK_EVERY == 0:
+            return seconds

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 
 from suite.measure import measure
 
-SIDES = {"cpu": 1536, "cuda": 8192}
-"""Rows and columns of the matrices that are multiplied."""
-COPIED = {"cpu": 2**28, "cuda": 2**30}
-"""Bytes that are copied: more than caches hold that one program has to itself."""
-BUDGET = 0.5
-"""Seconds for each."""
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is multiplied and copied to find the ceilings, and for how long."""
+
+    side: int
+    """Rows and columns of the matrices that are multiplied: large enough for the rate not to grow any more."""
+    copied: int
+    """Bytes that are copied: more than the caches hold that one program has to itself."""
+    budget: float = 0.5
+    """Seconds of products, and as many of copies."""
 
 
-def ceilings(dtype: str, device: str) -> dict[str, float]:
+SIZES = {"cpu": Sizes(1536, 2**28), "cuda": Sizes(8192, 2**30)}
+"""By kind of device."""
+
+
+def ceilings(dtype: str, device: str, sizes: Sizes | None = None) -> dict[str, float]:
     """FLOPs per second of a matrix product, and bytes per second read and written by a copy: the best of all samples.
 
     The best, because a ceiling is what could be reached. It holds for the threads that PyTorch has now.
     """
-    kind = torch.device(device).type
-    side, size = SIDES[kind], COPIED[kind]
+    sizes = sizes or SIZES[torch.device(device).type]
+    side, size = sizes.side, sizes.copied
     random = torch.Generator().manual_seed(0)
     left, right = (torch.randn(side, side, generator=random).to(device, getattr(torch, dtype)) for _ in range(2))
     product = torch.empty_like(left)
     source = torch.zeros(size // 4, device=device)
     target = torch.empty_like(source)
-    multiplied = measure(partial(torch.mm, left, right, out=product), device=device, budget=BUDGET, fewest=4)
-    copied = measure(partial(target.copy_, source), device=device, budget=BUDGET, fewest=4)
-    return {"flops": 2.0 * side**3 / min(multiplied.seconds), "bytes": 2.0 * size / min(copied.seconds)}
+    multiplied = measure(partial(torch.mm, left, right, out=product), device=device, budget=sizes.budget, fewest=4)
+    copied = measure(partial(target.copy_, source), device=device, budget=sizes.budget, fewest=4)
+    return {"flops": 2.0 * side**3 / min(multiplied), "bytes": 2.0 * size / min(copied)}

@@ -13,24 +13,28 @@ from suite.uncollected import uncollected
 
 LARGEST_FLUSH = 2**27
 """Bytes written at most to flush a CPU's cache: a server's last level may be larger, but it is not one core's alone."""
-LATE = 1e-4
-"""Seconds that a device may still be busy after the end of a call was reached: what it takes to ask."""
-
+LATEST_END = 1e-4
+"""Seconds for which a device may seem busy after the end of a call: asking takes as long."""
 TRIES = 3
-"""Whatever interrupts this thread passes for a device that is busy, but not so many times in a row."""
+"""How often a sample may be taken anew because the device seemed busy after its end: an interruption of this thread
+looks the same, but does not come three times in a row."""
 
 Before = Callable[[], Any]
+"""Makes what a call needs."""
 Call = Callable[[Any], Any]
+"""What is timed; it takes what `Before` made."""
 
 
 class Escaped(Exception):
-    """Work went on after the call's end, on a stream that its events do not see. The message says how long."""
+    """The device went on working after a call had ended, on a stream that the events do not see; the message says how
+    long.
+    """
 
 
 class Clock(Protocol):
     """Times calls. `before` makes what a call needs and is not timed with it; `call` takes what it made.
 
-    `made` is the seconds that making took, all calls of the last time together, on the clock of this thread.
+    `made` is the seconds that `before` took for all calls of the last time, on the clock of this thread.
     """
 
     made: float
@@ -84,7 +88,7 @@ class CudaClock:
         late = 0.0
         for _ in range(TRIES):
             seconds, result, late = self._timed(calls, before, call)
-            if late <= max(LATE, 0.05 * seconds * calls):
+            if late <= max(LATEST_END, 0.05 * seconds * calls):
                 return seconds, result
         raise Escaped(f"the device worked for {late * 1e6:.0f} µs after the call's end, on another stream")
 
@@ -114,13 +118,13 @@ class CudaClock:
         return total / calls, result, late
 
 
-def clock(device: str, cache: str) -> Clock:
+def clock_of(device: str, cache: str) -> Clock:
     """The clock of a device. `cache` is `hot` or `cold`."""
     return CudaClock(device, cache) if torch.device(device).type == "cuda" else CpuClock(cache)
 
 
 def flush_bytes() -> int:
-    """What has to be written so that nothing of before is left in a core's caches: twice the largest of them."""
+    """How many bytes to write so that a core's caches hold nothing else: twice the largest of them."""
     sizes = []
     for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = file.read_text().strip()

@@ -11,25 +11,27 @@ from typing import Any
 import torch
 from torch.autograd.profiler import profile  # torch.profiler is the same, and takes a second to start
 
-LONGEST = 3
-"""So many are named."""
-LEAST = 0.05
-"""Those that take less than this share of the whole are left out."""
-SEEN = 0.3
-"""Where a CPU's operators make up less than this share of the call, another library did the work, unseen."""
-
-
-LOOKING, MOST_LOOKS = 0.1, 5
-"""Calls are looked at for so many seconds, at most so many times, and the shortest is believed: one of microseconds may
-be interrupted for longer than it takes."""
-
+NAMED = 3
+"""How many operators or kernels are named at most: what fits into a cell of a table."""
+SMALLEST_SHARE = 0.05
+"""Operators that take less than this share of the whole are not named."""
+SMALLEST_SEEN = 0.3
+"""Where a CPU's operators take less than this share of the call, another library did the work, unseen by the
+profiler."""
+LOOKING = 0.1
+"""Seconds of calls that are profiled; of these the shortest counts, for an interruption may take longer than a call."""
+MOST_LOOKS = 5
+"""Calls that are profiled at most, however short they are."""
 
 Look = tuple[float, profile]
 """The seconds of a call, and what the profiler saw of it."""
 
 
 def kernels(call: Callable[[], Any], device: str) -> str:
-    """The longest by their own time, the longest first, with their shares; empty where the profiler sees nothing."""
+    """The operators or kernels that take longest by themselves, the longest first, with their shares.
+
+    Empty where the profiler sees nothing.
+    """
     looks = [look(call, device)]
     while sum(wall for wall, _ in looks) < LOOKING and len(looks) < MOST_LOOKS:
         looks.append(look(call, device))
@@ -37,7 +39,7 @@ def kernels(call: Callable[[], Any], device: str) -> str:
 
 
 def look(call: Callable[[], Any], device: str) -> Look:
-    """Make one call under the profiler's eyes."""
+    """Make one call with the profiler on."""
     on_cuda = torch.device(device).type == "cuda"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -51,15 +53,15 @@ def look(call: Callable[[], Any], device: str) -> Look:
 
 
 def named(looks: Iterable[Look], device: str) -> str:
-    """What `kernels` says, of the shortest of these looks."""
+    """What `kernels` says, from the shortest of the calls that were profiled."""
     wall, seen = min(looks, key=lambda each: each[0])
     on_cuda = torch.device(device).type == "cuda"
     times = _on_the_device(seen) if on_cuda else own_times(seen.kineto_results.events() if seen.kineto_results else ())
     total = sum(times.values())
-    if not total or (not on_cuda and total < SEEN * wall * 1e6):
+    if not total or (not on_cuda and total < SMALLEST_SEEN * wall * 1e6):
         return ""
-    longest = sorted(times, key=lambda name: -times[name])[:LONGEST]
-    return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= LEAST * total)
+    longest = sorted(times, key=lambda name: -times[name])[:NAMED]
+    return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= SMALLEST_SHARE * total)
 
 
 def _on_the_device(seen: profile) -> dict[str, float]:
@@ -73,7 +75,7 @@ def _on_the_device(seen: profile) -> dict[str, float]:
 def own_times(events: Iterable[Any]) -> dict[str, float]:
     """Microseconds that operators took without those that they called, by name.
 
-    The profiler's own table says the same, and takes longer for many operators than the call did that ran them.
+    The profiler's own table says the same, but for many operators it takes longer than the call that ran them.
     """
     times: dict[str, float] = defaultdict(float)
     within: list[tuple[int, int, str]] = []  # the operators that are running: thread, end, name

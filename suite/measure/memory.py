@@ -18,15 +18,16 @@ from suite.machine import nvidia
 ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_WAIT_POLICY": "PASSIVE",
 }  # fmt: skip
-"""A process whose memory is measured runs with these: glibc then gives back what is freed, and takes it anew. It may
-share its cores with another, so threads that wait leave them."""
-CALIBRATION = (2**20, 2**22, 2**24, 2**26)
-"""Bytes of the known allocations that check the resident meter."""
-NEXT_TO_NOTHING, UNSURE = 0.01, 2**20
-"""What the first call leaves behind of its peak, and so many bytes, which the system may be off by, are no reason to
-make a long call once more."""
+"""Environment of a process whose memory is measured: with it glibc returns freed blocks of 64 KiB and more to the
+system and takes them anew. Such a process may share its cores with another, so its waiting threads must not spin."""
+KNOWN_ALLOCATIONS = (2**20, 2**22, 2**24, 2**26)
+"""Bytes of the allocations by which the resident meter is calibrated, a factor of 4 apart; the median counts."""
+NEGLIGIBLE_SHARE = 0.01
+"""Where a first call leaves behind no more than this share of its peak, the call is not made again for another peak."""
+METER_ERROR = 2**20
+"""Bytes by which the system's count of resident pages may be off: it adds them up thread by thread, now and then."""
 METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
-"""What is said of memory, by name; as in `Measurement.memory`."""
+"""The meters by name, as in `Measurement.memory`."""
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 
@@ -57,16 +58,16 @@ def calibrated() -> tuple[float, float]:
     """
     _freeze()
     constant = median(resident_peak(lambda: None) for _ in range(5))
-    return constant, median((resident_peak(_allocates(size)) - constant) / size for size in CALIBRATION)
+    return constant, median((resident_peak(_allocates(size)) - constant) / size for size in KNOWN_ALLOCATIONS)
 
 
 def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> dict[str, float | None]:
     """Bytes of one call by each meter, as in `Measurement.memory`, without the output. Inputs exist already.
 
-    `warm` is a small call of the same kind, which loads what every call needs; it is made first. What stays after the
-    call is `retained`, what another takes is its peak; where next to nothing stays, the first one's peak is as good.
-    Pages of files, as of libraries' code, are not the call's: how many the system maps at once depends on how the file
-    lies in its cache, and a copy of a process maps them anew.
+    `warm` is a small call of the same kind, which loads what every call needs; it is made first. What stays after a
+    first call is `retained`, and what a second call takes is the peak; where a negligible share stays, the first call's
+    peak counts. Pages of files, such as libraries' code, are left out: how many the system maps at once depends on how
+    the file lies in its cache, and a forked copy of a process maps them anew.
     """
     warm()
     _freeze()
@@ -75,7 +76,7 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
         return found | _of_cuda(call, device)
     try:
         peak, stays, retained = _of_first(call)
-        if stays > max(NEXT_TO_NOTHING * (peak + stays), UNSURE):
+        if stays > max(NEGLIGIBLE_SHARE * (peak + stays), METER_ERROR):
             peak = resident_peak(call)
         return found | _resident_as(peak, retained)
     except OSError:  # no /proc: not Linux
@@ -84,8 +85,8 @@ def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> di
 
 
 def of_large_call(call: Callable[[], Any], warm: Callable[[], Any]) -> dict[str, float | None] | None:
-    """The same on a CPU, of one call that is watched: None where more than next to nothing of its peak stays, what its
-    watcher keeps included.
+    """The same on a CPU for a call that is profiled meanwhile. None where more than a negligible share of the peak
+    stays: then what the profiler keeps cannot be told from what the call takes.
     """
     warm()
     _freeze()
@@ -93,13 +94,13 @@ def of_large_call(call: Callable[[], Any], warm: Callable[[], Any]) -> dict[str,
         peak, stays, retained = _of_first(call)
     except OSError:  # no /proc: not Linux
         return None
-    if max(stays, UNSURE) > NEXT_TO_NOTHING * peak:
+    if max(stays, METER_ERROR) > NEGLIGIBLE_SHARE * peak:
         return None
     return {**dict.fromkeys(METERS - {"output"}), **_resident_as(peak, retained)}
 
 
 def _of_first(call: Callable[[], Any]) -> tuple[int, int, int]:
-    """Bytes that a first call takes for its own time, those that stay, and of these those that are of no file."""
+    """Of a first call: the bytes that it takes and gives back, those that stay, and of these the ones of no file."""
     calibrated()
     before, files_before = resident(), _resident("RssFile")
     first = resident_peak(call)
@@ -113,7 +114,7 @@ def _resident_as(peak: int, retained: int) -> dict[str, float | None]:
 
 
 def _freeze() -> None:
-    """Take all that is loaded by now for what will stay: collecting then looks at the rest alone, and takes no time."""
+    """Tell the garbage collector that all objects of now stay, so that later collections take next to no time."""
     gc.collect()
     gc.freeze()
 
@@ -141,7 +142,7 @@ def device_uuid(device: str) -> str:
 
 
 def _allocates(size: int) -> Callable[[], Any]:
-    return lambda: np.ones(size, np.uint8)  # on this thread: PyTorch would start its others, which no copy would have
+    return lambda: np.ones(size, np.uint8)  # not by PyTorch, which would start threads that a forked copy lacks
 
 
 def _resident(field: str) -> int:

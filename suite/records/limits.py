@@ -1,4 +1,4 @@
-"""How long one answer may take."""
+"""How long a process may take."""
 
 from __future__ import annotations
 
@@ -8,3 +8,15 @@ TIME_LIMIT = 60.0
 Some ten times what the slowest case takes of what ships here, on a loaded machine; yet what hangs is found out while
 somebody waits.
 """
+IMPORTS_AT_ONCE_LIMIT = 2 * TIME_LIMIT
+"""Seconds that an import may take at the start of a benchmark, where all participants import at once, some twelve of
+them on a few cores."""
+FORK_LIMIT = 10.0
+"""Seconds that the process which workers are forked from may take to fork, or to say how a worker ended. It does
+nothing else, so one that takes longer has stalled, and another is started."""
+LAST_WORDS_LIMIT = 5.0
+"""Seconds that a process which has closed its channel may take to end by itself, so that it can be said how it
+ended."""
+KILL_LIMIT = 10.0
+"""Seconds that the end of a process is awaited after it was killed. A driver may hold it for longer; then it is
+left."""

@@ -46,7 +46,7 @@ class Measurement:
     """Bytes by meter, all net of inputs; of a backward with the forward before it.
 
     - `output`, what the call returns
-    - `resident`, the peak of the process over one settled call
+    - `resident`, the peak of the process over one call, without what stays after the first
     - `retained`, what the process has kept since before the first call, without pages of files
     - `constant` and `calibration`, what the resident meter says of a call that allocates nothing, and of each byte of
       known allocations

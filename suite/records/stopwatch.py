@@ -20,7 +20,7 @@ DISAGREEMENT = 0.03
 """The largest share by which another stopwatch may differ from ours, in the median over workloads and implementations:
 the margin below which no difference is claimed."""
 SHARE_LEVEL = 0.95
-"""The level of the intervals of shares, such as that of false claims."""
+"""Confidence level of the intervals of shares. That of times and verdicts is `suite.statistics.LEVEL`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,15 @@ from suite.measure import Stopwatch, calls_per_sample
 from suite.records.stopwatch import Agreement
 
 TORCH, TRITON = "torch.utils.benchmark", "triton.testing.do_bench"
+"""The other stopwatches by name."""
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "attention/matmul": matmul.attention,
     "attention/torch_sdpa.flash": torch_sdpa.flash,
 }
-FEWEST = 12
-"""Pairs at least."""
+FEWEST_PAIRS = 12
+"""Pairs at least, whatever the budget is: the median of fewer says little."""
 BLOCK = 5
-"""Milliseconds that Triton is asked to time for in one block, and before it to warm up: as long as our samples."""
+"""Milliseconds of calls in one block of Triton's, and of its warm-up before: as long as our samples."""
 
 Time = Callable[[], float]
 """Seconds of one call, timed now."""
@@ -71,7 +72,7 @@ def pairs(ours: Time, theirs: Time, budget: float, random: Random) -> list[tuple
     """Both times, taken right after each other in random order, until the budget is spent."""
     found: list[tuple[float, float]] = []
     until = perf_counter() + budget
-    while len(found) < FEWEST or perf_counter() < until:
+    while len(found) < FEWEST_PAIRS or perf_counter() < until:
         times = {each: each() for each in random.sample((ours, theirs), 2)}
         found.append((times[ours], times[theirs]))
     return found

@@ -12,7 +12,7 @@ from suite.benchmark.request import BUDGETS, cores
 from suite.contracts import contract
 from suite.records.stopwatch import Agreement, StopwatchAudit, Trial, percent
 from suite.stopwatch.agreement import TRITON, no_triton, with_torch, with_triton
-from suite.stopwatch.tables import CONTRACT, Table
+from suite.stopwatch.tables import CONTRACT, AuditTable
 
 Progress = Callable[[str], None]
 
@@ -23,14 +23,16 @@ class Plan:
 
     38 tables of 8 identical implementations make 304 comparisons on one thread, and 38 of each slowdown: if all are
     found, the true share lies above 90 %. On all cores there are half as many. With the baseline and three slowed ones
-    a table has 12 members, as many as implementations ship here, each in a process of its own.
+    a table has 12 participants, as many as implementations ship here, each in a process of its own.
     """
 
     tables: Mapping[int, int] = field(default_factory=lambda: {len(cores()): 19} | {1: 38})
-    """How many by number of threads; the workloads take turns."""
+    """How many tables by number of threads. Each is of the next workload, in a circle."""
     identical: int = 8
     workloads: tuple[str, ...] = ("documents/one-sentence", "decode/1k", "vit/b16", "ladder/1k")
-    """From 25 µs to a few milliseconds a call: calls, memory, products and a softmax larger than caches decide."""
+    """From 25 µs to a few milliseconds a call. What decides their time differs: the overhead of calls, memory,
+    products, or a softmax larger than the caches.
+    """
     budget: float = BUDGETS["standard"]
     agreement: tuple[str, ...] = (
         "documents/one-sentence", "documents/encoder-block", "documents/translation", "decode/1k", "vit/b16",
@@ -44,13 +46,13 @@ class Plan:
 
 
 def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None = None) -> StopwatchAudit:
-    """Run the audit. While a table is timed, nothing else of it runs."""
+    """Run the audit, one table after the other."""
     random, started = random or Random(), perf_counter()
     trials, failed = _trials(plan, progress, random)
-    agreements = _told(with_torch(_named(plan.agreement), plan.agreement_budget, random), progress)
+    agreements = _reported(with_torch(_named(plan.agreement), plan.agreement_budget, random), progress)
     absent = {TRITON: reason} if (reason := no_triton()) else {}
     if not absent:
-        agreements += _told(with_triton(_named(plan.agreement_on_cuda), plan.agreement_budget, random), progress)
+        agreements += _reported(with_triton(_named(plan.agreement_on_cuda), plan.agreement_budget, random), progress)
     return StopwatchAudit(trials, agreements, failed, absent, perf_counter() - started)
 
 
@@ -59,17 +61,19 @@ def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial]
     failed: list[str] = []
     workloads, total = _named(plan.workloads), sum(plan.tables.values())
     for number, (turn, threads) in enumerate(_turns(plan)):
-        table = Table(number, workloads[turn % len(workloads)], threads, plan.identical)
+        table = AuditTable(number, workloads[turn % len(workloads)], threads, plan.identical)
         started = perf_counter()
         table.measure(plan.budget, random)
         trials += table.trials
         failed += table.failed
-        progress(f"table {number + 1} of {total}, {perf_counter() - started:.1f} s: {_said(table)}")
+        progress(f"table {number + 1} of {total}, {perf_counter() - started:.1f} s: {_summary(table)}")
     return trials, failed
 
 
 def _turns(plan: Plan) -> list[tuple[int, int]]:
-    """The tables of each number of threads, counted from 0, spread evenly: what changes with the hours does for all."""
+    """The tables of each number of threads, counted from 0, spread evenly over the audit, which takes hours: so what
+    changes in the machine meanwhile changes for all of them.
+    """
     spread = {(turn, threads): (turn + 0.5) / count for threads, count in plan.tables.items() for turn in range(count)}
     return sorted(spread, key=lambda of: spread[of])
 
@@ -79,7 +83,7 @@ def _named(names: Sequence[str]) -> list[Workload]:
     return [known[name] for name in names]
 
 
-def _said(table: Table) -> str:
+def _summary(table: AuditTable) -> str:
     identical = [trial for trial in table.trials if not trial.injected]
     found = [percent(trial.injected) for trial in table.trials if trial.injected and trial.claimed]
     rounds = max((trial.rounds for trial in table.trials), default=0)
@@ -88,7 +92,7 @@ def _said(table: Table) -> str:
     return said + (f"slower by {', '.join(sorted(found))} found" if found else "no slowdown found")
 
 
-def _told(agreements: Iterable[Agreement], progress: Progress) -> list[Agreement]:
+def _reported(agreements: Iterable[Agreement], progress: Progress) -> list[Agreement]:
     found = []
     for of in agreements:
         progress(f"{of.tool}: {of.implementation} on {of.workload}: our time is {of.ratio:.4f} of theirs")

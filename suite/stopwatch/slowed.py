@@ -13,9 +13,10 @@ from implementations.attention.matmul import attention
 
 
 def slowed(share: float) -> Callable[..., Tensor]:
-    """The baseline, which then waits, busy, until so much more than its own time has passed.
+    """The baseline, which then keeps the processor busy for this share of its own time.
 
-    By wall time, so that what disturbs the call lengthens the wait alike. On a CPU only: a device would still work.
+    The share is of wall time, so that what disturbs the call makes the wait longer in proportion. It is for CPUs alone:
+    the wait would not keep another device busy.
     """
 
     def function(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
@@ -30,10 +31,11 @@ def slowed(share: float) -> Callable[..., Tensor]:
 
 
 _ballast = [bytearray(random.randrange(1, 2**16)) for _ in range(256)]
-"""As real implementations import different libraries, what one of these allocates lies elsewhere than in the others."""
+"""Blocks of random size, so that memory is laid out otherwise in each process, as it is where implementations import
+different libraries."""
 
 plain = slowed(0.0)
-"""The identical one: the same wrapper without a wait, so that it differs from the others in nothing else."""
+"""The identical one: the same wrapper without a wait, so that nothing but the wait tells it from the others."""
 slower_3 = slowed(0.03)
 slower_5 = slowed(0.05)
 slower_10 = slowed(0.10)

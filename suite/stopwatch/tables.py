@@ -8,23 +8,24 @@ from contextlib import ExitStack
 from random import Random
 
 from suite.asking import Workload
-from suite.benchmark import rounds
-from suite.benchmark.member import Member
-from suite.benchmark.request import cores, memory_limit
-from suite.benchmark.rounds import Course
-from suite.records.limits import TIME_LIMIT
+from suite.benchmark.entry import Entry
+from suite.benchmark.participant import Participant
+from suite.benchmark.race import race
+from suite.benchmark.request import cores
+from suite.measure.protocol import Failed, Job
 from suite.records.stopwatch import SLOWDOWNS, Trial
 from suite.registry import Declaration
 from suite.statistics import compare
 from suite.worker import forget_servers
 
 CONTRACT, BASELINE = "attention", "matmul"
-WARMING = "documents/one-sentence"
-"""What processes are prepared for first, side by side: it makes them import what real ones have from earlier tables."""
+FIRST_WORKLOAD = "documents/one-sentence"
+"""What all processes prepare first, side by side: it makes them import what the processes of a benchmark have imported
+in earlier tables."""
 
 
-class Table:
-    """One baseline, so many identical implementations and one for each slowdown, on one workload.
+class AuditTable:
+    """One baseline, a number of identical implementations and one for each slowdown, on one workload.
 
     After `measure` there are `trials`, and in `failed` what could not be timed.
     """
@@ -41,24 +42,23 @@ class Table:
         """Start all processes, prepare them in random order, time them round by round, and end them."""
         forget_servers()  # as if this were the only table of a benchmark
         with ExitStack() as stack:
-            members = list(self._started(stack))
-            courses = [course for each in random.sample(members, len(members)) if (course := self._course(each))]
-            rows = self.workload.rows("forward", random)
-            rounds.run(courses, f"{CONTRACT}/{BASELINE}", rows, budget, random)
-        self._judge(courses)
+            participants = list(self._started(stack))
+            shuffled = random.sample(participants, len(participants))
+            entries = [entry for each in shuffled if (entry := self._entry(each))]
+            race(entries, f"{CONTRACT}/{BASELINE}", self.workload.rows("forward", random), budget, random)
+        self._judge(entries)
 
-    def _started(self, stack: ExitStack) -> Iterator[Member]:
-        members = [
-            Member(of, "cpu", self.threads, memory_limit(), TIME_LIMIT, place=place)
-            for place, of in enumerate(self._declarations())
+    def _started(self, stack: ExitStack) -> Iterator[Participant]:
+        participants = [
+            Participant(of, threads=self.threads, place=place) for place, of in enumerate(self._declarations())
         ]
-        for each in members:
+        for each in participants:
             stack.callback(each.close)
             each.start()
         with ThreadPoolExecutor(len(cores())) as pool:
-            answers = list(pool.map(lambda each: each.ready() or each.request("prepare", _task(WARMING)), members))
-        for each, answer in zip(members, answers, strict=True):
-            if "status" in answer:
+            answers = list(pool.map(lambda each: each.ready() or each.prepare(_job(FIRST_WORKLOAD)), participants))
+        for each, answer in zip(participants, answers, strict=True):
+            if isinstance(answer, Failed):
                 self._fail(each.name, answer)
             else:
                 yield each
@@ -68,29 +68,27 @@ class Table:
             function = f"slower_{100 * share:.0f}" if share else "plain"
             yield Declaration(CONTRACT, full_name.removeprefix(f"{CONTRACT}/"), function, "suite.stopwatch.slowed")
 
-    def _course(self, each: Member) -> Course | None:
-        task = _task(self.workload.name)
-        answer = each.request("prepare", task)
-        if "status" in answer:
+    def _entry(self, each: Participant) -> Entry[Participant] | None:
+        job = _job(self.workload.name)
+        answer = each.prepare(job)
+        if isinstance(answer, Failed):
             self._fail(each.name, answer)
             return None
-        return Course(each, {**task, **answer})
+        return Entry(each, answer, job.direction, job.cache)
 
-    def _judge(self, courses: list[Course]) -> None:
-        for course in courses:
-            if course.failed:
-                self._fail(course.member.name, course.failed)
-        samples = {course.member.name: course.seconds for course in courses if not course.failed}
+    def _judge(self, entries: list[Entry[Participant]]) -> None:
+        for entry in entries:
+            if entry.failed:
+                self._fail(entry.name, entry.failed)
+        samples = {entry.name: entry.seconds for entry in entries if not entry.failed}
         base = samples.pop(f"{CONTRACT}/{BASELINE}", ())
         for name, found in compare(base, samples).items():
             where = self.number, self.threads, self.workload.name, self.injected[name]
             self.trials.append(Trial(*where, found.verdict, found.speedup, found.low, found.high, found.pairs))
 
-    def _fail(self, name: str, answer: object) -> None:
-        said = f"{answer['status']}: {answer['detail']}" if isinstance(answer, dict) else str(answer)
-        self.failed.append(f"{name} on {self.workload.name}, threads {self.threads}: {said}")
+    def _fail(self, name: str, failed: Failed) -> None:
+        self.failed.append(f"{name} on {self.workload.name}, threads {self.threads}: {failed}")
 
 
-def _task(workload: str) -> dict[str, str]:
-    named = {"contract": CONTRACT, "workload": workload, "dtype": "float32"}
-    return {**named, "direction": "forward", "cache": "hot"}
+def _job(workload: str) -> Job:
+    return Job(CONTRACT, workload, "float32", "forward")

@@ -13,12 +13,14 @@ from typing import Any, ClassVar, TypeVar
 
 from suite.asking import Call, Reply
 from suite.records import Status, UsageError
-from suite.records.limits import TIME_LIMIT
+from suite.records.limits import LAST_WORDS_LIMIT, TIME_LIMIT
 from suite.registry import Broken, Declaration, Missing, absent, find
-from suite.registry.declaration import checked
-from suite.worker.asking import ask, fingerprint, is_names, placed, replies_from
+from suite.worker.asking import ask
 from suite.worker.forkserver import await_servers, forget_servers
+from suite.worker.greeting import Import, greeting_from
 from suite.worker.process import Process, expect
+from suite.worker.replies import replies_from
+from suite.worker.snapshots import fingerprint, placed
 from suite.worker.wire import Garbage, as_data, storage_of
 
 __all__ = [
@@ -70,9 +72,9 @@ class Worker:
     `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole question, crossing
     included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
     could not be started is not tried again. Use it as a context manager, from one thread at a time. The process is
-    bound to these `cores`, where the system allows; `measures` says that time and memory will be asked for. It is an
-    interpreter of its own on a GPU, whose drivers need not survive a fork; else it may be forked from one that has
-    imported PyTorch.
+    bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the verbs other
+    than `ask`; see `suite.worker.__main__`. The process is an interpreter of its own on a GPU, whose drivers need not
+    survive a fork; else it may be forked from one that has imported PyTorch.
     """
 
     def __init__(
@@ -84,14 +86,14 @@ class Worker:
         *,
         environment: Mapping[str, str] | None = None,
         cores: Collection[int] = (),
-        measures: bool = False,
+        service: str = "",
     ) -> None:
         self.declaration = _one(target) if isinstance(target, str) else target
         self.device = device
         self.time_limit = time_limit
         self.start_limit = start_limit
         self._environment = dict(environment or {})
-        self._cores, self._measures = frozenset(cores), measures
+        self._cores, self._service = frozenset(cores), service
         self._process: Process | None = None
         self._state: Ready | Failure | None = None
         self._deadline = 0.0
@@ -130,13 +132,12 @@ class Worker:
             self._state = absent(self.declaration)
         if self._state is not None:
             return
-        self._process = Process(self._environment, self._cores, fresh=self.device != "cpu")
+        self._process = Process(self._environment, self._cores, service=self._service, fresh=self.device != "cpu")
         self._deadline = time.monotonic() + self.start_limit
         self._questions = 0
         path = [str(Path(entry or ".").resolve()) for entry in sys.path]
         declared = as_data(self.declaration) | {"plug": self.declaration.plug and as_data(self.declaration.plug)}
-        hello: dict[str, Any] = {"declaration": declared, "device": self.device, "path": path}
-        hello["measures"] = self._measures
+        hello = {"declaration": declared, "device": self.device, "path": path, "service": self._service}
         with suppress(EOFError, TimeoutError):  # `ready` finds the same and says it
             self._process.send(hello, self._deadline)
 
@@ -159,17 +160,20 @@ class Worker:
             return self._garbage(garbage)
 
     def request(self, verb: str, arguments: Mapping[str, Any], time_limit: float | None = None) -> Any | Failure:
-        """What the verb answers in the process: data and tensors, as they came. The verbs are in `__main__.VERBS`."""
+        """What a verb answers in the process: data and tensors, as they came.
+
+        Verbs are `ask` and those of the service.
+        """
         state = self.ready()
         if not isinstance(state, Ready):
             return state
-        assert self._process is not None
+        process = self._running
         limit = self.time_limit if time_limit is None else time_limit
         deadline = time.monotonic() + limit
         self._questions += 1
-        self._process.forget()
+        process.forget()
         try:
-            self._process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline)
+            process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline)
         except (EOFError, TimeoutError):
             pass  # `_receive` finds the same and says it
         except BaseException:  # half a question was sent: nothing can follow it
@@ -181,7 +185,7 @@ class Worker:
         if not isinstance(answer, dict) or answer.get("id") != self._questions:
             return self._garbage("no answer to this question")
         if "failed" in answer:
-            return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"])))
+            return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"]).strip()))
         return answer.get("answer")
 
     def suspend(self) -> None:
@@ -204,12 +208,11 @@ class Worker:
         self._end()
 
     def _receive(self, deadline: float, limit: float) -> Any | Failure:
-        assert self._process is not None
-        process = self._process
+        process = self._running
         try:
             return process.receive(deadline)
         except EOFError:
-            how = process.end(grace=5.0)
+            how = process.end(LAST_WORDS_LIMIT)
             return self._lost(Died(how, process.printed))
         except TimeoutError:
             process.end()
@@ -222,29 +225,38 @@ class Worker:
 
     def _started(self, answer: Any) -> Ready | Failure:
         try:
-            status, reason, parameters = str(answer["status"]), str(answer["reason"]), answer["parameters"]
-            if parameters is not None and not is_names(parameters):
-                raise TypeError("parameters without names")
-            declared = checked(**{key: answer[key] for key in ("requires", "lacks", "conventions")})
-        except (KeyError, TypeError) as error:
-            return self._garbage(error)
-        del declared["variant"]
-        declaration = replace(self.declaration, parameters=parameters, **declared)
-        if status == "ready":
+            greeting = greeting_from(answer)
+        except Garbage as garbage:
+            return self._garbage(garbage)
+        declaration = replace(
+            self.declaration,
+            parameters=greeting.parameters,
+            requires=greeting.requires,
+            lacks=greeting.lacks,
+            conventions=greeting.conventions,
+        )
+        if greeting.ended is Import.READY:
             self.declaration = declaration
             return Ready(declaration)
-        process = self._process
+        printed = self._running.printed
         self._end()
-        if status == "usage":
-            raise UsageError(reason)
-        if status == "missing":
-            return Missing(declaration, reason)
-        return Broken(declaration, reason, process.printed if process else "")
+        if greeting.ended is Import.UNUSABLE:
+            raise UsageError(greeting.reason)
+        if greeting.ended is Import.MISSING:
+            return Missing(declaration, greeting.reason)
+        return Broken(declaration, greeting.reason, printed)
 
     def _garbage(self, what: object) -> Died:
-        assert self._process is not None
-        self._process.end()
-        return self._lost(Died(f"answered garbage: {what}", self._process.printed))
+        process = self._running
+        process.end()
+        return self._lost(Died(f"answered garbage: {what}", process.printed))
+
+    @property
+    def _running(self) -> Process:
+        """The process, where it has been started and has not ended."""
+        if self._process is None:
+            raise RuntimeError("the worker has no process")
+        return self._process
 
     def _lost(self, failure: Lost) -> Lost:
         """Give the process up: the next question starts a fresh one."""

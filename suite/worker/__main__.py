@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -19,12 +19,16 @@ from typing import Any
 from suite.records import UsageError
 from suite.registry import Declaration, Loaded, Missing, load
 from suite.registry.loading import in_one_line
-from suite.worker.wire import pack, unpack
+from suite.worker import asking
+from suite.worker.greeting import Greeting, Import, greeting
+from suite.worker.wire import as_data, pack, unpack
 
-_PROVING = ("load", "prove", "proof")
-_MEASURING = ("settle", "prepare", "sample", "rows", *_PROVING, "release", "warm", "memory", "energy", "ceilings")
-VERBS = {"ask": "suite.worker.asking:serve", **{verb: f"suite.measure.serving:{verb}" for verb in _MEASURING}}
-"""What can be asked, and the function that answers: (function, device, arguments) → data and tensors."""
+ASK = "ask"
+"""The verb that every worker answers: calls as data. Others are those of the service that the parent names."""
+
+Function = Callable[..., Any]
+Service = Callable[[str, Mapping[str, Any]], Any]
+"""Answers a verb with its arguments: data and tensors in, data and tensors out."""
 
 
 def main(descriptor: int, life: int) -> None:
@@ -35,51 +39,64 @@ def main(descriptor: int, life: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what was said before a crash is worth reading
     threading.Thread(target=_leave_with_the_parent, args=(descriptor,), daemon=True).start()
-    with suppress(EOFError, ConnectionError):  # the parent has no more questions
+    try:
         serve(channel)
-    os._exit(0)
+    except (EOFError, ConnectionError):  # the parent has no more questions
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)  # here, while the error holds the channel open: the thread that watches it would speak last
 
 
 def serve(channel: socket.socket) -> None:
     """Import the implementation that the first message names, and answer the others."""
     hello = _receive(channel)
-    if hello["measures"]:  # the stopwatch is bound before a submission can replace the clock
-        import_module("suite.measure.serving").begin()
+    begin = named(hello["service"]) if hello["service"] else None
+    service_of = begin() if begin else None  # before a submission is imported, which may replace what it finds
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
     declared, plug = hello["declaration"], hello["declaration"]["plug"]
     declaration = Declaration(**declared | {"plug": Declaration(**plug) if plug else None})
-    function, greeting = _imported(declaration)
-    _send(channel, greeting)
+    function, said = _imported(declaration)
+    _send(channel, as_data(said))
     if function is None:
         return
+    service = service_of(function, hello["device"]) if service_of else _no_service
     while True:
         question = _receive(channel)
-        answer = {"id": question["id"]}
+        verb, arguments, answer = question["verb"], question["arguments"], {"id": question["id"]}
         try:
-            module, _, name = VERBS[question["verb"]].partition(":")
-            verb = getattr(import_module(module), name)
-            answer["answer"] = verb(function, hello["device"], question["arguments"])
+            asked = asking.serve(function, hello["device"], arguments) if verb == ASK else service(verb, arguments)
+            answer["answer"] = asked
         except BaseException:  # not the implementation's: its own are answers
             answer["failed"] = traceback.format_exc()
         _send(channel, answer)
 
 
-def _imported(declaration: Declaration) -> tuple[Callable[..., Any] | None, dict[str, Any]]:
-    function: Callable[..., Any] | None = None
-    status, reason = "ready", ""
+def named(service: str) -> Callable[[], Callable[[Function, str], Service]]:
+    """The function that begins a service, `module:function`: called before the implementation is imported, it returns
+    what makes the service of the function and its device.
+    """
+    module, _, name = service.partition(":")
+    found: Callable[[], Callable[[Function, str], Service]] = getattr(import_module(module), name)
+    return found
+
+
+def _no_service(verb: str, arguments: Mapping[str, Any]) -> Any:
+    raise ValueError(f"unknown verb {verb!r}; this worker answers {ASK!r} alone")
+
+
+def _imported(declaration: Declaration) -> tuple[Function | None, Greeting]:
+    """The function, where it can be imported, and what is said of that."""
     try:
         loaded = load(declaration, alone=True)
-        declaration = loaded.declaration
-        if isinstance(loaded, Loaded):
-            function = loaded.function
-        else:
-            status, reason = "missing" if isinstance(loaded, Missing) else "broken", loaded.reason
     except UsageError as error:
-        status, reason = "usage", str(error)
+        return None, greeting(Import.UNUSABLE, str(error), declaration)
     except KeyboardInterrupt as error:  # raised by the implementation: nobody interrupts a session of its own
-        status, reason = "broken", in_one_line(error)
-    told = {key: getattr(declaration, key) for key in ("parameters", "requires", "lacks", "conventions")}
-    return function, {"status": status, "reason": reason, **told}
+        return None, greeting(Import.BROKEN, in_one_line(error), declaration)
+    if isinstance(loaded, Loaded):
+        return loaded.function, greeting(Import.READY, "", loaded.declaration)
+    ended = Import.MISSING if isinstance(loaded, Missing) else Import.BROKEN
+    return None, greeting(ended, loaded.reason, loaded.declaration)
 
 
 def _receive(channel: socket.socket) -> Any:
@@ -100,9 +117,10 @@ def _send(channel: socket.socket, message: Any) -> None:
 
 
 def die_with_the_parent(life: int) -> None:
-    """Have the system kill our group, all that we started, when the parent is gone (Linux).
+    """Have the system kill this process and all of its group when the parent is gone (Linux).
 
-    Suspended, we could not notice by ourselves. Of what the system can send, only a signal for a pipe reaches a group.
+    A suspended process could not notice that by itself. The parent holds one end of the pipe `life`; when it is closed,
+    the system sends a signal to the owner of the other end, and only for pipes may that owner be a whole group.
     """
     os.set_inheritable(life, False)
     with suppress(OSError, AttributeError):

@@ -17,16 +17,19 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from suite.worker.forkserver import MARK, Forked, bound, server_of
+from suite.records.limits import KILL_LIMIT
+from suite.worker.forkserver import Forked, bound, server_of
+from suite.worker.server import MARK
 from suite.worker.wire import pack, unpack
 
 PRINTED_LIMIT = 8_000
 """How many bytes of what the process printed are kept: the last ones."""
 PIECE = 1 << 20
+"""Bytes that are sent or received at once at most."""
 
 
 class Fresh:
-    """A worker that is an interpreter started by itself, from outside: as `Forked` is one that a server has forked."""
+    """The parent's view of a worker that is an interpreter of its own. For one that was forked it is `Forked`."""
 
     def __init__(
         self, inherited: Sequence[int], mark: str, cores: Collection[int], environment: Mapping[str, str]
@@ -49,7 +52,7 @@ class Fresh:
         return self._popen.returncode is not None
 
     def exited(self) -> bool:
-        """Whether the process has ended, leaving it unreaped: its number stays its own until `reap`."""
+        """Whether the process has ended. It is not reaped by this, so that no other process can get its number."""
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
@@ -62,25 +65,34 @@ class Fresh:
         return self._popen.returncode
 
 
-def expect(environment: Mapping[str, str], cores: Collection[int] = ()) -> None:
-    """Begin to import what workers with this environment and so many cores share: the first of them need not wait."""
-    server_of(_environment(environment), cores)
+def expect(environment: Mapping[str, str], cores: Collection[int] = (), service: str = "") -> None:
+    """Begin to import what workers with this environment, service and number of cores share, in the background."""
+    server_of(_environment(environment), cores, _modules(service))
+
+
+def _modules(service: str) -> list[str]:
+    """The modules that a service, `module:function`, needs; none where there is no service."""
+    return [service.partition(":")[0]] if service else []
 
 
 class Process:
-    """A process that runs `suite.worker`, in a session of its own and marked, so that all it starts dies with it, on
-    these `cores` where any are given. A `fresh` one is an interpreter of its own; others are forked from one that has
-    imported what they share, where the system can.
+    """A process that runs `suite.worker`, in a session of its own and marked, so that all it starts dies with it.
+
+    It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own; others are forked,
+    where the system can, from one that has imported what they share: the worker, and the module of their `service`.
 
     `send` and `receive` raise EOFError where the process is gone and TimeoutError at the deadline, which is a time of
     `time.monotonic`.
     """
 
-    def __init__(self, environment: Mapping[str, str], cores: Collection[int] = (), *, fresh: bool = False) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], cores: Collection[int] = (), *, service: str = "", fresh: bool = False
+    ) -> None:
         mark, everything = uuid4().hex, _environment(environment)
-        begun = None if fresh else _forked(mark, cores, everything)
+        begun = None if fresh else _forked(mark, cores, everything, _modules(service))
         begun = begun or _begun(lambda inherited: Fresh(inherited, mark, cores, everything))
-        assert begun is not None
+        if begun is None:
+            raise RuntimeError("no process was started")
         self._started, channel, output, held = begun
         channel.setblocking(False)
         os.set_blocking(output, False)
@@ -214,12 +226,13 @@ class Process:
 
 
 Begun = tuple["Fresh | Forked", socket.socket, int, int]
+"""A process that was started, and our ends of its channel, its output and its life."""
 
 
-def _forked(mark: str, cores: Collection[int], environment: Mapping[str, str]) -> Begun | None:
-    """One that a server has forked, and where that one has ended, another; None where none can."""
+def _forked(mark: str, cores: Collection[int], environment: Mapping[str, str], modules: Sequence[str]) -> Begun | None:
+    """A worker that a server has forked, or, where that server has ended, another server; None where none can."""
     for _ in range(2):
-        server = server_of(environment, cores)
+        server = server_of(environment, cores, modules)
         if server is None:
             return None
         begun = _begun(partial(server.fork, mark=mark, cores=cores))
@@ -229,10 +242,13 @@ def _forked(mark: str, cores: Collection[int], environment: Mapping[str, str]) -
 
 
 def _begun(start: Callable[[Sequence[int]], Fresh | Forked | None]) -> Begun | None:
-    """What `start` made of a channel, an output and a life, and our ends of them; None where it made nothing."""
+    """Start a process with a channel, an output and a life; None where `start` returns None.
+
+    Its life is a pipe that is never written to: when nobody holds our end of it any more, the system kills its group.
+    """
     channel, theirs = socket.socketpair()
     output, their_output = os.pipe()
-    life, held = os.pipe()  # nothing is ever written to it: that nobody holds it any more kills the process's group
+    life, held = os.pipe()
     started = None
     try:
         started = start([theirs.fileno(), their_output, life])
@@ -261,7 +277,7 @@ def _finish(started: Fresh | Forked, mark: str, channel: socket.socket, output: 
     channel.close()
     os.close(output)
     os.close(held)
-    started.reap(10.0)  # no longer: a driver may hold it for ever
+    started.reap(KILL_LIMIT)
 
 
 def _marked(mark: str) -> Iterator[int]:

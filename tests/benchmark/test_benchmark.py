@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -14,14 +13,18 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
+from workers import SUBMISSIONS
 
 import suite
-from suite import benchmark, registry
+from suite import registry
 from suite.benchmark import Benchmark, Request
-from suite.benchmark.member import Member
+from suite.benchmark.entry import Entry
+from suite.benchmark.functions import with_unique_names
+from suite.benchmark.participant import Participant
+from suite.benchmark.timing import LongestCall, TimedTable
 from suite.contracts import contract
-from suite.measure import ceilings, serving
-from suite.records import EVERY_CASE, Measurement, Outcome, UsageError
+from suite.measure.protocol import Energy, Failed, Job, Prepared
+from suite.records import EVERY_CASE, Measurement, Outcome, Status, UsageError
 from suite.registry import Declaration, from_function
 
 CONTRACT = contract("attention")
@@ -32,19 +35,16 @@ CAUSAL = "flash-small/512-e64-causal"
 # In this process
 
 
-@pytest.fixture
-def low_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To measure real ones takes seconds."""
-    monkeypatch.setattr(ceilings, "SIDES", {"cpu": 64})
-    monkeypatch.setattr(ceilings, "COPIED", {"cpu": 2**20})
-    monkeypatch.setattr(ceilings, "BUDGET", 0.01)
+CEILINGS = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
+"""Those of no machine: to measure real ones takes seconds."""
 
 
 def bench(*functions: Callable[..., Any], workloads: Sequence[str] = (TINY,), **more: Any) -> list[Measurement]:
     """The measurements of functions that no other process can import."""
     named = [from_function(function) for function in functions]
     assert not any(each.declaration.file or each.declaration.module for each in named)
-    of = Benchmark(CONTRACT, benchmark._told_apart(named), Request(tuple(workloads), budget=0.005, **more))
+    request = Request(tuple(workloads), budget=0.005, **more)
+    of = Benchmark(CONTRACT, with_unique_names(named), request, ceilings=CEILINGS)
     return [row for _, rows in of.run() for row in rows]
 
 
@@ -56,7 +56,6 @@ def many_threads() -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.usefixtures("low_ceilings")
 def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
     def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return sdpa(query, key, value)
@@ -76,7 +75,6 @@ def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
     assert torch.equal(torch.get_rng_state(), random)
 
 
-@pytest.mark.usefixtures("low_ceilings")
 def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None:
     def made(wait: float) -> Callable[..., Tensor]:
         def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -94,7 +92,6 @@ def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None
     assert times["attention/kernel-3"] < times["attention/kernel"]
 
 
-@pytest.mark.usefixtures("low_ceilings")
 def test_what_was_too_slow_for_less_work_is_not_tried_on_more(
     monkeypatch: pytest.MonkeyPatch, passed: Callable[..., list[Outcome]]
 ) -> None:
@@ -109,7 +106,7 @@ def test_what_was_too_slow_for_less_work_is_not_tried_on_more(
     named = [from_function(snail), from_function(steady)]
     known = {each.declaration.full_name: passed(each.declaration.full_name) for each in named}
     patterns = (TINY, "documents/encoder-block", "documents/translation", "decode/1k")
-    of = Benchmark(CONTRACT, named, Request(patterns, budget=0.005), known)
+    of = Benchmark(CONTRACT, named, Request(patterns, budget=0.005), known, ceilings=CEILINGS)
     rows = {(row.implementation, row.workload): row for _, news in of.run() for row in news}
 
     said = {workload: row.detail for (name, workload), row in rows.items() if name == "attention/snail"}
@@ -132,12 +129,9 @@ def test_what_was_too_slow_for_less_work_is_not_tried_on_more(
     ],
 )
 def test_what_would_take_far_too_long_is_not_tried(seconds: float, work: float, slowest: float, says: str) -> None:
-    reason = benchmark.Pace("ladder/8k forward", seconds, 1e9).hopeless(work, slowest)
-
-    assert reason == (says and f"too slow to time here: {says}")
+    assert LongestCall("ladder/8k forward", seconds, 1e9).forbids(work, slowest) == says
 
 
-@pytest.mark.usefixtures("low_ceilings")
 def test_what_fails_the_contract_is_refused_where_that_matters() -> None:
     def unscaled(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return sdpa(query, key, value, scale=1.0)
@@ -163,7 +157,7 @@ def test_a_user_s_interrupt_ends_a_benchmark_in_this_process(passed: Callable[..
     def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         nonlocal calls
         calls += 1
-        if query.shape[-1] == 2 and serving._tasks:
+        if calls > 50:
             raise KeyboardInterrupt
         return sdpa(query, key, value)
 
@@ -172,7 +166,7 @@ def test_a_user_s_interrupt_ends_a_benchmark_in_this_process(passed: Callable[..
     )
     with pytest.raises(KeyboardInterrupt):
         list(of.run())
-    serving._tasks.clear()
+    assert calls == 51
 
 
 @pytest.mark.parametrize("given", [3, [], [sdpa, 3]])
@@ -184,7 +178,6 @@ def test_only_functions_are_benchmarked(given: Any) -> None:
 # Again
 
 
-@pytest.mark.usefixtures("low_ceilings")
 def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]) -> None:
     calls: Counter[int] = Counter()
 
@@ -198,7 +191,7 @@ def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]
     both = [from_function(kernel), from_function(other)]
     of = Benchmark(
         CONTRACT, both, Request((TINY, "documents/encoder-block"), budget=0.005),
-        {name: passed(name) for name in ("attention/kernel", "attention/other")},
+        {name: passed(name) for name in ("attention/kernel", "attention/other")}, ceilings=CEILINGS,
     )  # fmt: skip
     whole = [row for _, rows in of.run() for row in rows]
     keys = {row.key for row in whole}
@@ -216,33 +209,24 @@ def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]
     assert 6 not in calls
 
 
-HONEST = """
-from torch.nn.functional import scaled_dot_product_attention
-from suite import implementation
-
-@implementation
-def attention(query, key, value):
-    return scaled_dot_product_attention(query, key, value)
-"""
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_a_whole_call_is_weighed_once_for_all_directions_but_forward(
-    passed: Callable[..., list[Outcome]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    passed: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "honest.py").write_text(HONEST)
-    declarations = registry.find([str(tmp_path / "honest.py")])
+    declarations = registry.find([str(SUBMISSIONS / "honest.py")])
     asked: list[tuple[str, str]] = []
-    weigh = Member.weigh
-    monkeypatch.setattr(
-        Member, "weigh", lambda self, of: (asked.append((of["workload"], of["direction"])), weigh(self, of))[1]
-    )
+    weigh = Participant.weigh
+
+    def watched(self: Participant, job: Job, expected: float) -> Any:
+        asked.append((job.workload, job.direction))
+        return weigh(self, job, expected)
+
+    monkeypatch.setattr(Participant, "weigh", watched)
     workloads = TINY, "documents/encoder-block"
     request = Request(workloads, backward=True, budget=0.005)
     earlier = {declarations[0].full_name: passed(declarations[0].full_name)}
 
-    ceilings = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
-    of = Benchmark(CONTRACT, declarations, request, earlier, _ceilings=ceilings)
+    of = Benchmark(CONTRACT, declarations, request, earlier, ceilings=CEILINGS)
     rows = [row for _, rows in of.run() for row in rows]
 
     found = {(row.workload, row.direction): row.memory for row in rows}
@@ -268,3 +252,50 @@ def test_what_is_missing_is_one_row_and_holds_nobody_up() -> None:
     )  # fmt: skip
     assert (raised.workload, raised.status, raised.detail) == (EVERY_CASE, "raised", "SyntaxError: invalid syntax")
     assert list(of.run({missing.key, raised.key})) == [], "their rows are all that there is to find"
+
+
+class OnAGpu:
+    """Stands in for a participant whose device says what it does."""
+
+    name = "attention/a"
+    prepared = Prepared({}, 1.0, 0.1, 0.005, 7)
+
+    def __init__(self, energy: Energy | Failed) -> None:
+        self.answer, self.asked = energy, list[Any]()
+
+    def prepare(self, job: Job) -> Prepared:
+        self.asked.append(job.workload)
+        return self.prepared
+
+    def energy(self, calls: int) -> Energy | Failed:
+        self.asked.append(calls)
+        return self.answer
+
+    def release(self) -> None:
+        self.asked.append("release")
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (Energy({"joules": 0.5}), {"joules": 0.5}),
+        (Failed(Status.HUNG, "no answer"), {"joules": None, "joules_absent": "hung: no answer"}),
+    ],
+)
+def test_what_a_device_says_of_calls_in_a_row_stands_beside_what_it_said_in_all_rounds(
+    answer: Energy | Failed, says: dict[str, Any]
+) -> None:
+    of = Benchmark(CONTRACT, [], Request((TINY,)))
+    participant: Any = OnAGpu(answer)
+    entry = Entry(participant, participant.prepared, "forward", "cold")
+    in_rounds = TimedTable([entry], {}, {"sm_clock": {"median": 1500}, "throttle_absent": "no NVML"})
+
+    found = of._telemetry(of.tables()[0], entry, in_rounds)
+
+    assert found == {
+        **says,
+        "sm_clock_in_rounds": {"median": 1500},
+        "throttle_in_rounds": None,
+        "throttle_in_rounds_absent": "no NVML",
+    }
+    assert participant.asked == [TINY, 7, "release"]

@@ -15,7 +15,8 @@ import pytest
 from suite.benchmark.gate import Gate
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.contracts import contract
-from suite.records import Outcome
+from suite.measure.protocol import Failed
+from suite.records import Outcome, Status
 from suite.registry import Declaration
 
 CONTRACT = contract("attention")
@@ -29,16 +30,16 @@ FORWARD, CAUSALLY = frozenset({"float32", "large"}), frozenset({"float32", "caus
 LEARNING = frozenset({"float32", "gradient"})
 
 
-Refusal = Callable[..., tuple[str, str]]
+Refusal = Callable[..., Failed | None]
 CASES: dict[str, Any] = {}
 """What gates find out about the contract's cases, once for all tests."""
 
 
 @pytest.fixture
-def refusal(passed: Callable[..., list[Outcome]]) -> Callable[..., tuple[str, str]]:
+def refusal(passed: Callable[..., list[Outcome]]) -> Refusal:
     """Says why the gate refuses one with these outcomes, and by which finding."""
 
-    def of(*outcomes: Outcome, features: frozenset[str] = FORWARD, dtype: str = "float32") -> tuple[str, str]:
+    def of(*outcomes: Outcome, features: frozenset[str] = FORWARD, dtype: str = "float32") -> Failed | None:
         declaration = Declaration("attention", "x", "x", file="/nowhere.py")
         gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": passed("attention/x", *outcomes)}, _cases=CASES)
         gate.ask([declaration], [("float32", features)])
@@ -48,48 +49,50 @@ def refusal(passed: Callable[..., list[Outcome]]) -> Callable[..., tuple[str, st
 
 
 def test_what_fails_nothing_is_not_refused(refusal: Refusal) -> None:
-    assert refusal() == ("", "")
+    assert refusal() is None
 
 
 def test_what_fails_a_case_that_needs_nothing_more_is_refused(refusal: Refusal) -> None:
-    said, known = refusal(failed("attention/x", "plain/small"), failed("attention/x", "keys/17"))
+    refused = refusal(failed("attention/x", "plain/small"), failed("attention/x", "keys/17"))
 
-    assert said == "it fails plain/small (float32) and 1 more: wrong: it is wrong"
-    assert known == ""
+    assert refused == Failed(Status.REFUSED, "it fails plain/small (float32) and 1 more: wrong: it is wrong")
 
 
 def test_a_status_that_the_detail_says_is_said_once(refusal: Refusal) -> None:
     hung = replace(failed("attention/x", "plain/small"), status="hung", detail="hung: no answer within 20 s")
-    assert refusal(hung)[0] == "it fails plain/small (float32): hung: no answer within 20 s"
+    assert refusal(hung) == Failed(Status.REFUSED, "it fails plain/small (float32): hung: no answer within 20 s")
 
 
 def test_what_fails_only_for_causal_is_refused_only_there(refusal: Refusal) -> None:
     wrong = failed("attention/x", "causal/square_5")
 
-    assert refusal(wrong, features=FORWARD) == ("", "")
-    assert refusal(wrong, features=CAUSALLY)[0] == "it fails causal/square_5 (float32): wrong: it is wrong"
+    assert refusal(wrong, features=FORWARD) is None
+    assert refusal(wrong, features=CAUSALLY) == Failed(
+        Status.REFUSED, "it fails causal/square_5 (float32): wrong: it is wrong"
+    )
 
 
 def test_wrong_gradients_do_not_keep_a_forward_from_being_timed(refusal: Refusal) -> None:
     wrong = failed("attention/x", "gradients/plain")
 
-    assert refusal(wrong, features=FORWARD) == ("", "")
-    assert refusal(wrong, features=LEARNING)[0].startswith("it fails gradients/plain")
+    assert refusal(wrong, features=FORWARD) is None
+    assert str(refusal(wrong, features=LEARNING)).startswith("refused: it fails gradients/plain")
 
 
 def test_what_fails_only_large_cases_is_refused_for_small_workloads_too(refusal: Refusal) -> None:
     wrong = failed("attention/x", "keys/4096")
 
     assert "large" in CONTRACT.needs(next(c for c in CONTRACT.cases() if c.name == "keys/4096").calls("float32"))
-    assert refusal(wrong, features=frozenset({"float32"}))[0].startswith("it fails keys/4096")
+    assert str(refusal(wrong, features=frozenset({"float32"}))).startswith("refused: it fails keys/4096")
 
 
 def test_a_finding_refuses_and_is_named(refusal: Refusal) -> None:
     wrong = failed("attention/x", "plain/small", known="a-finding")
 
-    assert refusal(wrong) == ("it fails plain/small (float32): wrong: it is wrong", "a-finding")
+    says = "it fails plain/small (float32): wrong: it is wrong"
+    assert refusal(wrong) == Failed(Status.REFUSED, says, known="a-finding")
     new = failed("attention/x", "keys/17")
-    assert refusal(wrong, new)[1] == "", "one failure that no finding knows makes it a failure"
+    assert refusal(wrong, new).known == "", "one failure that no finding knows makes it a failure"
 
 
 class Asked:
@@ -134,7 +137,7 @@ def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPa
     assert len(asked.cases) == HUNG_IN_A_ROW
     assert len(gate._known["attention/x"]) > HUNG_IN_A_ROW
     assert {outcome.status for outcome in gate._known["attention/x"].values()} == {status}
-    assert gate.refusal("attention/x", "float32", FORWARD)[0]
+    assert gate.refusal("attention/x", "float32", FORWARD)
 
 
 def test_what_hangs_now_and_then_is_asked_everything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,224 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention as sdpa
+from workers import LIMIT as LONG_LIMIT
+from workers import SUBMISSIONS
 
-from suite import benchmark, registry
-from suite.benchmark import Benchmark, Request, rounds
-from suite.benchmark.member import Member
+from suite import registry
+from suite.benchmark import Benchmark, Request, series, timing
+from suite.benchmark.participant import Participant
 from suite.contracts import contract
+from suite.measure.protocol import Failed, Job, Prepared
 from suite.records import EVERY_CASE, Measurement, Outcome
 from suite.worker import forget_servers
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"
-
-
-def honest(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
-    return sdpa(query, key, value, is_causal=is_causal)
-
-
-ZOO = '''
-"""Implementations that misbehave in the rounds in which they are timed, each workload in another way."""
-import math, os, sys, threading, time
-import numpy as np
-import torch
-from torch.nn.functional import scaled_dot_product_attention as sdpa
-from suite import implementation
-
-QUERIES = {6: "documents/one-sentence", 100: "documents/encoder-block", 10: "documents/translation",
-           1024: "ladder/1k", 1: "decode/1k", 197: "vit/b16"}
-
-_numbers = []
-
-def timed():
-    """The round in which this call is timed, counted from 1 for each workload, or 0."""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_name == "sample" and frame.f_code.co_filename.endswith("serving.py"):
-            asked = frame.f_locals["arguments"]
-            if (asked["workload"], asked["number"]) not in _numbers:
-                _numbers.append((asked["workload"], asked["number"]))
-            return sum(workload == asked["workload"] for workload, _ in _numbers)
-        frame = frame.f_back
-    return 0
-
-def where(query):
-    return QUERIES[query.shape[-2]]
-
-@implementation(variant="good")
-def good(query, key, value):
-    return sdpa(query, key, value)
-
-@implementation(variant="moody")
-def moody(query, key, value):
-    number, output = timed(), sdpa(query, key, value)
-    mood = where(query)
-    if mood == "documents/one-sentence" and number == 3:
-        raise ValueError("in a round")
-    if mood == "documents/encoder-block" and number:
-        return torch.randn_like(output)
-    if mood == "documents/translation" and number:
-        return output * math.nan
-    if mood == "ladder/1k" and number:
-        return output.tolist()
-    if mood == "decode/1k" and number == 2:
-        torch.set_num_threads(2)
-    if mood == "vit/b16" and number:
-        return output[..., :-1]
-    return output
-
-_first = {}
-
-@implementation(variant="sly")
-def sly(query, key, value):
-    number, mood = timed(), where(query)
-    if mood == "documents/one-sentence":  # what it answered first
-        return _first.setdefault(query.data_ptr(), sdpa(query, key, value)).clone()
-    if mood == "documents/encoder-block" and number == 2:
-        torch.set_default_dtype(torch.float64)
-    if mood == "documents/translation":
-        raise NotImplementedError("not in ten steps")
-    if mood == "ladder/1k" and number:  # computed when somebody looks
-        output = torch.empty_like(query)
-        late = lambda: (time.sleep(0.1), output.copy_(sdpa(query, key, value)))
-        threading.Thread(target=late, daemon=True).start()
-        return output
-    if mood == "decode/1k":
-        time.sleep(1.2)
-    if mood == "vit/b16" and number:
-        return sdpa(query, key, value).double()
-    return sdpa(query, key, value)
-
-@implementation(variant="fatal")
-def fatal(query, key, value):
-    number, mood = timed(), where(query)
-    if mood == "documents/one-sentence" and number == 3:
-        print("these are my last words")
-        os.abort()
-    if mood == "documents/encoder-block" and number == 2:
-        time.sleep(600)
-    if mood == "documents/translation" and number == 2:
-        os.closerange(3, 64)
-    if mood == "ladder/1k" and number == 2:
-        kept = []
-        while True:
-            kept.append(torch.empty(2**24))
-    if mood == "decode/1k" and number == 2:
-        kept = []
-        while True:
-            kept.append(np.empty(2**23))
-    return sdpa(query, key, value)
-
-_real = time.perf_counter
-
-@implementation(variant="clock")
-def clock(query, key, value):
-    slow = {"documents/one-sentence": 20, "documents/encoder-block": 20, "ladder/1k": math.inf}
-    if where(query) not in slow:
-        raise NotImplementedError("no lies about that")
-    if "suite.measure.clock" in sys.modules:
-        sys.modules["suite.measure.clock"].perf_counter = lambda: _real() / slow[where(query)]
-    return sdpa(query, key, value)
-
-@implementation(variant="forger")
-def forger(query, key, value):
-    serving = sys.modules.get("suite.measure.serving")
-    forged = {
-        "documents/one-sentence": {"seconds": -1.0, "warmed": 0.0, "made": 0.0},
-        "documents/encoder-block": {"seconds": float("nan"), "warmed": 0.0, "made": 0.0},
-        "documents/translation": {"status": "measured", "detail": "", "seconds": 1e-9},
-        "ladder/1k": {"seconds": {"$tensor": 3}},
-        "decode/1k": {},
-        "vit/b16": 7,
-    }
-    if serving is not None:
-        serving.sample = lambda *_: forged[where(query)]
-    return sdpa(query, key, value)
-'''
-
-CHEAT = '''
-"""Answers that are right, and times that are not."""
-import sys, time
-import torch
-from torch.nn.functional import scaled_dot_product_attention as sdpa
-
-_last = {"mark": None, "times": 0}
-_pending, _detach = [], torch.Tensor.detach
-
-def _when_looked_at(tensor):
-    if _pending and _pending[0][0] is tensor:
-        output, inputs = _pending.pop()
-        output.copy_(sdpa(*inputs))
-    return _detach(tensor)
-
-def attention(query, key, value):
-    serving, mood = sys.modules.get("suite.measure.serving"), query.shape[-2]
-    if serving is None:
-        return sdpa(query, key, value)
-    if mood in (6, 1024):  # looked up from the third call with the same numbers on
-        mark = query.data_ptr(), query.flatten()[:8].tolist()
-        if mark != _last["mark"]:
-            _last.update(mark=mark, times=0)
-        _last["times"] += 1
-        if _last["times"] < 3:
-            _last["output"] = sdpa(query, key, value)
-            time.sleep(1e-3)
-        return _last["output"]
-    if mood == 100 and not hasattr(serving, "honest"):  # a hundredth is claimed of every round
-        serving.honest = serving.sample
-        def sample(function, device, arguments):
-            answer = serving.honest(function, device, arguments)
-            if arguments["number"] and arguments["workload"] == "documents/encoder-block":
-                answer["seconds"] /= 100
-            return answer
-        serving.sample = sample
-    if mood == 1:  # computed when somebody looks
-        torch.Tensor.detach = _when_looked_at
-        output = torch.empty_like(query)
-        _pending[:] = [(output, (query, key, value))]
-        return output
-    if mood == 197 and "prove" in {sys._getframe(depth).f_code.co_name for depth in range(1, 8)}:
-        return sdpa(query, key, value) * 1.5
-    return sdpa(query, key, value)
-'''
-
-LATER = '''
-"""Stops every clock that it finds while it is imported, shouts, and takes two milliseconds."""
-import time
-import torch
-_sleep = time.sleep
-time.perf_counter = time.monotonic = lambda: 0.0
-time.sleep = lambda seconds: None
-
-def attention(query, key, value):
-    if query.shape[-2] != 100:
-        raise NotImplementedError("only the encoder block")
-    print("!" * 1000)
-    _sleep(0.002)
-    return torch.nn.functional.scaled_dot_product_attention(query, key, value)
-'''
-
-WIDE = """
-from suite import implementation
-
-@implementation(lacks={"float32": "doubles only"})
-def attention(query, key, value): ...
-"""
-EXITS = """
-import os
-os._exit(3)
-def attention(query, key, value): ...
-"""
-IMPORT_ERROR = """
-import nosuch
-def attention(query, key, value): ...
-"""
-
 TABLES = (TINY, "documents/encoder-block", "documents/translation", "ladder/1k", "decode/1k", "vit/b16")
 LIMIT = 2.0
 """Seconds for an answer of whoever hangs; all other answers may take as long as a busy machine makes them."""
+FILES = ("zoo", "cheat", "later", "wide", "exits", "import_error")
+CEILINGS = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
+"""Those of no machine: to measure real ones takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -252,29 +53,30 @@ def descriptors() -> set[str]:
 
 
 @pytest.fixture(scope="session")  # a process may come back to this file after others
-def zoo(tmp_path_factory: pytest.TempPathFactory, passed: Callable[..., list[Outcome]]) -> Zoo:
+def zoo(passed: Callable[..., list[Outcome]]) -> Zoo:
     """One benchmark of all of them beside each other. The contract is not asked: they keep it, which takes minutes."""
-    folder = tmp_path_factory.mktemp("zoo")
-    files = {"zoo": ZOO, "cheat": CHEAT, "later": LATER, "wide": WIDE, "exits": EXITS, "import_error": IMPORT_ERROR}
-    for name, text in files.items():
-        (folder / f"{name}.py").write_text(text)
-    declarations = registry.find([str(folder / f"{name}.py") for name in files])
+    declarations = registry.find([str(SUBMISSIONS / f"{name}.py") for name in FILES])
     names = [declaration.full_name for declaration in declarations]
     kept = {name: passed(name) for name in names}
-    asked = Request(TABLES, profile=None, budget=0.01)
-    before, started = descriptors(), list[int]()
+    before, started = descriptors(), list[int | None]()
+    start, prepare = Participant.start, Participant.prepare
+
+    def watched(self: Participant) -> None:
+        start(self)
+        started.append(self._timing.worker.pid)  # type: ignore[union-attr]
+
+    def hurried(self: Participant, job: Job) -> Prepared | Failed:
+        prepared = prepare(self, job)
+        hangs = self.name == "attention/zoo.fatal" and job.workload == "documents/encoder-block"
+        self._timing.worker.time_limit = LIMIT if hangs else LONG_LIMIT  # type: ignore[union-attr]
+        return prepared
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(benchmark, "memory_limit", lambda: 2**31)
+        patch.setattr(series, "memory_limit", lambda: 2**31)
         patch.setattr(Request, "slowest", 1.0)
-        of = Benchmark(CONTRACT, declarations, asked, kept, _ceilings={("float32", 1): {"flops": 1e9, "bytes": 1e9}})
-        start, request = Member.start, Member.request
-
-        def hurried(self: Member, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            hangs = self.name == "attention/zoo.fatal" and arguments.get("workload") == "documents/encoder-block"
-            return request(self, verb, arguments, LIMIT if hangs and verb == "sample" else None)
-
-        patch.setattr(Member, "start", lambda self: (start(self), started.append(self._timed.pid)))
-        patch.setattr(Member, "request", hurried)
+        patch.setattr(Participant, "start", watched)
+        patch.setattr(Participant, "prepare", hurried)
+        of = Benchmark(CONTRACT, declarations, Request(TABLES, budget=0.01), kept, ceilings=CEILINGS)
         found = [row for _, rows in of.run() for row in rows]
     left = [pid for pid in started if pid and Path(f"/proc/{pid}").exists()]
     return Zoo(
@@ -413,37 +215,30 @@ def test_nothing_is_left_of_a_benchmark(zoo: Zoo) -> None:
     assert zoo.after == zoo.before
 
 
-GREEDY = """
-import subprocess, sys
-from torch.nn.functional import scaled_dot_product_attention as sdpa
-
-_helpers = []
-
-def attention(query, key, value):
-    if not _helpers:
-        spins = "import os; os.sched_setaffinity(0, range(os.cpu_count()))\\nwhile True: pass"
-        _helpers.extend(subprocess.Popen([sys.executable, "-c", spins], start_new_session=True) for _ in range(4))
-    return sdpa(query, key, value)
-"""
-
-
 def test_the_others_are_timed_anew_without_one_that_takes_more_cores_than_it_was_given(
-    tmp_path: Path, passed: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch
+    passed: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "greedy.py").write_text(GREEDY)
-    (tmp_path / "good.py").write_text(ZOO)
-    declarations = registry.find([str(tmp_path / "greedy.py"), f"{tmp_path / 'good.py'}:good"])
+    """Which one does is said here, for a machine whose cores are busy has none to take."""
+    declarations = registry.find([str(SUBMISSIONS / "honest.py"), f"{SUBMISSIONS / 'zoo.py'}:good"])
     raced: list[list[str]] = []
-    run = rounds.run
-    monkeypatch.setattr(
-        rounds, "run", lambda courses, *more: (raced.append([c.member.name for c in courses]), run(courses, *more))
-    )
+    used: dict[str, float] = {}
+    race = timing.race
+
+    def seen(entries: Any, *more: Any) -> int:
+        raced.append([entry.name for entry in entries])
+        return race(entries, *more)
+
+    def greedy(self: Participant) -> float:
+        used[self.name] = used.get(self.name, 0.0) + (1000.0 if self.name == "attention/honest" else 0.0)
+        return used[self.name]
+
+    monkeypatch.setattr(timing, "race", seen)
+    monkeypatch.setattr(Participant, "used", greedy)
     kept = {declaration.full_name: passed(declaration.full_name) for declaration in declarations}
-    ceilings = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
-    of = Benchmark(CONTRACT, declarations, Request((TINY,), budget=0.5), kept, _ceilings=ceilings)
+    of = Benchmark(CONTRACT, declarations, Request((TINY,), budget=0.005), kept, ceilings=CEILINGS)
 
-    greedy, good = (row for _, rows in of.run() for row in rows)
+    greedy_row, good = (row for _, rows in of.run() for row in rows)
 
-    assert raced == [["attention/greedy", "attention/good.good"], ["attention/good.good"]]
-    assert (greedy.status, good.status) == ("refused", "measured")
-    assert greedy.detail.startswith("it was given 1 cores and used ")
+    assert raced == [["attention/honest", "attention/zoo.good"], ["attention/zoo.good"]]
+    assert (greedy_row.status, good.status) == ("refused", "measured")
+    assert greedy_row.detail.startswith("it was given 1 cores and used ")

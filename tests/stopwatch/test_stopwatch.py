@@ -17,7 +17,8 @@ from suite.__main__ import app
 from suite.benchmark.request import cores
 from suite.commands import auditing
 from suite.contracts import contract
-from suite.records import Machine, Run, UsageError
+from suite.measure.protocol import Failed
+from suite.records import Machine, Run, Status, UsageError
 from suite.records.stopwatch import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
 from suite.report.benchmark import wording
 from suite.report.stopwatch import stopwatch_lines, write_stopwatch
@@ -204,22 +205,22 @@ def test_tables_of_all_thread_counts_are_spread_and_their_workloads_take_turns()
 
 
 @pytest.fixture
-def members(monkeypatch):
-    """Every member that tables make: name, process, and the function that it runs."""
+def participants(monkeypatch):
+    """Every participant that tables make: name, process, and the function that it runs."""
     seen = []
 
-    class Watched(tables.Member):
-        def request(self, verb, arguments, time_limit=None):
-            answer = super().request(verb, arguments, time_limit)
-            if verb == "prepare" and arguments["workload"] == SMALLEST:
-                seen.append((self.name, self._timed.pid, self.declaration.function))
+    class Watched(tables.Participant):
+        def prepare(self, job):
+            answer = super().prepare(job)
+            if job.workload == SMALLEST:
+                seen.append((self.name, self._timing.worker.pid, self.declaration.function))
             return answer
 
-    monkeypatch.setattr(tables, "Member", Watched)
+    monkeypatch.setattr(tables, "Participant", Watched)
     return seen
 
 
-def test_a_tiny_audit_runs_in_processes_of_its_own(members):
+def test_a_tiny_audit_runs_in_processes_of_its_own(participants):
     said = []
     state, threads = random_module.getstate(), torch.get_num_threads()
 
@@ -238,9 +239,9 @@ def test_a_tiny_audit_runs_in_processes_of_its_own(members):
     assert len(said) == 4
     assert said[0].startswith("table 1 of 2, ")
 
-    processes = {pid for _, pid, _ in members}
+    processes = {pid for _, pid, _ in participants}
     assert len(processes) == 2 * 5  # nothing is timed in a process of an earlier table
-    functions = {(name, function) for name, _, function in members}
+    functions = {(name, function) for name, _, function in participants}
     assert functions == {
         ("attention/matmul", "plain"),
         ("attention/identical_1", "plain"),
@@ -252,15 +253,15 @@ def test_a_tiny_audit_runs_in_processes_of_its_own(members):
     assert torch.get_num_threads() == threads
 
 
-def test_a_member_that_cannot_be_timed_is_said_and_the_others_are_compared(monkeypatch):
-    class Failing(tables.Member):
-        def request(self, verb, arguments, time_limit=None):
-            if self.name == "attention/slower_3" and verb == "sample":
-                return {"status": "died", "detail": "SIGKILL"}
-            return super().request(verb, arguments, time_limit)
+def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(monkeypatch):
+    class Failing(tables.Participant):
+        def sample(self, number, calls):
+            if self.name == "attention/slower_3":
+                return Failed(Status.DIED, "SIGKILL")
+            return super().sample(number, calls)
 
-    monkeypatch.setattr(tables, "Member", Failing)
-    table = tables.Table(0, contract("attention").workloads()[0], 1, 0)
+    monkeypatch.setattr(tables, "Participant", Failing)
+    table = tables.AuditTable(0, contract("attention").workloads()[0], 1, 0)
 
     table.measure(0.001, Random(1))
 
@@ -268,10 +269,10 @@ def test_a_member_that_cannot_be_timed_is_said_and_the_others_are_compared(monke
     assert sorted(trial.injected for trial in table.trials) == [0.05, 0.10]
 
 
-def test_a_member_that_cannot_be_imported_is_said(monkeypatch):
+def test_a_participant_that_cannot_be_imported_is_said(monkeypatch):
     nowhere = registry.Declaration("attention", "matmul", "attention", "no_such_module")
-    monkeypatch.setattr(tables.Table, "_declarations", lambda self: iter([nowhere]))
-    table = tables.Table(0, contract("attention").workloads()[0], 1, 1)
+    monkeypatch.setattr(tables.AuditTable, "_declarations", lambda self: iter([nowhere]))
+    table = tables.AuditTable(0, contract("attention").workloads()[0], 1, 1)
 
     table.measure(0.001, Random(1))
 
@@ -295,7 +296,7 @@ def test_pairs_are_taken_in_both_orders_until_the_budget_is_spent():
 
     found = agreement.pairs(ours, theirs, 0.0, Random(1))
 
-    assert found == [(2.0, 1.0)] * agreement.FEWEST
+    assert found == [(2.0, 1.0)] * agreement.FEWEST_PAIRS
     turns = set(zip(order[::2], order[1::2], strict=True))
     assert turns == {("ours", "theirs"), ("theirs", "ours")}
 

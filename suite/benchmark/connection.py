@@ -1,0 +1,88 @@
+"""How a bench is asked: one in another process, which is suspended while it is not asked, or one in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+import torch
+
+from suite.measure.bench import Bench
+from suite.measure.failures import says_out_of_memory
+from suite.measure.protocol import AnyAnswer, Done, Failed, read
+from suite.records import Status
+from suite.worker import Died, Failure, Ready, Worker
+
+SERVICE = "suite.measure.bench:begin"
+"""What workers are told to answer with."""
+
+
+class Here:
+    """A bench in this process, which meanwhile has as many threads as another would have."""
+
+    def __init__(self, function: Callable[..., Any], device: str, threads: int) -> None:
+        self._bench, self._threads = Bench(function, device, threads=threads), threads
+
+    def ask(self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any]) -> AnyAnswer | Failed:
+        """The answer to a verb, or why there is none."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(self._threads or before)
+        try:
+            return read(kind, self._bench(verb, arguments))
+        finally:
+            torch.set_num_threads(before)
+
+
+class Elsewhere:
+    """A bench in a process of its own. Each process that the worker starts is configured before anything else is asked.
+
+    Imports are spread over the cores; when its process is ready it moves to `cores`, where any are given.
+    """
+
+    def __init__(self, worker: Worker, threads: int, memory_limit: int, cores: Collection[int] = ()) -> None:
+        self.worker = worker
+        self._configuration = {"threads": threads, "memory_limit": memory_limit}
+        self._cores = cores
+        self._configured: int | None = None
+        """The number of the process that was configured last."""
+
+    def ask(self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any]) -> AnyAnswer | Failed:
+        """The answer to a verb, or why there is none."""
+        self.worker.resume()
+        try:
+            state = self.worker.ready()
+            if not isinstance(state, Ready):
+                return lost(state)
+            if self._configured != self.worker.pid:
+                self._configured = self.worker.pid
+                self.worker.move(self._cores)
+                configured = self._request(Done, "configure", self._configuration)
+                if isinstance(configured, Failed):
+                    return configured
+            return self._request(kind, verb, arguments)
+        finally:
+            self.worker.suspend()
+
+    def used(self) -> float:
+        """Seconds of CPU time that its process and those below it have used."""
+        with suppress(psutil.Error):
+            if self.worker.pid is not None:
+                process = psutil.Process(self.worker.pid)
+                times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+                return sum(each.user + each.system + each.children_user + each.children_system for each in times)
+        return 0.0
+
+    def _request(self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any]) -> AnyAnswer | Failed:
+        given = self.worker.request(verb, arguments)
+        return lost(given) if isinstance(given, Failure) else read(kind, given)
+
+
+def lost(failure: Failure) -> Failed:
+    """Why a worker gave no answer."""
+    if not isinstance(failure, Died):
+        return Failed(failure.status, str(failure))
+    killed = "; the system may have been out of memory" if failure.how == "SIGKILL" else ""
+    status = Status.OUT_OF_MEMORY if says_out_of_memory(failure.printed) else failure.status
+    return Failed(status, f"{failure}{killed}")

@@ -1,0 +1,210 @@
+"""One implementation that takes part in a benchmark: its two processes, one for time and one for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from suite.benchmark.connection import SERVICE, Elsewhere, Here, lost
+from suite.benchmark.implementation import Implementation, declaration_of, function_here
+from suite.benchmark.request import cores, memory_limit
+from suite.measure.memory import ENVIRONMENT
+from suite.measure.protocol import (
+    AnyAnswer,
+    Ceilings,
+    Done,
+    Energy,
+    Failed,
+    Found,
+    Job,
+    Loaded,
+    Prepared,
+    Rehearsed,
+    Rows,
+    Sampled,
+    Weighed,
+)
+from suite.records.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
+from suite.registry import Declaration
+from suite.worker import Ready, Worker, expect
+
+TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
+"""Environment of a process that is timed. By default glibc starts to reuse freed blocks of up to 32 MiB sooner or
+later, depending on how the heap lies: two processes of the same code then differ by up to 2 times, all their lives."""
+
+
+@dataclass
+class Participant:
+    """An implementation and how its bench is asked. Every question may be answered by `Failed`.
+
+    Its process for time is suspended while others are asked. Memory is measured in a second process, for a process that
+    has made a call hides what another takes.
+    """
+
+    declaration: Declaration
+    device: str = "cpu"
+    threads: int = 1
+    memory_limit: int = field(default_factory=memory_limit)
+    time_limit: float = TIME_LIMIT
+    function: Callable[..., Any] | None = None
+    """What is timed in this process, because no other could import it."""
+    place: int = 0
+    """Its place among the participants, from which follow the cores that its processes import on."""
+    _timing: Here | Elsewhere | None = field(default=None, repr=False)
+    _weighing: Elsewhere | None = field(default=None, repr=False)
+    _rehearsed: set[tuple[str, str]] = field(default_factory=set, repr=False)
+    """The contracts and dtypes for which a small call was made in the process whose memory is measured."""
+
+    @property
+    def name(self) -> str:
+        return self.declaration.full_name
+
+    def start(self) -> None:
+        """Begin to import, in the background."""
+        if isinstance(self._timed, Elsewhere):
+            self._timed.worker.start()
+
+    def ready(self) -> Failed | None:
+        """Wait until the implementation is imported, or say why it cannot be."""
+        if not isinstance(self._timed, Elsewhere):
+            return None
+        state = self._timed.worker.ready()
+        if not isinstance(state, Ready):
+            return lost(state)
+        self.declaration = state.declaration
+        self._timed.worker.suspend()
+        return None
+
+    def prepare(self, job: Job) -> Prepared | Failed:
+        return self._ask(Prepared, "prepare", job=asdict(job))
+
+    def sample(self, number: int, calls: int) -> Sampled | Failed:
+        return self._ask(Sampled, "sample", number=number, calls=calls)
+
+    def found(self, rows: Rows) -> Found | Failed:
+        return self._ask(Found, "found", rows=_as_lists(rows))
+
+    def load_proof(self, numbers: Sequence[int]) -> Loaded | Failed:
+        return self._ask(Loaded, "load_proof", numbers=list(numbers))
+
+    def run_proof(self, passes: int) -> Done | Failed:
+        return self._ask(Done, "run_proof", passes=passes)
+
+    def proof_found(self, rows: Rows) -> Found | Failed:
+        return self._ask(Found, "proof_found", rows=_as_lists(rows))
+
+    def release(self) -> Done | Failed:
+        return self._ask(Done, "release")
+
+    def energy(self, calls: int) -> Energy | Failed:
+        return self._ask(Energy, "energy", calls=calls)
+
+    def ceilings(self, dtype: str) -> Ceilings | Failed:
+        return self._ask(Ceilings, "ceilings", dtype=dtype)
+
+    def weigh(self, job: Job, expected: float) -> Weighed | Failed | None:
+        """The memory of one call, which takes about `expected` seconds; None where it has no process of its own."""
+        if self.function is not None:
+            return None
+        if failed := self._rehearse(job):
+            self._close_weighing()
+            return failed
+        self._weighing = self._weighing or self._elsewhere(ENVIRONMENT)
+        answer = self._weighing.ask(Weighed, "weigh", {"job": asdict(job), "expected": expected})
+        if isinstance(answer, Failed) or answer.spent:
+            self._close_weighing()
+        return answer
+
+    def restart(self) -> None:
+        """End the process that is timed, and all that it has started. The next question starts another."""
+        if isinstance(self._timing, Elsewhere):
+            self._timing.worker.close()
+
+    def used(self) -> float:
+        """Seconds of CPU time that the process that is timed has used; 0 where it has none of its own."""
+        return self._timing.used() if isinstance(self._timing, Elsewhere) else 0.0
+
+    def close(self) -> None:
+        """End both processes."""
+        self.restart()
+        self._timing = None
+        self._close_weighing()
+
+    @property
+    def _timed(self) -> Here | Elsewhere:
+        if self._timing is None:
+            here = None if self.function is None else Here(self.function, self.device, self.threads)
+            self._timing = here or self._elsewhere(TIMED)
+        return self._timing
+
+    def _ask(self, kind: type[AnyAnswer], verb: str, **arguments: Any) -> AnyAnswer | Failed:
+        return self._timed.ask(kind, verb, arguments)
+
+    def _rehearse(self, job: Job) -> Failed | None:
+        """Make a small call of this contract and dtype, once, in the process whose memory is measured.
+
+        Where the call started threads, that process is of no use: the next one has to do without a small call.
+        """
+        if self._weighing is None:
+            self._weighing, self._rehearsed = self._elsewhere(ENVIRONMENT), set()
+        if (job.contract, job.dtype) in self._rehearsed:
+            return None
+        self._rehearsed.add((job.contract, job.dtype))
+        answer = self._weighing.ask(Rehearsed, "rehearse", {"job": asdict(job)})
+        if isinstance(answer, Failed):
+            return answer
+        if not answer.copyable:
+            self._close_weighing()
+        return None
+
+    def _close_weighing(self) -> None:
+        if self._weighing is not None:
+            self._weighing.worker.close()
+        self._weighing = None
+
+    def _elsewhere(self, environment: Mapping[str, str]) -> Elsewhere:
+        worker = Worker(
+            self.declaration,
+            self.device,
+            self.time_limit,
+            IMPORTS_AT_ONCE_LIMIT,
+            environment={**environment, **_with_threads(self.threads)},
+            cores=_cores(self.threads, self.place),
+            service=SERVICE,
+        )
+        together = _cores(self.threads, 0) if environment is TIMED else ()
+        return Elsewhere(worker, self.threads, self.memory_limit, together)
+
+
+def participant(implementation: Implementation, **settings: Any) -> Participant:
+    """The implementation as a participant: in processes of its own where they can import it, else in this one."""
+    return Participant(declaration_of(implementation), function=function_here(implementation), **settings)
+
+
+def expect_participants(threads: int) -> None:
+    """Begin to import what processes will be forked from: those held against the contract, the timed, the weighed."""
+    expect({})
+    for place, environment in enumerate((TIMED, ENVIRONMENT)):
+        expect({**environment, **_with_threads(threads)}, _cores(threads, place), SERVICE)
+
+
+def _cores(threads: int, place: int) -> list[int]:
+    """As many neighbouring cores as there are threads, the last ones for place 0, the ones before for place 1, and so
+    on.
+
+    None where the number of threads is not set.
+    """
+    every = cores()
+    first = (place + 1) * threads
+    return [every[(each - first) % len(every)] for each in range(threads)]
+
+
+def _with_threads(threads: int) -> dict[str, str]:
+    """The variables that tell libraries how many threads to start; none where their number is not set."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return dict.fromkeys(names, str(threads)) if threads else {}
+
+
+def _as_lists(rows: Rows) -> dict[str, list[int]]:
+    return {name: list(places) for name, places in rows.items()}

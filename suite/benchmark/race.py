@@ -1,0 +1,90 @@
+"""Rounds: in each, every entry takes one sample, in random order, so that what disturbs one disturbs all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from suite.benchmark.entry import Entry
+from suite.benchmark.proof import MOST_ATTEMPTS, MOST_INPUTS, ROUND_NUMBERS, Proof
+from suite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
+from suite.measure.protocol import Rows
+from suite.statistics import compare, interval, rounds_needed
+
+FEWEST_OF_SLOW = 3
+"""Rounds that an entry takes part in at least, however slow it is."""
+LONGEST_RACE = 45.0
+"""Seconds of timed calls after which an entry need not have the rounds that a verdict takes: twelve rounds of a call of
+5 s, by twelve implementations, would take 12 minutes."""
+SAME_CALLS_WITHIN = 2
+"""Entries up to this many times as fast or slow as the baseline make as many calls in a sample as it does. Beyond that,
+samples would differ too much in length."""
+
+
+def race(entries: Sequence[Entry[Any]], baseline: str, rows: Rows, budget: float, random: Random) -> int:
+    """Sample all entries round by round until their comparisons are narrow or their budgets spent, then prove them.
+
+    `budget` is seconds of timed calls for each. Every entry keeps these `rows` of one round, the same for all, chosen
+    with equal chance. Returns the number of rounds.
+    """
+    _align_calls(entries, baseline)
+    fewest = max(FEWEST, rounds_needed(len(entries) - 1))
+    racing = list(entries)
+    taken = 0
+    while racing:
+        taken += 1
+        _round(racing, keep=random.random() * taken < 1, rows=rows, random=random)  # reservoir sampling
+        racing = [entry for entry in racing if not entry.failed]
+        _stop(racing, taken, fewest, baseline, budget)
+        if taken >= fewest and any(entry.stopped and entry.name == baseline for entry in entries):
+            for entry in racing:  # nothing is left to pair with
+                entry.stopped = entry.stopped or "budget"
+        racing = [entry for entry in racing if not entry.stopped]
+    numbers = random.sample(ROUND_NUMBERS, MOST_INPUTS)
+    proofs = [Proof(entry) for entry in entries]
+    for _ in range(MOST_ATTEMPTS):
+        for proof in proofs:
+            proof.attempt(numbers, rows, random)
+    return taken
+
+
+def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Random) -> None:
+    """Take one sample of each, in random order."""
+    number = random.choice(ROUND_NUMBERS)
+    for entry in random.sample(racing, len(racing)):
+        entry.sample(number)
+        if keep and not entry.failed:
+            entry.keep(number, rows)
+
+
+def _stop(racing: Sequence[Entry[Any]], taken: int, fewest: int, baseline: str, budget: float) -> None:
+    """Note of each entry that has samples enough why it has."""
+    narrow = taken >= fewest and taken % LOOK_EVERY == 0 and _are_narrow(racing, baseline)
+    for entry in racing:
+        enough = taken >= fewest or (taken >= FEWEST_OF_SLOW and entry.spent > LONGEST_RACE)
+        if narrow:
+            entry.stopped = "narrow"
+        elif enough and entry.spent > budget:
+            entry.stopped = "budget"
+
+
+def _align_calls(entries: Sequence[Entry[Any]], baseline: str) -> None:
+    """Have all that are about as fast as the baseline make as many calls in a sample.
+
+    The first call of a sample takes longest, so that identical implementations with three and four calls would differ.
+    """
+    for base in (entry.calls for entry in entries if entry.name == baseline):
+        for entry in entries:
+            if max(base, entry.calls) <= SAME_CALLS_WITHIN * min(base, entry.calls):
+                entry.calls = base
+
+
+def _are_narrow(racing: Sequence[Entry[Any]], baseline: str) -> bool:
+    """Whether every interval is narrow: of the ratio to the baseline, or of the time where there is no baseline."""
+    samples = {entry.name: entry.seconds for entry in racing}
+    base = samples.pop(baseline, None)
+    if base is None or not samples:
+        return all(is_narrow(interval(seconds)) for seconds in (samples.values() if base is None else [base]))
+    found = compare(base, samples).values()
+    return all(of.low > 0 and of.high / of.low < (1 + NARROW) ** 2 for of in found)

@@ -1,0 +1,203 @@
+"""A benchmark: implementations of one contract, timed table by table. What is done already is not done again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from random import Random
+from typing import Any
+
+from suite import registry
+from suite.asking import Contract
+from suite.benchmark.accounts import Accounts
+from suite.benchmark.entry import Entry
+from suite.benchmark.gate import Gate
+from suite.benchmark.implementation import Implementation, declaration_of
+from suite.benchmark.participant import Participant, expect_participants, participant
+from suite.benchmark.request import Request, Table, memory_limit
+from suite.benchmark.timing import TimedTable, Timing
+from suite.benchmark.weighing import Weighing, Weight
+from suite.measure.protocol import Energy, Failed, Rates, Weighed
+from suite.records import EVERY_CASE, Measurement, Outcome
+from suite.worker import await_servers
+
+Key = tuple[str, ...]
+"""What tells a row from others: see `Measurement.key`."""
+
+
+@dataclass
+class Benchmark:
+    """The benchmark of several implementations of one contract.
+
+    `earlier` are outcomes that still hold, by implementation; `seconds` says where the time went, by activity.
+    `ceilings` is what the machine reaches, by dtype and threads: it is measured where it is not given.
+    """
+
+    contract: Contract
+    implementations: Sequence[Implementation]
+    request: Request
+    earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
+    seconds: Accounts = field(default_factory=Accounts)
+    random: Random = field(default_factory=Random)
+    tell: Callable[[str], None] = lambda doing: None
+    """Is told what is being done."""
+    ceilings: dict[tuple[str, int], Rates] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._weighing = Weighing(self.contract)
+
+    def tables(self) -> list[Table]:
+        """What will be measured, in order. UsageError where that is nothing."""
+        return self.request.tables(self.contract)
+
+    def expect(self) -> None:
+        """Begin in the background to import what `run` will need."""
+        if self.request.kind == "cpu":
+            expect_participants(self.tables()[0].threads)
+
+    def run(self, done: Collection[Key] = ()) -> Iterator[tuple[Table | None, list[Measurement]]]:
+        """Yield the rows of each table, and first those about all workloads. Tables that are `done` are left out.
+
+        A table is measured again as a whole when one of its rows is not among the keys that are `done`.
+        """
+        todo = self._todo(done)
+        timing = Timing(self.contract, self.request, self._gate(todo), self.seconds, self.random)
+        about_all: set[str] = set()
+        for threads, tables in groupby(todo, key=lambda table: table.threads):
+            with ExitStack() as stack:
+                self.tell("starting processes")
+                participants, unready = self._participants(threads, stack)
+                news = [row for row in unready if row.implementation not in about_all]
+                about_all |= {row.implementation for row in unready}
+                if news:
+                    yield None, [row for row in news if row.key not in done]
+                for table in tables:
+                    self.tell(f"{table.workload.name} {table.dtype} {table.direction}")
+                    yield table, self._rows(table, participants, timing.time(table, participants))
+
+    def again(self, done: Collection[Key]) -> set[Key]:
+        """The keys of the rows that `run` will yield, of what is done as well: a table is measured as a whole."""
+        return {key for table in self._todo(done) for key in self._keys(table)}
+
+    def _todo(self, done: Collection[Key]) -> list[Table]:
+        about_all = {key[0] for key in done if key[1] == EVERY_CASE}
+        return [
+            table for table in self.tables() if not all(key in done or key[0] in about_all for key in self._keys(table))
+        ]
+
+    def _keys(self, table: Table) -> list[Key]:
+        names = [declaration_of(each).full_name for each in self.implementations]
+        return [table.row(name, self.contract.name, self.request.device).key for name in names]
+
+    def _gate(self, todo: Sequence[Table]) -> Gate:
+        """The gate, which has asked all implementations what the tables use."""
+        gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier)
+        self.tell(f"conformance of {self.contract.name}")
+        with self.seconds.spending("conformance"):
+            uses = {(table.dtype, table.features(self.contract)) for table in todo}
+            gate.ask([each for each in self.implementations if not _is_absent(each)], uses)
+        return gate
+
+    def _participants(self, threads: int, stack: ExitStack) -> tuple[list[Participant], list[Measurement]]:
+        """Everybody who can take part, and rows that say why the others cannot."""
+        settings = {"device": self.request.device, "threads": threads, "time_limit": self.request.time_limit}
+        ready, unready = [], []
+        with self.seconds.spending("starts"):
+            started = [
+                participant(each, place=place, memory_limit=memory_limit(), **settings)
+                for place, each in enumerate(self.implementations)
+            ]
+            for each in started:
+                stack.callback(each.close)
+                each.start()
+            for each in started:
+                if failed := each.ready():
+                    unready.append(self._about_all(each.name, failed))
+                else:
+                    ready.append(each)
+            await_servers()  # nothing is imported while others are timed
+        return ready, unready
+
+    def _rows(self, table: Table, participants: Sequence[Participant], timed: TimedTable) -> list[Measurement]:
+        found = {name: self._row(table, name, failed) for name, failed in timed.failed.items()}
+        if timed.entries:
+            self._find_ceilings(table, timed.entries)
+            with self.seconds.spending("memory"):
+                weighed = self._weighing.weigh(table, timed.entries)
+            for entry in timed.entries:
+                of = weighed.get(entry.name)
+                measured = self._row(table, entry.name, entry.failed)
+                found[entry.name] = measured if entry.failed else self._measured(measured, entry, table, timed, of)
+        return [found[each.name] for each in participants]
+
+    def _measured(
+        self, row: Measurement, entry: Entry[Participant], table: Table, timed: TimedTable, weighed: Weight
+    ) -> Measurement:
+        """The row with all that was measured."""
+        known = weighed if isinstance(weighed, Weighed) else Weighed({}, "")
+        note = f"no memory: {weighed}" if isinstance(weighed, Failed) else ""
+        if weighed is None:
+            note = "timed in this process, for no other can import it; its memory is not told from the suite's"
+        return replace(
+            row,
+            detail=note,
+            seconds=tuple(entry.seconds),
+            calls=entry.calls,
+            stopped=entry.stopped,
+            first_call=entry.prepared.first_call,
+            warm_up=entry.prepared.warm_up,
+            making=entry.prepared.making,
+            memory=known.memory,
+            work=dict(table.workload.work(table.dtype, table.direction)),
+            ceilings=self.ceilings.get((table.dtype, table.threads), {}),
+            error_ratio=entry.error_ratio,
+            kernel=known.kernel,
+            telemetry=self._telemetry(table, entry, timed) if self.request.kind == "cuda" else {},
+        )
+
+    def _telemetry(self, table: Table, entry: Entry[Participant], timed: TimedTable) -> dict[str, Any]:
+        """What the device does during calls in a row, joules of one call included, and what it did in all rounds."""
+        in_rounds: dict[str, Any] = {}
+        for name in ("sm_clock", "throttle"):
+            in_rounds[f"{name}_in_rounds"] = timed.telemetry.get(name)
+            if reason := timed.telemetry.get(f"{name}_absent"):
+                in_rounds[f"{name}_in_rounds_absent"] = reason
+        with self.seconds.spending("energy"):
+            prepared = entry.participant.prepare(table.job(self.contract))
+            answer = prepared if isinstance(prepared, Failed) else entry.participant.energy(prepared.calls)
+            entry.participant.release()
+        if isinstance(answer, Energy):
+            return {**answer.telemetry, **in_rounds}
+        return {"joules": None, "joules_absent": str(answer), **in_rounds}
+
+    def _find_ceilings(self, table: Table, entries: Sequence[Entry[Participant]]) -> None:
+        """Measure what the machine reaches, once for each dtype and number of threads.
+
+        In the baseline's process, if it takes part: another may have changed what a product or a copy takes.
+        """
+        key = table.dtype, table.threads
+        able = [entry.participant for entry in entries if not entry.failed]
+        if key in self.ceilings or not able:
+            return
+        baseline = f"{self.contract.name}/{self.contract.baseline}"
+        trusted = next((each for each in able if each.name == baseline), able[0])
+        with self.seconds.spending("ceilings"):
+            answer = trusted.ceilings(table.dtype)
+        if not isinstance(answer, Failed):
+            self.ceilings[key] = answer.ceilings
+
+    def _row(self, table: Table, name: str, failed: Failed | None) -> Measurement:
+        return table.row(name, self.contract.name, self.request.device, failed)
+
+    def _about_all(self, name: str, failed: Failed) -> Measurement:
+        """A row that speaks of every workload."""
+        every = EVERY_CASE
+        key = name, self.contract.name, every, every, self.request.device, 0, every, every
+        return Measurement(*key, failed.status, failed.detail)
+
+
+def _is_absent(implementation: Implementation) -> bool:
+    declaration = declaration_of(implementation)
+    return bool(declaration.broken) or registry.absent(declaration) is not None

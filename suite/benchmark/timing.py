@@ -1,0 +1,145 @@
+"""One table: who can take part is prepared, raced and verified, again without those that took cores from others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from suite.asking import Contract
+from suite.benchmark.accounts import Accounts
+from suite.benchmark.entry import Entry
+from suite.benchmark.gate import Gate
+from suite.benchmark.participant import Participant
+from suite.benchmark.race import race
+from suite.benchmark.request import Request, Table
+from suite.benchmark.verification import verify
+from suite.machine import nvidia
+from suite.measure.memory import device_uuid
+from suite.measure.protocol import Failed, Prepared
+from suite.records import Reason, Status
+
+TELLING = 0.1
+"""A call of this share of the longest allowed, or more, tells what more work will take, in proportion. A shorter one
+may take most of its time for something else than its work."""
+HOPELESS = 2.0
+"""A call that would in this proportion take more than this many times the longest allowed is not tried. It is more than
+1 because the proportion is not exact."""
+
+
+@dataclass(frozen=True)
+class LongestCall:
+    """The longest call so far of an implementation: what it was of, its seconds, and its FLOPs."""
+
+    of: str
+    seconds: float
+    work: float
+
+    def forbids(self, work: float, slowest: float) -> str:
+        """Why a call of `work` FLOPs is not tried where one may take `slowest` seconds; empty where it is."""
+        times = work / self.work
+        expected = self.seconds * times if self.seconds > TELLING * slowest else 0.0
+        if times < 1 or (self.seconds <= slowest and expected <= HOPELESS * slowest):
+            return ""
+        more = f"{times:.3g} times the work" if times > 1 else "as much work"
+        return f"{more} of {self.of}, which takes {self.seconds:.3g} s a call"
+
+
+@dataclass(frozen=True)
+class TimedTable:
+    """A table that was timed: who was in the race, why the others were not, and what the device did meanwhile."""
+
+    entries: Sequence[Entry[Participant]]
+    failed: Mapping[str, Failed]
+    telemetry: Mapping[str, Any]
+
+
+@dataclass
+class Timing:
+    """Times tables of one contract."""
+
+    contract: Contract
+    request: Request
+    gate: Gate
+    accounts: Accounts
+    random: Random
+    _longest: dict[tuple[str, str, str, int], LongestCall] = field(default_factory=dict)
+    """By implementation, group of workloads, dtype and threads."""
+
+    def time(self, table: Table, participants: Sequence[Participant]) -> TimedTable:
+        """Time a table, and again without those that took cores from the others."""
+        failed: dict[str, Failed] = {}
+        while True:
+            timed = self._raced(table, [each for each in participants if each.name not in failed])
+            failed |= timed.failed
+            took_cores = [entry for entry in timed.entries if entry.took_more_cores]
+            if not took_cores:
+                return TimedTable(timed.entries, failed, timed.telemetry)
+            for entry in took_cores:
+                entry.participant.restart()
+            failed |= {entry.name: entry.failed for entry in took_cores if entry.failed}
+
+    def _raced(self, table: Table, participants: Sequence[Participant]) -> TimedTable:
+        """Time all that can take part."""
+        entries: list[Entry[Participant]] = []
+        failed: dict[str, Failed] = {}
+        for each in participants:
+            prepared = self._prepared(each, table)
+            if isinstance(prepared, Failed):
+                failed[each.name] = prepared
+            else:
+                entries.append(Entry(each, prepared, table.direction, table.cache))
+        if not entries:
+            return TimedTable([], failed, {})
+        with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
+            self._race(table, entries)
+        return TimedTable(entries, failed, meter.telemetry)
+
+    def _prepared(self, each: Participant, table: Table) -> Prepared | Failed:
+        """The participant's task, warmed up; or why it takes no part."""
+        declined = table.declined(each.declaration, self.contract, self.request.kind)
+        if failed := declined or self.gate.refusal(each.name, table.dtype, table.features(self.contract)):
+            return failed
+        work = table.workload.work(table.dtype, table.direction)["attended"]
+        group = each.name, table.workload.group, table.dtype, table.threads
+        longest = self._longest.get(group, LongestCall("", 0.0, math.inf))
+        if detail := longest.forbids(work, self.request.slowest):
+            return too_slow(detail)
+        with self.accounts.spending("preparing"):
+            answer = each.prepare(table.job(self.contract))
+        if isinstance(answer, Failed):
+            return answer
+        self.accounts.move("preparing", "warm_up", answer.first_call + answer.warm_up)
+        now = LongestCall(table.says, answer.expected, work)
+        self._longest[group] = max(longest, now, key=lambda call: call.seconds)
+        if failed := takes_too_long(answer.expected, self.request.slowest):
+            each.release()
+            return failed
+        return answer
+
+    def _race(self, table: Table, entries: Sequence[Entry[Participant]]) -> None:
+        rows = table.workload.rows(table.direction, self.random)
+        used = {entry.name: entry.participant.used() for entry in entries}
+        baseline = f"{self.contract.name}/{self.contract.baseline}"
+        with self.accounts.spending("between rounds"):
+            race(entries, baseline, rows, self.request.seconds, self.random)
+        for entry in entries:
+            self.accounts.move("between rounds", "rounds", entry.spent + entry.made)
+            self.accounts.move("between rounds", "warm_up", entry.warmed)
+            with self.accounts.spending("verification"):
+                verify(table, entry, rows, entry.participant.used() - used[entry.name])
+            entry.participant.release()
+
+
+def takes_too_long(seconds: float, slowest: float) -> Failed | None:
+    """Why a call of `seconds` is not timed where one may take `slowest`; None where it is."""
+    if seconds <= slowest:
+        return None
+    return too_slow(f"a call takes {seconds:.3g} s, more than {slowest:g} s")
+
+
+def too_slow(detail: str) -> Failed:
+    """The failure of a call that takes longer than there is time for."""
+    return Failed(Status.DECLINED, f"too slow to time here: {detail}", reason=Reason.TOO_SLOW)

@@ -1,0 +1,52 @@
+"""What was timed is held against the oracle, and the processor time that was used against the cores that were given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from suite.benchmark.entry import Entry
+from suite.benchmark.request import Table
+from suite.measure.protocol import Failed, Rows
+from suite.records import Status
+
+MORE_CORES = 1.25
+"""An entry used more cores than it was given if its processor time is more than this many times what those have to give
+(and `CPU_TIME_ERROR` more)."""
+CPU_TIME_ERROR = 0.1
+"""Seconds by which the system's count of processor time may be off: it counts in ticks, for every thread."""
+
+
+def verify(table: Table, entry: Entry[Any], rows: Rows, used: float) -> None:
+    """Let an entry drop out whose kept answers are wrong, or which used more cores than it was given.
+
+    `used` is seconds of processor time since its first round.
+    """
+    ratios = []
+    for when, kept in (
+        ("while it was timed its answer was wrong", entry.kept),
+        ("its answer was wrong for numbers that it had not seen", entry.proof),
+    ):
+        if entry.failed or kept is None:
+            continue
+        found = verified(table, kept.number, rows, kept.rows, when)
+        if isinstance(found, Failed):
+            entry.failed = found
+        else:
+            ratios.append(found)
+    if entry.failed:
+        return
+    entry.error_ratio = max(ratios)
+    if table.threads and used > MORE_CORES * table.threads * entry.awake + CPU_TIME_ERROR:
+        entry.refuse(f"it was given {table.threads} cores and used {used / entry.awake:.2f}")
+        entry.took_more_cores = True
+
+
+def verified(table: Table, number: int, rows: Rows, found: Mapping[str, Tensor], when: str) -> float | Failed:
+    """The largest error, in bounds, of rows found in a round; or a refusal that says `when` the answer was wrong."""
+    verdict = table.workload.verdict(table.dtype, table.direction, number, rows, found)
+    if verdict.status != Status.PASSED:
+        return Failed(Status.REFUSED, f"{when}: {verdict.detail}", verdict.error_ratio)
+    return verdict.error_ratio or 0.0

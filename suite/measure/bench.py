@@ -1,0 +1,163 @@
+"""One function that is timed and weighed: what a worker answers to each verb, and the state in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from suite.machine import nvidia
+from suite.measure.ceilings import ceilings
+from suite.measure.failures import Dishonest, attempt, set_threads
+from suite.measure.memory import device_uuid
+from suite.measure.own_process import OwnProcess
+from suite.measure.protocol import (
+    Answer,
+    Ceilings,
+    Done,
+    Energy,
+    Failed,
+    Found,
+    Job,
+    Loaded,
+    Prepared,
+    Rehearsed,
+    Rows,
+    Sampled,
+    Weighed,
+    written,
+)
+from suite.measure.task import Task
+from suite.measure.weighing import Scale, make_task
+
+ENERGY_SECONDS = 2.0
+"""How long calls are made in a row to measure their energy: NVML's counter moves some ten times a second."""
+
+
+class Bench:
+    """A function on the bench: one task of it is prepared at a time.
+
+    `process` is the one that the function has for itself; there is none where it shares the suite's.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], device: str, process: OwnProcess | None = None, threads: int = 0
+    ) -> None:
+        self._function, self._device, self._process = function, device, process
+        self._threads = threads
+        self._scale = Scale(function, device, process)
+        self._prepared: tuple[Task, float] | None = None
+        """The task, and the seconds that one call of it takes."""
+
+    def __call__(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a verb, both ways as data. Whatever the function raises is the answer.
+
+        What fails while the process is configured is the suite's own failure, and raised.
+        """
+        given = {**arguments, "job": Job(**arguments["job"])} if "job" in arguments else arguments
+        act = partial(VERBS[verb], self, **given)
+        if verb == Bench.configure.__name__:
+            return written(act())
+        return written(attempt(act, self._threads, alone=self._process is not None))
+
+    def configure(self, threads: int, memory_limit: int) -> Done:
+        """Give the process its number of threads and its share of memory in bytes; 0 leaves either as it is."""
+        self._threads = self._scale.threads = threads
+        set_threads(threads)
+        if self._process is not None:
+            self._process.limit_memory(memory_limit)
+        return Done()
+
+    def prepare(self, job: Job) -> Prepared:
+        """Make a task, time its first call and warm it up. Raises `Dishonest` where its times cannot be believed."""
+        self._prepared = None
+        task = make_task(self._function, job, self._device, job.cache)
+        first_call = task.stopwatch.first_call()
+        warm_up, expected = task.stopwatch.warm_up()
+        if not expected > 0:
+            raise Dishonest("no time passes while it is called")
+        if remembers := task.remembers(expected):
+            raise Dishonest(remembers)
+        calls, expected = task.stopwatch.pace(expected)
+        self._prepared = task, expected
+        return Prepared(task.making, first_call, warm_up, expected, calls)
+
+    def sample(self, number: int, calls: int) -> Sampled:
+        """Time a number of calls on the inputs of a round."""
+        task, expected = self._task
+        warmed = task.enter_round(number, expected)
+        seconds = task.stopwatch.sample(calls)
+        task.copy_result()
+        return Sampled(seconds, warmed, task.stopwatch.made)
+
+    def found(self, rows: Rows) -> Found:
+        """Rows of what the last timed call returned."""
+        return Found(self._task[0].found(rows))
+
+    def load_proof(self, numbers: Sequence[int]) -> Loaded:
+        """Make the inputs of rounds that have not been asked for, as many as there is room for."""
+        return Loaded(self._task[0].load_proof(numbers))
+
+    def run_proof(self, passes: int) -> Done:
+        """Call the function on each of those inputs, `passes` times in all. The process that asks takes the time."""
+        self._task[0].run_proof(passes)
+        return Done()
+
+    def proof_found(self, rows: Rows) -> Found:
+        """Rows of what each of those calls returned, stacked."""
+        return Found(self._task[0].proof_found(rows))
+
+    def release(self) -> Done:
+        """Let go of the task and its tensors."""
+        self._prepared = None
+        if torch.device(self._device).type == "cuda":
+            torch.cuda.empty_cache()
+        return Done()
+
+    def rehearse(self, job: Job) -> Rehearsed:
+        """Make a small call before any is weighed; see `Scale`."""
+        return self._scale.rehearse(job)
+
+    def weigh(self, job: Job, expected: float) -> Weighed | Failed:
+        """The memory and the kernels of one call; see `Scale`."""
+        return self._scale.weigh(job, expected)
+
+    def energy(self, calls: int) -> Energy:
+        """Make calls in a row, in samples, for long enough to measure the energy of one."""
+        made, stopwatch = 0, self._task[0].stopwatch
+        with nvidia.meter(device_uuid(self._device) or self._device) as meter:
+            until = perf_counter() + ENERGY_SECONDS
+            while perf_counter() < until:
+                stopwatch.sample(calls)
+                made += calls
+        joules = meter.telemetry.get("joules")
+        return Energy({**meter.telemetry, "joules": None if joules is None else joules / made})
+
+    def ceilings(self, dtype: str) -> Ceilings:
+        """What the machine reaches in a dtype with the threads that this process has; the function is not called."""
+        return Ceilings(ceilings(dtype, self._device))
+
+    @property
+    def _task(self) -> tuple[Task, float]:
+        if self._prepared is None:
+            raise RuntimeError("no task is prepared")
+        return self._prepared
+
+
+VERBS: Mapping[str, Callable[..., Answer | Failed]] = {
+    method.__name__: method
+    for method in (
+        *(Bench.configure, Bench.prepare, Bench.sample, Bench.found, Bench.release),
+        *(Bench.load_proof, Bench.run_proof, Bench.proof_found),
+        *(Bench.rehearse, Bench.weigh, Bench.energy, Bench.ceilings),
+    )
+}
+"""What can be asked, by name."""
+
+
+def begin() -> Callable[[Callable[..., Any], str], Bench]:
+    """The service of a worker that is measured. It begins before an import, which may replace what it finds."""
+    return partial(Bench, process=OwnProcess())

@@ -1,0 +1,56 @@
+"""The first that a worker says: what became of the import, and what the implementation declares of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from suite.registry import Declaration
+from suite.registry.declaration import checked
+from suite.worker.replies import is_names
+from suite.worker.wire import Garbage
+
+
+class Import(StrEnum):
+    """What became of the import of an implementation."""
+
+    READY = "ready"
+    MISSING = "missing"
+    """A library that it requires is not installed."""
+    BROKEN = "broken"
+    """It raised."""
+    UNUSABLE = "unusable"
+    """The function that the user named is not there or cannot be called."""
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """How the import ended, the reason where not well, and the parts of the declaration that only it could tell."""
+
+    ended: Import
+    reason: str
+    parameters: tuple[str, ...] | None
+    requires: tuple[str, ...]
+    lacks: Mapping[str, str]
+    conventions: Mapping[str, Any]
+
+
+def greeting(ended: Import, reason: str, declaration: Declaration) -> Greeting:
+    """The greeting of an implementation with this declaration."""
+    of = declaration
+    return Greeting(ended, reason, of.parameters, of.requires, of.lacks, of.conventions)
+
+
+def greeting_from(data: Any) -> Greeting:
+    """The greeting that came from another process. Raises `Garbage` for anything else."""
+    try:
+        found = {field.name: data[field.name] for field in fields(Greeting)}
+        if found["parameters"] is not None and not is_names(found["parameters"]):
+            raise TypeError("parameters without names")
+        declared = checked(**{key: found[key] for key in ("requires", "lacks", "conventions")})
+        del declared["variant"]
+        return Greeting(Import(found["ended"]), str(found["reason"]), found["parameters"], **declared)
+    except (KeyError, TypeError, ValueError) as error:
+        raise Garbage(str(error)) from error

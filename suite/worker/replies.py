@@ -1,0 +1,60 @@
+"""What comes back from a process that runs somebody's code, which may say anything: checked field by field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from torch import Tensor
+
+from suite.asking import Call, Reply
+from suite.worker.wire import Garbage
+
+Checks = Mapping[Any, Callable[[Any], bool]]
+"""Whether a value is what an annotation says, by the annotation."""
+
+
+def misfit(kind: type[Any], data: Mapping[str, Any], checks: Checks) -> str | None:
+    """The first field of a record of this kind whose value is not there or not as annotated; None where all are."""
+    unfit = (of.name for of in fields(kind) if of.name not in data or not checks[of.type](data[of.name]))
+    return next(unfit, None)
+
+
+def replies_from(answer: Any, calls: Sequence[Call]) -> tuple[Reply, ...]:
+    """The replies in an answer that came from another process. Raises `Garbage` for anything else."""
+    if not isinstance(answer, list) or len(answer) != len(calls):
+        raise Garbage(f"not {len(calls)} replies")
+    return tuple(map(_reply, answer))
+
+
+def is_names(value: Any) -> bool:
+    """Whether this is a tuple of strings, as honest data has it."""
+    return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
+
+
+def are_tensors(value: Any) -> bool:
+    """Whether this is a dictionary of nothing but tensors."""
+    return isinstance(value, dict) and all(isinstance(each, Tensor) for each in value.values())
+
+
+def _reply(value: Any) -> Reply:
+    if not isinstance(value, dict) or set(value) != {of.name for of in fields(Reply)}:
+        raise Garbage("a reply that is none")
+    if name := misfit(Reply, value, _REPLY):
+        raise Garbage(f"a reply whose {name} is none")
+    return Reply(**value)
+
+
+_REPLY: Checks = {
+    "Tensor | None": lambda value: value is None or isinstance(value, Tensor),
+    "str": lambda value: isinstance(value, str),
+    "Mapping[str, Tensor | None]": lambda value: (
+        isinstance(value, dict) and are_tensors({name: each for name, each in value.items() if each is not None})
+    ),
+    "tuple[str, ...]": is_names,
+    "bool": lambda value: isinstance(value, bool),
+    "float": lambda value: isinstance(value, float) and math.isfinite(value) and value >= 0,
+}
+"""What a reply's fields are, by their annotations: a new kind of field is checked only once it stands here."""

@@ -1,0 +1,88 @@
+"""Tensors as they are given to an implementation and taken from it: copies, fingerprints, and where they lie."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.worker.wire import DTYPES, buffer, storage_of
+
+SUBCLASS = "a subclass of Tensor"
+"""How the kind of a tensor begins whose class is not torch's own."""
+
+
+def placed(tensor: Tensor, device: str) -> Tensor:
+    """A copy on `device` with the same strides and storage offset, padding included."""
+    return seen_through(storage_of(tensor).to(device, copy=True), tensor)
+
+
+def fingerprint(tensor: Tensor) -> bytes:
+    """A hash of every bit of the tensor's storage, and of how the tensor lies in it."""
+    hashed = hashlib.sha256(layout(tensor).encode())  # processors have instructions for it
+    hashed.update(buffer(storage_of(tensor).cpu()))
+    return hashed.digest()
+
+
+def layout(tensor: Tensor) -> str:
+    """How a tensor lies in its storage, as text."""
+    return repr((tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()))
+
+
+def seen_through(storage: Tensor, tensor: Tensor) -> Tensor:
+    """A view of this storage with the shape, strides and offset of the tensor."""
+    return torch.as_strided(storage.detach(), tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def kind_of(output: Any) -> str | None:
+    """What was returned, in words, or None where it is a plain dense tensor."""
+    if not isinstance(output, Tensor):
+        of = type(output)
+        return "None" if output is None else f"a {of.__module__}.{of.__qualname__}".replace("builtins.", "")
+    if output.is_nested:
+        return "a nested tensor"
+    if output.is_quantized:
+        return f"a quantised tensor ({output.dtype})"
+    if output.layout != torch.strided:
+        return f"a tensor of layout {output.layout}".replace("torch.", "")
+    if output.device.type == "meta":
+        return "a tensor without data (device meta)"
+    if str(output.dtype).removeprefix("torch.") not in DTYPES:
+        return f"a tensor of {output.dtype}"
+    if type(output) not in (Tensor, torch.nn.Parameter):
+        return f"{SUBCLASS}, {type(output).__module__}.{type(output).__qualname__}"
+    return None
+
+
+def plain_tensor(output: Tensor) -> Tensor:
+    """The tensor without its gradient and without a class of its own."""
+    with torch._C.DisableTorchFunctionSubclass():
+        plain = output.detach()
+        return plain if type(plain) is Tensor else plain.as_subclass(Tensor)
+
+
+def snapshot_of(output: Tensor) -> Tensor:
+    """A copy on the CPU, which nothing that runs later can change."""
+    return plain_tensor(output).to("cpu", copy=True).resolve_conj().resolve_neg()
+
+
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors agree in every bit, so that NaN equals itself."""
+    return one.shape == other.shape and torch.equal(_bits(one), _bits(other))
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().resolve_conj().resolve_neg().reshape(-1).contiguous().view(torch.uint8)
+
+
+def place_of(tensor: Tensor) -> tuple[str, int, int]:
+    """Where the tensor's storage lies: device, first byte, last byte and one."""
+    storage = tensor.untyped_storage()
+    return tensor.device.type, storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+
+def overlap(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
+    """Whether two places share a byte."""
+    return one[0] == other[0] and max(one[1], other[1]) < min(one[2], other[2])

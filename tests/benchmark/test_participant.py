@@ -1,0 +1,219 @@
+"""The two processes of a participant: what they answer, or do not, and where they lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped, unused-ignore]
+import pytest
+from workers import LINUX, SUBMISSIONS
+
+from suite import registry
+from suite.benchmark import Benchmark, Request
+from suite.benchmark.connection import Elsewhere, lost
+from suite.benchmark.participant import Participant
+from suite.contracts import contract
+from suite.measure.protocol import Failed, Job, Prepared, Sampled, Weighed
+from suite.records import limits
+from suite.registry import Broken, Declaration, Missing
+from suite.worker import Died, Hung, Ready, Worker, forkserver
+
+NAMELESS = Declaration("attention", "x", "x")
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "detail"),
+    [
+        (Missing(NAMELESS, "No module named 'x'"), "missing", "No module named 'x'"),
+        (Broken(NAMELESS, "ImportError: x"), "raised", "ImportError: x"),
+        (Hung(60.0), "hung", "hung: no answer within 60 s"),
+        (Died("SIGSEGV"), "died", "died: SIGSEGV"),
+        (Died("SIGKILL"), "died", "died: SIGKILL; the system may have been out of memory"),
+        (Died("SIGABRT", "terminate called after throwing 'std::bad_alloc'"), "out_of_memory", None),
+    ],
+)
+def test_a_process_that_does_not_answer_has_a_status(given: Any, status: str, detail: str | None) -> None:
+    failed = lost(given)
+
+    assert failed.status == status
+    assert detail is None or failed.detail == detail
+
+
+# Memory, in processes that have called nothing yet
+
+MIB = 2**20
+Start = Callable[..., Participant]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Makes the only implementation of a target a participant, which ends with the test."""
+    with ExitStack() as stack:
+
+        def started(target: Path | str, threads: int = 1) -> Participant:
+            (declaration,) = registry.find([str(target)])
+            participant = Participant(declaration, threads=threads, memory_limit=2**33)
+            stack.callback(participant.close)
+            return participant
+
+        yield started
+
+
+def weigh(participant: Participant, workload: str, expected: float = 0.01) -> Weighed:
+    """The memory of a call, where it can be measured."""
+    answer = participant.weigh(Job("attention", workload, "float32", "forward"), expected)
+    assert isinstance(answer, Weighed), answer
+    return answer
+
+
+def process_of(connection: Any) -> psutil.Process:
+    """The process that a connection leads to."""
+    assert isinstance(connection, Elsewhere)
+    return psutil.Process(connection.worker.pid)
+
+
+@pytest.fixture(params=["", "starts threads", "ignores its children"])
+def hoarder(request: pytest.FixtureRequest, start: Start, monkeypatch: pytest.MonkeyPatch) -> Participant:
+    """A participant that keeps what it takes, and does something else besides."""
+    monkeypatch.setenv("ATTNSUITE_TEST_HOARDER", request.param)
+    return start(SUBMISSIONS / "hoarder.py")
+
+
+@LINUX
+def test_what_one_call_leaves_behind_hides_nothing_of_the_next(hoarder: Participant) -> None:
+    for workload in ("ladder/1k", "ladder/2k", "ladder/1k"):
+        retained = weigh(hoarder, workload).memory["retained"]
+        assert retained is not None
+        assert 4 * MIB <= retained < 7 * MIB, workload
+
+
+@LINUX
+@pytest.mark.parametrize(("workload", "how"), [("vit/b16", "SIGSEGV"), ("documents/fashion-vit", "exit status 3")])
+def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Participant, workload: str, how: str) -> None:
+    answer = hoarder.weigh(Job("attention", workload, "float32", "forward"), 0.01)
+
+    assert isinstance(answer, Failed)
+    assert answer.status == "died"
+    assert how in answer.detail
+    assert weigh(hoarder, "ladder/1k").memory, "the next question gets a process of its own"
+
+
+@LINUX
+@pytest.mark.parametrize("threads", [False, True])
+def test_what_every_call_needs_is_loaded_once_unless_that_starts_threads(
+    start: Start, submission: Callable[[str], Path], threads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTNSUITE_TEST_LOADER", "starts threads" if threads else "")
+    file = submission("loader.py")
+    participant = start(file)
+    for workload in ("ladder/1k", "decode/1k", "documents/encoder-block"):
+        assert weigh(participant, workload).memory
+    process = str(process_of(participant._weighing).pid) if not threads else ""
+
+    loaded = file.with_suffix(".txt").read_text().split()
+
+    assert threads or set(loaded) == {process}
+    assert len(set(loaded)) == len(loaded) == (4 if threads else 1), "the process that tried, and all copies or none"
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("taken", "calls"), [(1024, [1, 1, 1]), (1, [3, 3, 2])], ids=["much", "little, found out twice"]
+)
+def test_a_long_call_that_takes_much_is_made_once_for_both_its_memory_and_its_kernels(
+    start: Start, submission: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, taken: int, calls: list[int]
+) -> None:
+    monkeypatch.setenv("ATTNSUITE_TEST_TAKER", str(taken))
+    file = submission("taker.py")
+    participant, made = start(file), []
+    for _ in calls:
+        answer = weigh(participant, "ladder/1k", 1.0)
+        assert abs((answer.memory["resident"] or 0) - taken * MIB) < 2 * MIB
+        assert answer.kernel.startswith("aten::fill_") or taken == 1, answer
+        made.append(len(file.with_suffix(".txt").read_text().split()))
+        file.with_suffix(".txt").unlink()
+
+    assert made == calls
+
+
+@LINUX
+@pytest.mark.parametrize(("name", "threads"), [("einsum_numpy", 1), ("einsum_numpy", 2), ("onnx_operator", 1)])
+def test_what_the_suite_s_own_libraries_start_is_no_reason_for_a_fresh_process(
+    start: Start, name: str, threads: int
+) -> None:
+    (declaration,) = registry.find([f"attention/{name}"])
+    if registry.absent(declaration):
+        pytest.skip(f"{name}'s library is not installed")
+    participant = start(f"attention/{name}", threads)
+
+    answer = weigh(participant, "ladder/1k")
+
+    assert answer.memory["output"] == 2**18
+    assert not answer.spent, "its process is there for the next question"
+
+
+def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start) -> None:
+    participant = start(SUBMISSIONS / "starts_helpers.py")
+    assert participant.used() == 0.0
+
+    participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
+
+    assert participant.used() >= 0.5
+
+
+# Where things lie
+
+
+@LINUX
+def test_what_is_timed_and_what_is_weighed_are_forked_from_what_was_expected(start: Start) -> None:
+    def begun() -> set[int]:
+        return {child.pid for child in psutil.Process().children()}
+
+    participant = start("attention/matmul", 2)
+    declaration = participant.declaration
+    bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick", threads=(2,)))
+    bench.expect()
+    expected = begun()
+    with Worker(declaration) as asked:
+        assert isinstance(asked.ready(), Ready)
+        assert psutil.Process(asked.pid).ppid() in expected
+    participant.start()
+    assert participant.ready() is None
+    weigh(participant, "documents/one-sentence")
+
+    parents = [process_of(each).ppid() for each in (participant._timing, participant._weighing)]
+
+    assert set(parents) < expected
+    assert parents[0] != parents[1], "they differ in how the C library allocates"
+    assert begun() == expected
+
+
+def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    (declaration,) = registry.find(["attention/matmul"])
+    bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick"))
+    monkeypatch.setenv("ATTNSUITE_TEST", "imports")
+    bench.expect()
+    with ExitStack() as stack:
+        bench._participants(1, stack)
+        begun = list(forkserver._servers.values())[-3:]
+        assert [server._control.gettimeout() for server in begun] == [limits.FORK_LIMIT] * 3, "all have answered"
+
+
+def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(
+    start: Start, submission: Callable[[str], Path]
+) -> None:
+    file = submission("surveyor.py")
+    participant = start(file)
+    prepared = participant.prepare(Job("attention", "vit/b16", "float32", "forward"))
+    assert isinstance(prepared, Prepared)
+    places: list[list[str]] = []
+    for number in range(40):
+        file.with_suffix(".txt").unlink()
+        assert isinstance(participant.sample(number, 1), Sampled)
+        places.append(file.with_suffix(".txt").read_text().splitlines()[-1].split())  # those before warm the cache
+
+    for of_round in zip(*places, strict=True):
+        assert len(set(of_round)) > 10, "within a page, that is: 64 places are possible"

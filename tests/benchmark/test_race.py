@@ -1,0 +1,141 @@
+"""Rounds, on a clock that the tests turn, with participants that are no processes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from random import Random
+
+import pytest
+from clocks import Time
+from racers import Asked, Fake, asked, entry_of, noisy, race
+
+from suite.benchmark import proof
+from suite.benchmark import race as race_module
+from suite.measure import FEWEST
+from suite.measure.protocol import Failed
+from suite.records import Status
+from suite.statistics import compare
+
+
+def test_who_is_about_as_fast_as_the_baseline_makes_as_many_calls_in_a_sample(now: Time) -> None:
+    calls = {"slower": 7, "slow": 15, "base": 30, "faster": 45, "fast": 60, "fastest": 61}
+    entries = [entry_of(Fake(name, now), count) for name, count in calls.items()]
+
+    race_module.race(entries, "base", {"output": [3]}, 0.02, Random(0))
+
+    assert [each.calls for each in entries] == [7, 30, 30, 30, 30, 61]
+
+
+def test_everyone_has_one_turn_in_every_round_in_random_order(now: Time) -> None:
+    log: list[Asked] = []
+    race(*(Fake(name, now, noisy(ord(name)), log=log) for name in "abc"), budget=0.2)
+
+    turns = [(number, name) for name, verb, number in log if verb == "sample"]
+
+    in_rounds = [turns[at : at + 3] for at in range(0, len(turns), 3)]
+    assert all(len({number for number, _ in of}) == 1 for of in in_rounds), "all are asked the same"
+    orders = [tuple(name for _, name in of) for of in in_rounds]
+    assert all(sorted(order) == ["a", "b", "c"] for order in orders)
+    assert len(set(orders)) == 6, "every order occurs"
+
+
+def test_nobody_can_foresee_the_inputs_of_a_round(now: Time) -> None:
+    log: list[Asked] = []
+    found = [race(Fake("a", now, noisy(1), log=log), budget=0.2, seed=seed)[0] for seed in (1, 2)]
+
+    numbers = asked(log, "sample")
+
+    assert len(set(numbers)) == len(numbers) == sum(len(each.seconds) for each in found)
+    assert all(number in proof.ROUND_NUMBERS for number in numbers)
+
+
+def test_steady_times_end_the_rounds_as_soon_as_a_verdict_is_possible(now: Time) -> None:
+    found = race(Fake("a", now), Fake("b", now, lambda number: 0.01), budget=100.0)
+
+    assert [len(each.seconds) for each in found] == [FEWEST] * 2
+    assert {each.stopped for each in found} == {"narrow"}
+
+
+def test_more_comparisons_need_more_rounds(now: Time) -> None:
+    found = race(*(Fake(f"{number}", now) for number in range(60)), budget=1e-9)
+
+    assert {len(each.seconds) for each in found} == {14}, "two to the power of 1 − 14 is 0.01 / 59 or less"
+
+
+def test_a_spent_budget_ends_the_rounds(now: Time) -> None:
+    found = race(Fake("a", now, noisy(1)), Fake("b", now, noisy(2)), budget=0.5)
+
+    assert {each.stopped for each in found} == {"budget"}
+    assert 0.5 < sum(found[0].seconds) < 0.53
+
+
+def test_a_slow_one_leaves_early_and_the_others_go_on(now: Time) -> None:
+    others = Fake("base", now, noisy(1)), Fake("other", now, noisy(2))
+
+    base, other, slow = race(*others, Fake("slow", now, lambda number: 16.0), budget=0.3)
+
+    assert (len(slow.seconds), slow.stopped) == (race_module.FEWEST_OF_SLOW, "budget")
+    assert min(len(base.seconds), len(other.seconds)) > 40
+
+
+def test_nobody_races_on_without_the_baseline(now: Time) -> None:
+    base, quick = race(Fake("base", now, lambda n: 10.0 + n % 3), Fake("quick", now, noisy(2)), budget=50.0)
+
+    assert len(quick.seconds) <= max(len(base.seconds), FEWEST)
+    assert quick.stopped == "budget"
+
+
+def test_a_lone_implementation_is_timed_until_its_own_interval_is_narrow(now: Time) -> None:
+    alone = race(Fake("a", now), budget=100.0)[0]
+    without_base = race(Fake("gone", now, says={("sample", 1): Failed(Status.DIED, "")}), Fake("b", now))
+
+    assert (len(alone.seconds), alone.stopped) == (12, "narrow")
+    assert (without_base[1].stopped, without_base[1].failed) == ("narrow", None)
+
+
+@pytest.mark.parametrize("verb", ["sample", "found"])
+def test_one_that_fails_drops_out_and_the_others_go_on(now: Time, verb: str) -> None:
+    log: list[Asked] = []
+    bad = Fake("bad", now, says={(verb, 1): Failed(Status.DIED, "died: SIGSEGV")}, log=log)
+
+    found = race(Fake("base", now), bad, Fake("other", now))
+
+    assert found[1].failed == Failed(Status.DIED if verb == "sample" else Status.REFUSED, "died: SIGSEGV")
+    assert [len(each.seconds) for each in (found[0], found[2])] == [12, 12]
+    assert len(log) == (1 if verb == "sample" else 2), "it is asked nothing more"
+
+
+def test_every_round_is_verified_with_equal_chance(now: Time) -> None:
+    def kept_of(seed: int) -> int:
+        log: list[Asked] = []
+        (found,) = race(Fake("a", now, log=log), seed=seed)
+        assert found.kept is not None
+        return asked(log, "sample").index(found.kept.number)
+
+    kept = Counter(map(kept_of, range(2400)))
+
+    assert set(kept) == set(range(12))
+    chi_squared = sum((count - 200) ** 2 / 200 for count in kept.values())
+    assert chi_squared < 31.3, "one of 1,000 fair choices would exceed this (11 degrees of freedom)"
+
+
+def test_all_are_verified_on_the_same_round(now: Time) -> None:
+    found = race(*(Fake(name, now, noisy(ord(name))) for name in "abc"), budget=1e-9)
+
+    kept = [each.kept for each in found if each.kept is not None]
+    assert (len(kept), len({each.number for each in kept})) == (3, 1)
+    assert all(each.rows["output"] == each.number for each in kept)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.4])
+def test_identical_implementations_are_rarely_told_apart(now: Time, noise: float) -> None:
+    """Whole races, with the choice when to stop that depends on what was seen: at most 1 % of them end with a claim."""
+    races, claims = 300, 0
+    for seed in range(races):
+        members = [Fake(f"{number}", now, noisy(seed * 100 + number, noise)) for number in range(5)]
+        found = {each.name: each.seconds for each in race(*members, budget=0.3, seed=seed)}
+        base = found.pop("0")
+        claims += any(each.verdict in ("faster", "slower") for each in compare(base, found).values())
+
+    assert claims <= 0.01 * races + 3 * math.sqrt(0.01 * races)

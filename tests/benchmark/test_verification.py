@@ -1,0 +1,44 @@
+"""What was timed is held against the oracle, and the time of the processor against the cores that were given."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+import torch
+from clocks import Time
+from racers import Fake, entry_of
+
+from suite.benchmark import request
+from suite.benchmark.entry import Excerpt
+from suite.benchmark.verification import verify
+from suite.contracts import contract
+from suite.measure.protocol import Failed
+from suite.records import Status
+
+CONTRACT = contract("attention")
+TINY = "documents/one-sentence"
+
+
+@pytest.mark.parametrize(
+    ("threads", "used", "refused"), [(1, 1.3, False), (1, 1.4, True), (2, 2.5, False), (2, 2.7, True), (0, 9.0, False)]
+)
+def test_more_cores_than_were_given_are_seen_in_the_time_they_worked(threads: int, used: float, refused: bool) -> None:
+    """A machine whose cores are all busy has none to steal, so that no test can do it for real."""
+    workload = next(workload for workload in CONTRACT.workloads() if workload.name == TINY)
+    table = request.Table(workload, "float32", "forward", threads, "hot")
+    rows = workload.rows("forward", Random(1))
+    output = {}
+    for number in (3, 5):
+        call = workload.call("float32")
+        inputs = {**call.tensors, **workload.turned(call, number)}
+        output[number] = torch.nn.functional.scaled_dot_product_attention(*(inputs[n] for n in call.positional))
+    found = {number: {"output": of.flatten(0, -2)[list(rows["output"])]} for number, of in output.items()}
+    entry = entry_of(Fake("attention/a", Time()))
+    entry.awake, entry.kept, entry.proof = 1.0, Excerpt(3, found[3]), Excerpt(5, found[5])
+
+    verify(table, entry, rows, used)
+
+    refusal = Failed(Status.REFUSED, f"it was given {threads} cores and used {used:.2f}")
+    assert entry.failed == (refusal if refused else None)
+    assert entry.took_more_cores is refused

@@ -1,0 +1,12 @@
+"""Ignores what becomes of its children, and prints how a worker ended."""
+
+import signal
+import sys
+
+from workers import call
+
+from suite.worker import Worker
+
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+with Worker(sys.argv[1]) as worker:
+    print(worker.ask([call("exit")]).how)

@@ -1,0 +1,91 @@
+"""Participants that are no processes, on a clock that the tests turn, and races between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import torch
+from clocks import Time
+
+from suite.benchmark.entry import Entry
+from suite.benchmark.race import race as race_of
+from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared, Sampled
+
+Asked = tuple[str, str, Any]
+"""Who was asked which verb, and the number, the numbers or the passes that came with it."""
+
+
+@dataclass
+class Fake:
+    """A participant whose calls take what a function of its turn says, and which claims a share of that.
+
+    `says` has the answer to a verb in one of its turns. Every row that it returns is the number of its inputs.
+    """
+
+    name: str
+    now: Time
+    takes: Callable[[int], float] = lambda turn: 0.005
+    claims: float = 1.0
+    says: Mapping[tuple[str, int], Any] = field(default_factory=dict)
+    log: list[Asked] = field(default_factory=list)
+    turn: int = 0
+    number: int = 0
+    room: int = 10**9
+    """How many inputs it can hold for a proof."""
+    loaded: Sequence[int] = ()
+
+    def sample(self, number: int, calls: int) -> Any:
+        self.turn, self.number = self.turn + 1, number
+        return self._answer("sample", number) or self._sampled(calls)
+
+    def found(self, rows: Any) -> Any:
+        return self._answer("found", rows) or Found({"output": torch.tensor(float(self.number), dtype=torch.float64)})
+
+    def load_proof(self, numbers: Sequence[int]) -> Any:
+        self.loaded = numbers[: self.room]
+        return self._answer("load_proof", numbers) or Loaded(len(self.loaded))
+
+    def run_proof(self, passes: int) -> Any:
+        if said := self._answer("run_proof", passes):
+            return said
+        self.now.now += passes * len(self.loaded) * self.takes(self.turn) + 0.001
+        return Done()
+
+    def proof_found(self, rows: Any) -> Any:
+        of_each = torch.tensor([float(number) for number in self.loaded], dtype=torch.float64)
+        return self._answer("proof_found", rows) or Found({"output": of_each})
+
+    def _answer(self, verb: str, asked: Any) -> Any:
+        self.log.append((self.name, verb, asked))
+        return self.says.get((verb, self.turn))
+
+    def _sampled(self, calls: int) -> Sampled | Failed:
+        seconds = self.takes(self.turn)
+        self.now.now += seconds * calls + 0.001
+        return Sampled(seconds * self.claims, 0.0, 0.0)
+
+
+def entry_of(fake: Fake, calls: int = 1, direction: str = "forward", cache: str = "hot") -> Entry[Fake]:
+    """A fake's entry in a table."""
+    return Entry(fake, Prepared({}, 1.0, 0.1, 0.005, calls), direction, cache)
+
+
+def race(*fakes: Fake, budget: float = 0.02, seed: int = 0, **prepared: Any) -> list[Entry[Fake]]:
+    """The entries of a race against the first."""
+    entries = [entry_of(fake, **prepared) for fake in fakes]
+    race_of(entries, fakes[0].name, {"output": [3]}, budget, Random(seed))
+    return entries
+
+
+def noisy(seed: int, spread: float = 0.3) -> Callable[[int], float]:
+    """Times of which no interval is narrow."""
+    draw = Random(seed)
+    return lambda turn: 0.005 * draw.lognormvariate(0, spread)
+
+
+def asked(log: Sequence[Asked], verb: str) -> list[Any]:
+    """What came with each question of this verb."""
+    return [what for _, each, what in log if each == verb]

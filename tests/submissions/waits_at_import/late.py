@@ -1,0 +1,1 @@
+"""Is imported when the kernel beside it is called."""

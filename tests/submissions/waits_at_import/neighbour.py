@@ -1,0 +1,1 @@
+"""Is imported by the kernel beside it."""

@@ -1,0 +1,7 @@
+"""Declares that it lacks what is timed."""
+
+from suite import implementation
+
+
+@implementation(lacks={"float32": "doubles only"})
+def attention(query, key, value): ...

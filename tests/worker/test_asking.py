@@ -1,0 +1,258 @@
+"""Asking an implementation in this process: what it returns, raises and does to its inputs."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from workers import (
+    SUBMISSIONS,
+    answered,
+    call,
+)
+
+from suite.asking import Call, Reply
+from suite.worker import Worker, ask
+
+
+def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
+    return ask(function, calls or [call()])[-1]
+
+
+def learning() -> Call:
+    return call(gradient_of=("query", "value"), output_gradient=torch.ones(2, 3, 4))
+
+
+class Marked(Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [
+        (None, "None"),
+        (3.5, "a float"),
+        ((1, 2), "a tuple"),
+        (torch.eye(2).numpy(), "a numpy.ndarray"),
+        (torch.eye(2).to_sparse(), "a tensor of layout sparse_coo"),
+        (torch.empty(2, device="meta"), "a tensor without data (device meta)"),
+    ],
+)
+def test_an_output_that_is_no_tensor_is_named(output: object, kind: str) -> None:
+    for question in (call(), learning()):
+        reply = reply_to(lambda query, key, value, mode: output, question)
+        assert (reply.output, reply.kind, reply.raised) == (None, kind, "")
+
+
+@pytest.mark.filterwarnings("ignore")  # quantisation is deprecated, nested tensors are a prototype
+def test_exotic_tensors_are_named() -> None:
+    outputs = [
+        torch.quantize_per_tensor(torch.eye(2), 0.1, 0, torch.qint8),
+        torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    ]
+    kinds = [reply_to(lambda query, key, value, mode, output=output: output).kind for output in outputs]
+    assert kinds == ["a quantised tensor (torch.qint8)", "a nested tensor"]
+
+
+def test_a_subclass_comes_as_plain_numbers_and_is_named() -> None:
+    reply = reply_to(lambda query, key, value, mode: value.as_subclass(Marked), learning())
+    assert reply.kind == f"a subclass of Tensor, {__name__}.Marked"
+    assert type(reply.output) is Tensor
+    parameter = reply_to(lambda query, key, value, mode: torch.nn.Parameter(value))
+    assert (parameter.kind, type(parameter.output)) == ("Tensor", Tensor)
+
+
+def test_an_output_without_gradients_says_none_came() -> None:
+    for function in (
+        lambda query, key, value, mode: value.detach().clone(),
+        lambda query, key, value, mode: (value > 0).to(torch.int64),
+        lambda query, key, value, mode: value[:1] * query[:1],
+    ):
+        reply = reply_to(function, learning())
+        assert reply.output is not None
+        assert reply.gradients == {"query": None, "value": None}
+
+
+def test_a_gradient_that_does_not_flow_is_none_and_the_others_come() -> None:
+    reply = reply_to(lambda query, key, value, mode: value * 2, learning())
+    assert reply.gradients["query"] is None
+    assert torch.equal(reply.gradients["value"], torch.full((2, 3, 4), 2.0))  # type: ignore[arg-type]
+
+
+def test_outputs_of_other_dtypes_come_as_they_are() -> None:
+    for dtype in (torch.complex64, torch.bfloat16, torch.int8, torch.bool):
+        reply = reply_to(lambda query, key, value, mode, dtype=dtype: value.to(dtype), learning())
+        assert reply.output is not None
+        assert reply.output.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (ValueError("two\nlines"), "ValueError: two lines"),
+        (SystemExit(3), "SystemExit: 3"),
+        (MemoryError(), "MemoryError"),
+        (GeneratorExit("odd"), "GeneratorExit: odd"),
+    ],
+)
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_whatever_is_raised_here_is_an_answer(error: BaseException, raised: str, own_thread: bool) -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> None:
+        raise error
+
+    assert reply_to(function, call(own_thread=own_thread)).raised == raised
+
+
+def test_declining_gives_the_reason() -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> None:
+        raise NotImplementedError("only: on Tuesdays")
+
+    reply = reply_to(function)
+    assert (reply.declined, reply.raised) == ("only: on Tuesdays", "")
+
+
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_the_user_may_interrupt(own_thread: bool) -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask(function, [call(own_thread=own_thread)])
+
+
+def test_inputs_that_were_changed_are_named() -> None:
+    def writes(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        key += 0.5
+        value.transpose_(0, 1)
+        return query.clone()
+
+    assert reply_to(writes).changed == ("key", "value")
+
+
+def test_an_output_in_an_input_s_storage_is_named() -> None:
+    assert reply_to(lambda query, key, value, mode: value[1:]).aliased == ("value",)
+    assert reply_to(lambda query, key, value, mode: torch.from_dlpack(key)[1:]).aliased == ("key",)
+    assert reply_to(lambda query, key, value, mode: value.clone()).aliased == ()
+
+
+def test_an_output_that_a_later_call_changes_is_named() -> None:
+    workspace = torch.zeros(40)
+
+    def shared(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        return workspace[8:32].reshape(2, 3, 4).copy_(value)
+
+    value = torch.zeros(2, 3, 4)
+    first, second = ask(shared, [call(), call(value=value)])
+    assert (first.overwritten, second.overwritten) == (True, False)
+    assert torch.equal(first.output, call().tensors["value"])  # type: ignore[arg-type]
+    assert not any(reply.overwritten for reply in ask(shared, [call(), call()]))
+
+
+def test_the_same_storage_is_written_again_whatever_its_layout() -> None:
+    pointers = []
+
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        pointers.append(value.data_ptr())
+        return value.clone()
+
+    one, two = (torch.full((1, 4), number).expand(3, 4) for number in (1.0, 2.0))
+    replies = ask(function, [call(value=one), call(value=two, same_storage=True)])
+    assert pointers[0] == pointers[1]
+    assert torch.equal(replies[1].output, two)  # type: ignore[arg-type]
+
+
+def test_other_numbers_come_in_the_very_same_tensors() -> None:
+    given = []
+
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        given.append(value)
+        return value.clone()
+
+    ask(function, [call(), call(same_storage=True), call()])
+    assert [value is given[0] for value in given] == [True, True, False]
+
+
+def test_one_tensor_is_given_under_several_names() -> None:
+    given = []
+
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        given.append((query, key, value))
+        return value.clone()
+
+    one = torch.ones(2, 3, 4)
+    several = replace(call(), tensors=dict.fromkeys(("query", "key", "value"), one))
+    ask(function, [several, replace(several, same_tensor=("query", "key", "value"))])
+    assert [len({id(tensor) for tensor in tensors}) for tensors in given] == [3, 1]
+
+
+def test_a_call_leaves_no_trace_in_the_process() -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
+        torch.set_default_dtype(torch.float64)
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        return value.clone()
+
+    before = torch.get_default_dtype(), torch.get_num_threads()
+    reply_to(function)
+    assert (torch.get_default_dtype(), torch.get_num_threads()) == before
+
+
+def scaler() -> Callable[..., Any]:
+    """The factory of `scaler.py`, which has built nothing yet."""
+    factory: Callable[..., Any] = runpy.run_path(str(SUBMISSIONS / "scaler.py"))["transformer"]
+    return factory
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in this process", "in its own"])
+def test_a_factory_s_model_is_built_once_and_called_again(apart: bool) -> None:
+    x = torch.ones(2)
+    first = Call({"x": x}, {}, ("x",), config={"times": 3}, weights={"scale": torch.tensor(2.0)})
+    calls = [first, Call({"x": 2 * x}, {}, ("x",), model_of=0), first]
+    with Worker(f"{SUBMISSIONS / 'scaler.py'}:transformer") as worker:
+        replies = answered(worker.ask(calls) if apart else ask(scaler(), calls))
+
+    assert [reply.output.tolist() for reply in replies if reply.output is not None] == [[7, 7], [13, 13], [8, 8]]
+
+
+def test_a_model_that_cannot_be_built_raises_in_every_call() -> None:
+    x = {"x": torch.ones(2)}
+    calls = [Call(x, {}, ("x",), config={"times": 3}), Call(x, {}, ("x",), model_of=0)]
+
+    assert [reply.raised for reply in ask(scaler(), calls)] == [
+        "ValueError: weights lack scale; there are 0",
+        "RuntimeError: there is no model, for it could not be built",
+    ]
+    (reply,) = ask(lambda config, weights: None, [calls[0]])
+    assert (reply.raised, reply.kind) == ("", "None in place of a model")
+
+
+def test_an_earlier_model_is_called_again() -> None:
+    x = {"x": torch.ones(2)}
+    first, other = (
+        Call(x, {}, ("x",), config={"times": times}, weights={"scale": torch.tensor(2.0)}) for times in (3, 5)
+    )
+
+    replies = ask(scaler(), [first, other, Call(x, {}, ("x",), model_of=0)])
+
+    assert [reply.output.tolist() for reply in replies if reply.output is not None] == [[7, 7], [12, 12], [8, 8]]
+
+
+def test_a_probe_answers_zeros_and_refuses_other_dtypes() -> None:
+    def function(x: Tensor, *, wide: bool, attention: Callable[..., Tensor] | None = None) -> Tensor:
+        assert attention is not None
+        x = x.double() if wide else x
+        answer = attention(x, x, x[..., :1], attn_mask=None)
+        return answer.new_ones(answer.shape) + answer
+
+    calls = [Call({"x": torch.ones(2, 3)}, {"wide": wide}, ("x",), probed=True) for wide in (False, True)]
+
+    right, wrong = ask(function, calls)
+
+    assert "attention" in calls[0].arguments
+    assert torch.equal(right.output, torch.ones(2, 1))  # type: ignore[arg-type]
+    said = "the attention that was plugged in got a query of torch.float64, due is torch.float32"
+    assert wrong.raised == f"TypeError: {said}"

@@ -1,0 +1,183 @@
+"""What workers are forked from, and what becomes of them when it ends."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from workers import (
+    LIMIT,
+    MISBEHAVES,
+    TELLS,
+    answered,
+    call,
+    gone,
+    parent_of,
+    run_program,
+    told,
+)
+
+from suite.records import limits
+from suite.worker import Died, Worker, await_servers, expect, forget_servers, forkserver
+
+Write = Callable[[str, str], Path]
+
+
+def test_workers_are_forked_from_one_process_for_each_environment() -> None:
+    with Worker(TELLS) as one, Worker(TELLS) as alike, Worker(TELLS, environment={"OMP_NUM_THREADS": "3"}) as other:
+        assert parent_of(one) == parent_of(alike) != os.getpid()
+        assert parent_of(other) not in (parent_of(one), os.getpid())
+        assert told(other, "OMP_NUM_THREADS") == "RuntimeError: 3"
+
+
+def test_a_worker_on_some_cores_is_forked_from_what_counted_as_many() -> None:
+    core = min(os.sched_getaffinity(0))
+    with Worker(TELLS, cores=[core]) as bound, Worker(TELLS) as free:
+        assert psutil.Process(parent_of(bound)).cpu_affinity() == [core]
+        assert psutil.Process(parent_of(free)).cpu_affinity() == sorted(os.sched_getaffinity(0))
+
+
+def test_what_is_measured_pays_for_collecting_all_that_was_imported() -> None:
+    with Worker(TELLS, service="suite.measure.bench:begin") as worker:
+        assert told(worker, "frozen") == "RuntimeError: 0"
+
+
+def test_nobody_is_started_otherwise_because_a_server_was_killed() -> None:
+    with Worker(TELLS) as worker:
+        server = parent_of(worker)
+        os.kill(server, signal.SIGKILL)
+        with Worker(TELLS) as another:
+            assert parent_of(another) not in (server, os.getpid())
+
+
+def test_servers_that_are_forgotten_serve_those_they_have_and_no_others() -> None:
+    with Worker(TELLS) as earlier:
+        server = parent_of(earlier)
+        forget_servers()
+        with Worker(TELLS) as later:
+            assert parent_of(later) not in (server, os.getpid())
+            assert told(earlier, "OMP_NUM_THREADS").startswith("RuntimeError: ")
+    del earlier
+    gc.collect()
+    assert gone(server)
+
+
+def test_a_worker_for_a_gpu_is_an_interpreter_of_its_own() -> None:
+    with Worker(TELLS, "cuda") as worker:
+        assert parent_of(worker) == os.getpid()
+
+
+@pytest.mark.parametrize("how", ["unknown", "refused", "refused for others"])
+def test_workers_are_fresh_where_the_system_cannot_wait_for_another_s_child(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    wait = os.pidfd_open
+
+    def refuse(pid: int, flags: int = 0) -> int:
+        if how == "refused for others" and pid == os.getpid():
+            return wait(pid, flags)
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    if how == "unknown":
+        monkeypatch.delattr(os, "pidfd_open")
+    else:
+        monkeypatch.setattr(os, "pidfd_open", refuse)
+    with Worker(TELLS) as worker:
+        assert parent_of(worker) == os.getpid()
+
+
+def test_a_fork_that_fails_is_no_end_of_others() -> None:
+    with Worker(TELLS) as worker:
+        server = parent_of(worker)
+        with pytest.raises(OSError, match="Invalid argument"), Worker(TELLS, cores=[4096]) as nowhere:
+            nowhere.ready()
+        with Worker(TELLS) as another:
+            assert parent_of(another) == server
+
+
+def test_a_server_that_stalls_is_left_and_nobody_is_said_to_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forkserver, "FORK_LIMIT", 0.3)
+    stalls = {"ATTNSUITE_TEST": "stalls"}
+    with Worker(MISBEHAVES, time_limit=LIMIT, environment=stalls) as worker:
+        server = parent_of(worker)
+        os.kill(server, signal.SIGSTOP)
+        with Worker(MISBEHAVES, time_limit=LIMIT, start_limit=LIMIT, environment=stalls) as another:
+            assert parent_of(another) not in (server, os.getpid())
+            assert answered(another.ask([call()]))
+        assert gone(server)
+        assert answered(worker.ask([call()]))
+
+
+def test_a_number_that_may_be_another_s_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+    with Worker(MISBEHAVES, time_limit=LIMIT) as worker:
+        server, pid = parent_of(worker), worker.pid
+        assert pid is not None
+        for each in (server, pid):
+            os.kill(each, signal.SIGKILL)
+            assert gone(each)
+        monkeypatch.setattr(os, "killpg", lambda pid, number: killed.append(pid))
+    assert killed == []
+
+
+def test_a_parent_that_ignores_its_children_learns_how_a_worker_ended() -> None:
+    with run_program("ignores_children.py", MISBEHAVES) as parent:
+        assert parent.communicate()[0] == "exit status 3\n"
+
+
+def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = forkserver.ForkServer(os.environ)
+
+    def interrupted(timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server._popen, "wait", interrupted)
+        server.end()
+    assert server._popen.wait(10) == -signal.SIGKILL
+
+
+def test_servers_that_were_expected_can_be_awaited() -> None:
+    expect({"ATTNSUITE_TEST": "awaited"})
+    server = list(forkserver._servers.values())[-1]
+    assert server._control.gettimeout() == limits.TIME_LIMIT
+    await_servers()
+    assert server._control.gettimeout() == limits.FORK_LIMIT, "it has answered"
+
+
+def test_a_forked_worker_is_as_one_that_was_started_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = min(os.sched_getaffinity(0))
+    with Worker(TELLS) as one, Worker(TELLS, cores=[core]) as other:
+        for randomness in ("random", "NumPy's", "PyTorch's"):
+            assert told(one, randomness) != told(other, randomness)
+        assert told(one, "cores") == f"RuntimeError: {sorted(os.sched_getaffinity(0))}"
+        assert told(other, "cores") == f"RuntimeError: {[core]}"
+        server = parent_of(one)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "another")
+    with Worker(TELLS) as later:
+        assert parent_of(later) == server
+        assert told(later, "at") == f"RuntimeError: {tmp_path}"
+        assert told(later, "PYTEST_CURRENT_TEST") == "RuntimeError: another"
+    monkeypatch.setenv("ATTNSUITE_TEST", "new")
+    with Worker(TELLS) as elsewhere:
+        assert parent_of(elsewhere) != server
+        assert told(elsewhere, "ATTNSUITE_TEST") == "RuntimeError: new"
+
+
+def test_what_workers_are_forked_from_may_die() -> None:
+    with Worker(MISBEHAVES, time_limit=LIMIT) as worker:
+        server = parent_of(worker)
+        os.kill(server, signal.SIGKILL)
+        assert answered(worker.ask([call()])), "those that live go on"
+        died = worker.ask([call("exit")])
+        assert died == Died("nobody is left who knows how")
+        assert answered(worker.ask([call()])), "and others start"
+    with Worker(MISBEHAVES, time_limit=LIMIT) as worker:
+        assert parent_of(worker) not in (server, os.getpid())

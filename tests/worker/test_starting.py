@@ -1,0 +1,85 @@
+"""How a worker starts, and why it cannot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from workers import (
+    LIMIT,
+    SUBMISSIONS,
+    answered,
+    call,
+)
+
+from suite.records import UsageError
+from suite.registry import Broken, Missing, find
+from suite.worker import Ready, Worker
+
+Write = Callable[[str, str], Path]
+
+
+def test_starting_happens_in_the_background(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = tmp_path / "started"
+    monkeypatch.setenv("ATTNSUITE_TEST_STARTED", str(started))
+    with Worker(str(SUBMISSIONS / "waits_at_import" / "kernel.py"), time_limit=LIMIT) as worker:
+        worker.start()
+        started.touch()  # a start that waits for the import does not come to this
+        reply = answered(worker.ask([call()]))[0]
+    assert reply.output is not None, reply.raised
+    assert reply.output.dtype == torch.float32, "what an import changes is undone, here as in the parent"
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("import nosuch", "ModuleNotFoundError: No module named 'nosuch'"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("import os; print('adieu'); os._exit(9)", "died: exit status 9; the last it printed: adieu"),
+        ("import time; time.sleep(600)", "hung: no answer within 4 s"),
+    ],
+)
+def test_an_import_that_fails_is_every_answer(write: Write, text: str, answer: str) -> None:
+    file = write("kernel.py", f"def attention(query, key, value): ...\n{text}")
+    limit = 4 if "sleep" in text else LIMIT
+    with Worker(str(file), start_limit=limit) as worker:
+        assert str(worker.ready()) == answer
+        before = time.monotonic()
+        assert str(worker.ask([call()])) == answer
+        assert time.monotonic() - before < 1, "it is not tried again"
+
+
+def test_missing_and_broken_implementations_say_so(write: Write) -> None:
+    missing = write(
+        "m.py", "from suite import implementation\n@implementation(requires=['nosuch'])\ndef attention(): ..."
+    )
+    with Worker(str(missing)) as worker:
+        assert worker.ask([call()]) == Missing(worker.declaration, "No module named 'nosuch'")
+    broken = write("b.py", "def attention(:")
+    with Worker(str(broken)) as worker:
+        assert isinstance(worker.ready(), Broken)
+
+
+def test_mistakes_of_the_user_are_usage_errors(write: Write) -> None:
+    file = write("kernel.py", "attention = 3\ndef one(): ...\ndef two(): ...")
+    with pytest.raises(UsageError, match="has one, two: name one"):
+        Worker(str(file))
+    with pytest.raises(UsageError, match="a worker runs one implementation, but 'torch_sdpa' names"):
+        Worker("torch_sdpa")
+    with Worker(f"{file}:attention") as worker, pytest.raises(UsageError, match="cannot be called: it is of type int"):
+        worker.ready()
+
+
+def test_a_ready_worker_knows_the_parameters(write: Write) -> None:
+    file = write("kernel.py", "from functools import partial\nattention = partial(lambda query, *, scale, x: 0, x=1)")
+    (declaration,) = find([f"{file}:attention"])
+    assert declaration.parameters is None
+    with Worker(declaration) as worker:
+        assert isinstance(ready := worker.ready(), Ready), ready
+        assert worker.declaration.parameters == ("query", "scale", "x")

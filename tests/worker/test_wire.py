@@ -1,0 +1,174 @@
+"""What comes back from a worker is not trusted: messages and replies that no honest one sends."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from workers import (
+    call,
+    same,
+)
+
+from suite.asking import Reply
+from suite.worker import Died, Ready, Worker
+from suite.worker.greeting import Import, greeting_from
+from suite.worker.wire import Garbage, pack, unpack
+
+
+def layouts() -> dict[str, Tensor]:
+    base = torch.arange(60.0)
+    return {
+        "transposed": base.reshape(3, 4, 5).transpose(0, 2),
+        "offset": base[7:19].reshape(3, 4),
+        "strided": base[::7],
+        "expanded": base[:5].expand(4, 3, 5),
+        "empty": base[5:5],
+        "empty rows": torch.empty(0, 3),
+        "scalar": base[9],
+        "padded": torch.as_strided(base, (2, 3), (20, 5), 3),
+        "overlapping": torch.as_strided(base, (4, 4), (1, 1), 2),
+        "conjugate": torch.complex(base, base).conj(),
+        "learning": base.clone().requires_grad_(),
+    }
+
+
+@pytest.mark.parametrize("name", layouts())
+def test_every_layout_crosses_with_its_storage(name: str) -> None:
+    tensor = layouts()[name]
+    message = {"tensor": tensor, "more": [{"x": (1, 2.5, True, None, "ü", float("-inf"))}]}
+    arrived = through_bytes(b"".join(pack(message)))
+    assert same(arrived["tensor"], tensor.detach().resolve_conj())
+    assert arrived["more"] == message["more"]
+
+
+def through_bytes(content: bytes) -> Any:
+    position = 0
+
+    def read_into(buffer: memoryview) -> None:
+        nonlocal position
+        piece = content[position : position + buffer.nbytes]
+        if len(piece) < buffer.nbytes:
+            raise EOFError
+        buffer[:] = piece
+        position += buffer.nbytes
+
+    return unpack(read_into)
+
+
+def forged(header: object, rest: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack(">Q", len(text)) + text + rest
+
+
+def tensor(*place: object, sizes: object = (16,)) -> bytes:
+    return forged({"sizes": sizes, "message": {"$tensor": place}}, bytes(16))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        struct.pack(">Q", 1 << 40),
+        forged(b"no json"),
+        forged(b"[" * 100_000),
+        forged(b"1" * 100_000),
+        forged([]),
+        forged({"sizes": [-1], "message": 0}),
+        forged({"sizes": [1 << 60], "message": 0}),
+        forged({"sizes": [True], "message": 0}),
+        forged({"sizes": 3, "message": 0}),
+        tensor(),
+        tensor(0, "float32", [4], [1]),
+        tensor(1, "float32", [4], [1], 0),
+        tensor(-1, "float32", [4], [1], 0),
+        tensor(0, "qint8", [4], [1], 0),
+        tensor(0, [], [4], [1], 0),
+        tensor(0, "float32", [5], [1], 0),
+        tensor(0, "float32", [4], [1], 1),
+        tensor(0, "float32", [2], [1 << 61], 0),
+        tensor(0, "float32", [4], [-1], 3),
+        tensor(0, "float32", [4], [1, 1], 0),
+        tensor(0, "float32", "4", "1", 0),
+        tensor(0, "float32", [1] * 65, [1] * 65, 0),
+        tensor(0, "float64", [1], [1], 0, sizes=[15]),
+        tensor(0, "float32", [1.0], [1], 0),
+    ],
+)
+def test_a_forged_message_is_garbage(content: bytes) -> None:
+    with pytest.raises(Garbage):
+        through_bytes(content)
+
+
+def test_a_forged_tensor_keeps_within_its_storage() -> None:
+    arrived = through_bytes(tensor(0, "float32", [2, 2], [2, 1], 0))
+    assert arrived.tolist() == [[0, 0], [0, 0]]
+
+
+class Forger:
+    """Stands in for a process, and answers what it is told."""
+
+    printed = ""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def forget(self) -> None: ...
+    def send(self, message: Any, deadline: float) -> None: ...
+    def end(self, grace: float = 0) -> str:
+        return ""
+
+    def receive(self, deadline: float) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (None, "no answer to this question"),
+        ({"id": 2, "answer": []}, "no answer to this question"),
+        ({"id": 1, "answer": []}, "not 1 replies"),
+        ({"id": 1, "answer": [{}]}, "a reply that is none"),
+        ({"id": 1, "answer": [{"output": 3}]}, "a reply whose output is none"),
+        ({"id": 1, "answer": [{"seconds": float("nan")}]}, "a reply whose seconds is none"),
+        ({"id": 1, "answer": [{"changed": ["query"]}]}, "a reply whose changed is none"),
+        ({"id": 1, "answer": [{"gradients": {"query": 0}}]}, "a reply whose gradients is none"),
+    ],
+)
+def test_a_forged_reply_is_garbage(answer: Any, complaint: str) -> None:
+    honest = Reply().__dict__
+    if answer and answer.get("answer") and answer["answer"][0]:
+        answer = answer | {"answer": [honest | answer["answer"][0]]}
+    worker = Worker("attention/matmul")
+    worker._state, worker._process = Ready(worker.declaration), Forger(answer)  # type: ignore[assignment]
+    assert worker.ask([call()]) == Died(f"answered garbage: {complaint}")
+
+
+HELLO = {"ended": "ready", "reason": "", "parameters": ("query",), "requires": (), "lacks": {}, "conventions": {}}
+
+
+def test_a_greeting_says_what_the_import_alone_could_tell() -> None:
+    greeting = greeting_from({**HELLO, "lacks": {"causal": "not yet"}})
+
+    assert (greeting.ended, greeting.parameters, greeting.lacks) == (Import.READY, ("query",), {"causal": "not yet"})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        {**HELLO, "ended": "splendid"},
+        {**HELLO, "parameters": "query"},
+        {**HELLO, "parameters": (1,)},
+        {**HELLO, "requires": "torch"},
+        {**HELLO, "lacks": {"causal": ""}},
+        {**HELLO, "conventions": 3},
+    ],
+)
+def test_a_forged_greeting_is_garbage(data: Any) -> None:
+    with pytest.raises(Garbage):
+        greeting_from(data)

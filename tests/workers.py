@@ -1,0 +1,93 @@
+"""What tests of workers and of what is measured share: submissions as files, calls, and what is left of processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped, unused-ignore]
+import pytest
+import torch
+from torch import Tensor
+
+from suite.asking import Call, Reply
+from suite.worker import Ready, Worker
+
+HERE = Path(__file__).parent
+SUBMISSIONS = HERE / "submissions"
+"""Implementations that tests need: real files, each of which says what it does."""
+PROGRAMS = HERE / "programs"
+"""Scripts that tests run in processes of their own."""
+LINUX = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell its memory")
+"""For tests of what only Linux tells."""
+MISBEHAVES, TELLS = str(SUBMISSIONS / "misbehaves.py"), str(SUBMISSIONS / "tells.py")
+
+LIMIT = 60.0
+"""Seconds for answers that come at once: the machine that runs the tests may be busy."""
+
+
+def call(mode: str = "value", value: Tensor | None = None, **more: Any) -> Call:
+    """A call of the submission `misbehaves.py`."""
+    query = torch.arange(24.0).reshape(2, 3, 4)
+    options = more.pop("options", {}) | {"mode": mode}
+    return Call({"query": query, "key": query + 1, "value": query + 2 if value is None else value}, options, **more)
+
+
+def answered(answer: object) -> tuple[Reply, ...]:
+    """The replies, where there are any."""
+    assert isinstance(answer, tuple), answer
+    return answer
+
+
+def told(worker: Worker, of: str) -> str:
+    """What the submission `tells.py` says of its process."""
+    tensors = {name: torch.ones(1) for name in ("query", "key", "value")}
+    return answered(worker.ask([Call(tensors, {"of": of})]))[0].raised
+
+
+def parent_of(worker: Worker) -> int:
+    """The process that the worker was started by."""
+    assert isinstance(worker.ready(), Ready)
+    return psutil.Process(worker.pid).ppid()
+
+
+def gone(pid: int) -> bool:
+    """Whether the process ends within some seconds, with all of its threads; a zombie that nobody has reaped counts."""
+    for _ in range(200):
+        try:
+            state, *numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if state == "Z" and int(numbers[16]) <= 1:
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def same(one: Tensor | None, other: Tensor | None) -> bool:
+    """Every bit, and the layout."""
+    if one is None or other is None:
+        return one is other
+    layouts = [(t.dtype, t.shape, t.stride(), t.storage_offset(), t.untyped_storage().nbytes()) for t in (one, other)]
+    return layouts[0] == layouts[1] and bytes(one.untyped_storage()) == bytes(other.untyped_storage())  # type: ignore[call-overload]
+
+
+def descriptors() -> set[str]:
+    """The file descriptors that are open in this process."""
+    return set(os.listdir("/proc/self/fd"))  # noqa: PTH208  names, not paths
+
+
+def run_program(name: str, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start a file of tests/programs/, which can import the suite and this module."""
+    path = os.pathsep.join(map(str, (HERE, HERE.parent)))
+    return subprocess.Popen(
+        [sys.executable, PROGRAMS / name, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {}), "PYTHONPATH": path},
+    )
