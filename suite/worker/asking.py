@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking import NO_MODEL, Call, Reply
+from suite.asking import Call, Reply
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.probe import probe
@@ -120,7 +120,7 @@ class _Asked:
         self.weights = {f"weights[{name!r}]": (tensor, fingerprint(tensor)) for name, tensor in weights.items()}
         model: Callable[..., Any] = self.function(dict(call.config), weights, **plug)
         if not callable(model):
-            raise _NoModel(f"{_kind(model) or 'a Tensor'} {NO_MODEL}")
+            raise _NoModel(_kind(model) or "a Tensor")
         self.models[-1] = model, self.weights
         return model
 
@@ -168,7 +168,7 @@ def _answer(asked: _Asked, call: Call) -> _Answer:
     try:
         return _taken(asked, call)
     except _NoModel as error:
-        return _Answer(Reply(kind=str(error)))
+        return _Answer(Reply(kind=str(error), no_model=True))
     except NotImplementedError as error:
         said = in_one_line(error).partition(": ")[2]
         return _Answer(Reply(declined=said or "NotImplementedError without a reason"))
@@ -318,6 +318,7 @@ def is_names(value: Any) -> bool:
 _REPLY_FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "output": lambda value: value is None or isinstance(value, Tensor),
     "kind": lambda value: isinstance(value, str),
+    "no_model": lambda value: isinstance(value, bool),
     "device": lambda value: isinstance(value, str),
     "gradients": lambda value: (
         isinstance(value, dict) and all(item is None or isinstance(item, Tensor) for item in value.values())

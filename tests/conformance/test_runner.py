@@ -599,7 +599,21 @@ def test_each_convention_has_its_own_truth() -> None:
     usual, other = (questions.question(case, "float32", given) for given in ({}, {"causal": "lower_right"}))
 
     assert usual is not other
-    assert (usual.truth.truth.output.value != other.truth.truth.output.value).any()
+    assert (usual.truth[0].numbers != other.truth[0].numbers).any()
+
+
+@pytest.mark.parametrize("case", ["plain/small", "behaviour/repeated"])
+def test_a_function_that_cannot_be_called_so_is_told_how_it_is_called(case: str) -> None:
+    def takes_two(query: Tensor, key: Tensor) -> Tensor:
+        return query
+
+    outcome = only(check(takes_two, case))
+
+    assert outcome.status == "raised"
+    assert (
+        "takes 2 positional arguments but 3 were given; it is called as attention(query, key, value, " in outcome.detail
+    )
+    assert outcome.detail.startswith("call 1 of 3: ") == (case == "behaviour/repeated")
 
 
 def test_what_always_hangs_is_given_up_and_every_question_still_has_a_row() -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from suite.asking.model import Config, Kind, Posed, Weights
-from suite.asking.question import Generator, Inputs
+from suite.asking.model import Config, Model, Weights
+from suite.asking.tensors import Array, Generator, Inputs
 from suite.contracts.models.seq2seq_attention import oracle
 from suite.contracts.models.seq2seq_attention.contract import POSITIONAL, shapes
 from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
-
-Array = np.ndarray[Any, Any]
 
 USUAL: Config = {
     "source_vocab": 11,
@@ -42,9 +39,6 @@ def weights(config: Config, random: Generator, peak: float = 4.0) -> Weights:
     return {name: tensor(name, shape) for name, shape in shapes(config).items()}
 
 
-KIND = Kind(oracle.seq2seq_attention, Recurrent(), weights, POSITIONAL)
-
-
 def drawn(
     random: Generator,
     *,
@@ -62,6 +56,4 @@ def drawn(
     }
 
 
-def posed(name: str, why: str, config: Config = USUAL, **unusual: Any) -> Posed:
-    """A question with one call."""
-    return Posed(name, why, KIND, config, lambda random: [drawn(random, config=config, **unusual)])
+model = Model(oracle.seq2seq_attention, Recurrent(), weights, drawn, POSITIONAL, USUAL)

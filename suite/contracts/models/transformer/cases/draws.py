@@ -1,23 +1,17 @@
-"""The usual question, and how its numbers are drawn: always so that a mistake shows."""
+"""What cases are made of: weights, tokens, and what is usual; always so that a mistake shows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from suite.asking.model import Config, Kind, Posed, Weights
-from suite.asking.question import Generator, Inputs
+from suite.asking.model import Config, Model, Weights
+from suite.asking.tensors import Array, Generator, Inputs
 from suite.contracts.models.transformer import oracle
 from suite.contracts.models.transformer.contract import POSITIONAL, shapes
 from suite.contracts.models.transformer.deviations.staged import Transformer
-from suite.records import DTYPES
-
-Array = np.ndarray[Any, Any]
-Draw = Callable[[Generator], Sequence[Inputs]]
 
 USUAL: Config = {
     "source_vocab": 11,
@@ -63,9 +57,6 @@ def far_apart(config: Config, random: Generator) -> Weights:
     }
 
 
-KIND = Kind(oracle.transformer, Transformer(), weights, POSITIONAL)
-
-
 def drawn(
     random: Generator,
     *,
@@ -86,11 +77,4 @@ def drawn(
     return inputs
 
 
-def posed(name: str, why: str, config: Config = USUAL, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> Posed:
-    """A question with one call."""
-    return Posed(name, why, KIND, config, once(partial(drawn, config=config, **unusual)), dtypes=dtypes)
-
-
-def once(draw: Callable[[Generator], Inputs]) -> Draw:
-    """One call."""
-    return lambda random: [draw(random)]
+model = Model(oracle.transformer, Transformer(), weights, drawn, POSITIONAL, USUAL)
