@@ -60,7 +60,7 @@ class Case(ABC):
 
 
 class Around(Case):
-    """The calls of another case, of which something else is true: subclasses say what, and how replies are judged."""
+    """A case that makes the calls of another one; subclasses say what is true of them, and how replies are judged."""
 
     def __init__(self, of: Case) -> None:
         self.of = of
@@ -71,7 +71,7 @@ class Around(Case):
 
 
 class Changed(Around):
-    """Another case, of which some step is different: subclasses say which."""
+    """Another case with a difference. It asks, knows and judges as that one does, but for what a subclass overrides."""
 
     def truth(self, calls: Calls, conventions: Conventions) -> Any:
         return self.of.truth(calls, conventions)

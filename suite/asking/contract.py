@@ -57,7 +57,7 @@ class Contract:
     needs: Callable[[Calls], frozenset[str]]
     """The features that these calls need, read off the calls themselves."""
     core: str = "plain"
-    """The family whose cases that need no feature nobody may decline."""
+    """The family that asks the core: no implementation may decline those of its cases that need no feature."""
     strict_core: bool = False
     """Whether the core, too, has to catch a mistake that no other family catches."""
     core_dtypes: Mapping[str, str] = field(default_factory=lambda: {"cpu": "float32", "cuda": "float32"})

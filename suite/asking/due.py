@@ -104,7 +104,7 @@ class Due(ABC):
 
 @dataclass(frozen=True)
 class Within(Due):
-    """Numbers of which each may lie off by a bound of its own, and gradients where they are wanted."""
+    """Numbers, and gradients where they are wanted; each number may be off by a bound of its own."""
 
     form: Form
     output: Bounded
@@ -161,7 +161,7 @@ class Within(Due):
 
 @dataclass(frozen=True)
 class Near(Due):
-    """Vectors along the last axis, each of which may lie off by so much in norm: for models, which have no bounds."""
+    """Vectors along the last axis; the norm of each one's error is limited. For models, which have no bounds."""
 
     form: Form
     value: Array

@@ -10,13 +10,11 @@ import numpy as np
 from suite.asking.call import Calls, Replies
 from suite.asking.case import Changed
 from suite.asking.due import Due, Posed
-from suite.asking.tensors import Array, numbers
+from suite.asking.tensors import PRECISE, Array, numbers
 from suite.judging import compare
 from suite.judging.verdicts import Verdict
 from suite.records import Example, Figures, Source, Status
 
-DTYPES = ("float64", "float32")
-"""Printed digits are compared in these alone: half types hold fewer digits than documents print."""
 DERIVED = 1e-9
 """Relative tolerance of numbers that were derived in high precision rather than printed."""
 ROUNDED_INPUTS = 4e-6
@@ -45,7 +43,7 @@ class Printed(Changed):
         """
         super().__init__(of)
         self.figures, self.select, self.remark, self.where_decided = figures, select, remark, where_decided
-        self.source, self.dtypes = figures.source, DTYPES
+        self.source, self.dtypes = figures.source, PRECISE
 
     @property
     def printed(self) -> Array:
@@ -100,7 +98,7 @@ class Shaped(Changed):
 
     def __init__(self, of: Posed, source: Source, shape: Sequence[int]) -> None:
         super().__init__(of)
-        self.source, self.shape, self.dtypes = source, tuple(shape), DTYPES
+        self.source, self.shape, self.dtypes = source, tuple(shape), PRECISE
 
     def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Due]) -> Verdict:
         found, output = self.of.verdict(calls, replies, truth), replies[0].output

@@ -18,6 +18,12 @@ Inputs = Mapping[str, Array]
 """Arguments by name: numbers in float64, masks as bool, tokens and lengths as int64."""
 Draw = Callable[[Generator], Inputs]
 
+PRECISE = ("float64", "float32")
+"""The dtypes of cases that are not asked in half types. Those hold fewer digits than documents print, and hide some
+mistakes by rounding; of a model with few positions the eager one's error says little there; and exports take long."""
+FAST = ("float32", "float16", "bfloat16")
+"""The dtypes of cases that would take long in float64, whose truth is computed in extended precision."""
+
 
 def generator(name: str) -> Generator:
     """The random numbers of a case depend on its name alone."""

@@ -78,6 +78,6 @@ def agreement(
 
 
 def pairs(places: Array, lag: int) -> Array:
-    """What lies so many steps apart along the first axis, in pairs that share no place; shape 2 n lag and the rest."""
+    """Places that are `lag` steps apart along the first axis, in pairs that share none: 2 n lag, and the other axes."""
     whole = places[: len(places) // (2 * lag) * (2 * lag)]
     return whole.reshape(-1, 2, lag, *places.shape[1:]).swapaxes(0, 1)

@@ -1,4 +1,4 @@
-"""Counts that honest draws keep within limits: how an answer is judged that nobody can know beforehand.
+"""How answers that are drawn at random are judged: honest draws keep what is counted in them within limits.
 
 A run asks at most QUESTIONS statistical questions of all implementations together, and an honest implementation may be
 accused in a run with probability FALSE_ALARM at most. So each question has the share FALSE_ALARM / QUESTIONS of it,

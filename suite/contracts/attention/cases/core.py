@@ -6,7 +6,7 @@ from suite.contracts.attention.cases.case import AttentionCase
 
 
 def plain() -> list[AttentionCase]:
-    """Neither mask nor option: the core that nobody may decline."""
+    """Neither mask nor option: the core, which no implementation may decline."""
     return [
         AttentionCase("plain/small", "the definition, nothing else"),
         AttentionCase("plain/self_attention", "as many queries as keys", queries=9, keys=9),

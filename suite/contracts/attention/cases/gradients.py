@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from suite.asking.layouts import INPUTS
+from suite.asking.tensors import FAST
 from suite.contracts.attention.cases.case import AttentionCase
 
 
@@ -20,13 +21,13 @@ def gradients() -> list[AttentionCase]:
         AttentionCase("gradients/one_key", "softmax over one key passes nothing to the scores", gradient_of=INPUTS, keys=1),
         AttentionCase("gradients/one_query", "decoding", gradient_of=INPUTS, queries=1, keys=20),
         AttentionCase("gradients/wide_values", "values wider than queries", gradient_of=INPUTS, width=4, value_width=12),
-        AttentionCase("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",), batch=1, heads=1, queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}, dtypes=("float32", "float16", "bfloat16")),
+        AttentionCase("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",), batch=1, heads=1, queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}, dtypes=FAST),
         AttentionCase("gradients/equal_logits", "equal weights", gradient_of=INPUTS, draw="equal_logits"),
         AttentionCase("gradients/dominant_key", "a saturated softmax", gradient_of=INPUTS, draw="dominant_key", keys=20, dtypes=("float64", "float32", "float16")),
         AttentionCase("gradients/offset_values", "a common offset of the values cancels", gradient_of=("query", "key"), draw="offset_values"),
         AttentionCase("gradients/wide", "width 80", gradient_of=INPUTS, width=80),
-        AttentionCase("gradients/tall_and_wide", "1,025 keys", gradient_of=INPUTS, batch=1, heads=1, queries=20, keys=1025, dtypes=("float32", "float16", "bfloat16")),
-        AttentionCase("gradients/many_queries", "1,025 queries", gradient_of=INPUTS, batch=1, heads=1, queries=1025, keys=20, dtypes=("float32", "float16", "bfloat16")),
+        AttentionCase("gradients/tall_and_wide", "1,025 keys", gradient_of=INPUTS, batch=1, heads=1, queries=20, keys=1025, dtypes=FAST),
+        AttentionCase("gradients/many_queries", "1,025 queries", gradient_of=INPUTS, batch=1, heads=1, queries=1025, keys=20, dtypes=FAST),
     ]  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def backward(name: str, why: str, **unusual: Any) -> AttentionCase:
         "gradient_of": INPUTS,
         "heads": 3,
         "width": 16,
-        "dtypes": ("float32", "float16", "bfloat16"),
+        "dtypes": FAST,
     }
     return AttentionCase(name, why, **(usual | unusual))
 

@@ -4,42 +4,12 @@ from __future__ import annotations
 
 from suite.contracts.attention.cases.case import AttentionCase
 
-BOUNDARIES = (
-    1,
-    2,
-    3,
-    4,
-    7,
-    8,
-    9,
-    15,
-    16,
-    17,
-    31,
-    32,
-    33,
-    48,
-    63,
-    64,
-    65,
-    80,
-    96,
-    112,
-    127,
-    128,
-    129,
-    192,
-    255,
-    256,
-    257,
-    320,
-    384,
-    511,
-    512,
-    513,
-    640,
-)
+SMALL = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 112, 127, 128, 129)
+LARGE = (192, 255, 256, 257, 320, 384, 511, 512, 513, 640)
+BOUNDARIES = (*SMALL, *LARGE)
+"""Each size, and those beside it, at which some kernel changes its path."""
 LONG = (1023, 1024, 1025, 2048, 2049, 4096, 4097)
+"""The same, of sizes that are asked with one head, for the time."""
 WIDTHS = (1, 2, 3, 4, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 512)
 SCORES = 2**18
 """l·s stays near this, so that one case takes milliseconds."""

@@ -54,6 +54,7 @@ def _refuse(asked: Asked) -> str:
 def cases() -> Sequence[Case]:
     """Query i attends keys i − left ≤ j ≤ i + right."""
     from suite.asking.layouts import INPUTS
+    from suite.asking.tensors import FAST
     from suite.contracts.attention.cases.case import AttentionCase
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
@@ -95,7 +96,7 @@ def cases() -> Sequence[Case]:
         AttentionCase("window/gradient_empty_rows", "rows left empty send none", window=(1, 0), gradient_of=INPUTS, queries=14, keys=6),
         AttentionCase("window/gradient_grouped", "with grouped heads", window=(5, 2), gradient_of=INPUTS, heads=4, key_heads=2, queries=20, keys=20),
         AttentionCase("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2), gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), queries=12, keys=12),
-        AttentionCase("window/gradient_long", "backward across tiles", window=(40, 9), gradient_of=INPUTS, heads=1, width=16, queries=130, keys=140, dtypes=("float32", "float16", "bfloat16")),
+        AttentionCase("window/gradient_long", "backward across tiles", window=(40, 9), gradient_of=INPUTS, heads=1, width=16, queries=130, keys=140, dtypes=FAST),
         *_dropout(),
         *_bad_input(),
     ]  # fmt: skip

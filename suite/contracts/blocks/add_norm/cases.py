@@ -10,13 +10,11 @@ from suite.asking import Case
 from suite.asking.formula import Formula
 from suite.asking.printed import Printed, Shaped
 from suite.asking.refused import Refused
-from suite.asking.tensors import Array, Generator, Inputs, numbers
+from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
 from suite.contracts.blocks.add_norm.contract import POSITIONAL
 from suite.contracts.blocks.add_norm.oracle import add_norm
 from suite.sources import documents
 from suite.sources.documents import Excerpt
-
-PRECISE = ("float64", "float32")
 
 
 def cases() -> list[Case]:

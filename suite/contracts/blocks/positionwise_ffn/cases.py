@@ -33,7 +33,7 @@ def drawn(
     ones: bool = False,
     **shapes: tuple[int, ...],
 ) -> Inputs:
-    """Inputs of which about half are cut by the activation. A name with a shape replaces that tensor."""
+    """Inputs such that the activation cuts about half of the hidden numbers. A name with a shape replaces that tensor."""
     sizes = {
         "x": (*lead, width), "w1": (width, hidden), "b1": (hidden,), "w2": (hidden, out), "b2": (out,),
     }  # fmt: skip

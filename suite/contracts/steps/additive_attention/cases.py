@@ -11,7 +11,7 @@ from suite.asking import Case
 from suite.asking.formula import Formula
 from suite.asking.printed import Printed, Shaped
 from suite.asking.refused import Refused
-from suite.asking.tensors import Array, Generator, Inputs, identity_values, numbers, valid
+from suite.asking.tensors import PRECISE, Array, Generator, Inputs, identity_values, numbers, valid
 from suite.contracts.steps.additive_attention import oracle
 from suite.contracts.steps.additive_attention.contract import POSITIONAL
 from suite.sources import documents
@@ -102,9 +102,7 @@ def numerics() -> Iterator[Case]:
     """Large and small numbers."""
     yield asked("numerics/saturated", "features where tanh is 1 up to rounding", size=40.0)
     yield asked("numerics/small", "features where tanh is its argument", size=1e-3)
-    yield asked(
-        "numerics/large_scores", "scores of which a naive exponential overflows", ("float64", "float32"), peak=400.0
-    )
+    yield asked("numerics/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0)
 
 
 def layouts() -> Iterator[Case]:

@@ -10,14 +10,14 @@ from suite.asking import Case
 from suite.asking.formula import Formula
 from suite.asking.printed import Printed, Shaped
 from suite.asking.refused import Refused
-from suite.asking.tensors import Array, Generator, Inputs, numbers
+from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
 from suite.contracts.steps.attention_scores.contract import POSITIONAL, SCORES
 from suite.contracts.steps.attention_scores.oracle import attention_scores
 from suite.sources import documents
 from suite.sources.documents import Excerpt
 
 PRODUCT = "doc-004/11.3.3-bmm-shape"
-"""A product of matrices of which the document asserts the shape alone."""
+"""A product of matrices; the document asserts nothing but its shape."""
 
 
 def cases() -> list[Case]:
@@ -101,9 +101,7 @@ def numerics() -> Iterator[Case]:
     """Large and small numbers."""
     yield asked("numerics/small", "features where tanh is its argument", score="additive", size=1e-2)
     yield asked("numerics/saturated", "features where tanh is 1 up to rounding", score="additive", size=4.0)
-    yield asked(
-        "numerics/near", "distances of nearly equal vectors", ("float64", "float32"), score="distance", size=0.01
-    )
+    yield asked("numerics/near", "distances of nearly equal vectors", PRECISE, score="distance", size=0.01)
     yield asked("numerics/half_sums", "sums that float16 and bfloat16 lose unless they are made in float32", ("float16", "bfloat16"),
                    score="dot", width=256, size=0.5, shift=0.5)  # fmt: skip
 

@@ -11,7 +11,7 @@ from suite.asking import Case
 from suite.asking.formula import Formula
 from suite.asking.printed import Printed, Shaped
 from suite.asking.refused import Refused
-from suite.asking.tensors import Array, Generator, Inputs, numbers
+from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
 from suite.contracts.steps.attention_weights.contract import POSITIONAL
 from suite.contracts.steps.attention_weights.oracle import attention_weights
 from suite.sources import documents
@@ -20,7 +20,6 @@ from suite.sources.documents import Excerpt
 Mask = Callable[[Generator], Array]
 Select = Callable[[Array], Array]
 
-PRECISE = ("float64", "float32")
 EMPTY = ("doc-004/11.3.2.1-literal-lens-zero", "doc-002/causal-strict")
 """Examples whose documents give the mean or NaN in first rows where the contract gives zeros: asked for the others."""
 

@@ -15,13 +15,12 @@ from suite.asking.due import Due
 from suite.asking.formula import Formula
 from suite.asking.printed import Printed
 from suite.asking.refused import Refused
-from suite.asking.tensors import Array, Generator, Inputs, numbers
+from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
 from suite.contracts.steps.kernel_pooling.contract import KERNELS, POSITIONAL
 from suite.contracts.steps.kernel_pooling.oracle import kernel_pooling
 from suite.records import Figures, Source
 from suite.sources import documents
 
-PRECISE = ("float64", "float32")
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 PROCESS = "doc-004/11.2-data-process"
 """What the document says of these points, and what the constant kernel makes of them."""

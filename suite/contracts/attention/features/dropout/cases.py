@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from suite.asking import Case
 from suite.asking.drawn import Counted
 from suite.asking.layouts import INPUTS
+from suite.asking.tensors import FAST
 from suite.contracts.attention.cases.bad_input import BadInput
 from suite.contracts.attention.cases.case import AttentionCase
 from suite.contracts.attention.features.dropout.draws import KEPT, counted, kept
 from suite.contracts.attention.features.mask import Mask
 from suite.judging import patterns
 from suite.judging.patterns import Judge, columns_vary, neighbours, repeated, rows_vary
-
-FAST = ("float32", "float16", "bfloat16")
-"""Not in float64, whose extended-precision oracle is slow."""
 
 
 def cases() -> Sequence[Case]:
@@ -63,7 +61,7 @@ def _many(name: str, why: str, judge: Judge, p: float) -> Counted:
 
 
 def bad_input() -> Sequence[Case]:
-    """Probabilities that are none."""
+    """Numbers outside [0, 1], which are no probabilities."""
     return [
         BadInput("bad_input/dropout_below_zero", "dropout_p = −0.1", {}, {"dropout_p": -0.1}),
         BadInput("bad_input/dropout_above_one", "dropout_p = 1.5", {}, {"dropout_p": 1.5}),

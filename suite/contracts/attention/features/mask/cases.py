@@ -9,7 +9,7 @@ import torch
 
 from suite.asking import Call, Case
 from suite.asking.layouts import INPUTS
-from suite.asking.tensors import Generator
+from suite.asking.tensors import FAST, PRECISE, Generator
 from suite.contracts.attention.cases.bad_input import BadInput
 from suite.contracts.attention.cases.behaviour import SMALL, InARow, each, same_storage
 from suite.contracts.attention.cases.case import AttentionCase
@@ -26,8 +26,6 @@ from suite.contracts.attention.cases.metamorphic import (
 from suite.contracts.attention.features.mask.patterns import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
-FAST = ("float32", "float16", "bfloat16")
-"""Not in float64, whose extended-precision oracle is slow."""
 
 
 def cases() -> Sequence[Case]:
@@ -190,8 +188,8 @@ def numerics() -> Sequence[Case]:
     return [
         AttentionCase("numerics/far_below_zero_masked", "a masked score of 0 is not the maximum", draw="opposite_logits", mask=Mask()),
         AttentionCase("numerics/allowed_below_fill", "allowed scores of −23,000: a hidden one filled with −10⁴ would win", draw="abysmal_logits", mask=Mask()),
-        AttentionCase("numerics/lowest_mask", "hidden by finfo.min instead of −inf", mask=Mask("float", hidden="lowest"), dtypes=("float64", "float32")),
-        AttentionCase("numerics/lowest_mask_leading", "a leading block of finfo.min wider than any tile", keys=700, mask=Mask("float", "late", hidden="lowest"), dtypes=("float64", "float32")),
+        AttentionCase("numerics/lowest_mask", "hidden by finfo.min instead of −inf", mask=Mask("float", hidden="lowest"), dtypes=PRECISE),
+        AttentionCase("numerics/lowest_mask_leading", "a leading block of finfo.min wider than any tile", keys=700, mask=Mask("float", "late", hidden="lowest"), dtypes=PRECISE),
         AttentionCase("numerics/minus_ten_thousand", "hidden by −10⁴, which float16 can hold", mask=Mask("float", hidden=-1e4)),
         AttentionCase("numerics/minus_ten_thousand_leading", "a leading block of −10⁴", keys=300, mask=Mask("float", "late", hidden=-1e4)),
         AttentionCase("numerics/leading_block_float", "a leading block of −inf wider than any tile", keys=1400, heads=1, mask=Mask("float", "late", "b1ls")),
@@ -241,7 +239,7 @@ def mask_gradient() -> Sequence[Case]:
         ),
         AttentionCase("mask_gradient/scaled", "not multiplied by the scale", gradient_of=WITH_MASK, scale=0.3, mask=Mask("float")),
         AttentionCase("mask_gradient/grouped", "one bias per query head", gradient_of=WITH_MASK, heads=4, key_heads=2, mask=Mask("float")),
-        AttentionCase("mask_gradient/tiles", "across tiles", gradient_of=WITH_MASK, batch=1, heads=2, queries=70, keys=130, mask=Mask("float", axes="1hls"), dtypes=("float32", "float16", "bfloat16")),
+        AttentionCase("mask_gradient/tiles", "across tiles", gradient_of=WITH_MASK, batch=1, heads=2, queries=70, keys=130, mask=Mask("float", axes="1hls"), dtypes=FAST),
         AttentionCase("mask_gradient/rank_2", "without leading axes", gradient_of=WITH_MASK, rank=2, batch=1, heads=1, mask=Mask("float", axes="ls")),
     ]  # fmt: skip
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from suite.asking import Case
 from suite.asking.layouts import Laid, as_one_tensor
-from suite.asking.tensors import Array, Generator, valid
+from suite.asking.tensors import PRECISE, Array, Generator, valid
 from suite.contracts.blocks.multi_head_attention.cases.draws import Mask, asked
 from suite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
 
@@ -118,8 +118,6 @@ def numerics() -> Iterator[Case]:
     """Large and small numbers."""
     lengths = valid([1, 2], 7)[:, None]
     yield asked("numerics/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
-                   ("float64", "float32"), peak=3e4, mask=lambda _: lengths)  # fmt: skip
+                   PRECISE, peak=3e4, mask=lambda _: lengths)  # fmt: skip
     yield asked("numerics/small", "scores so small that all weights are nearly equal", size=1e-2)
-    yield asked(
-        "numerics/large_scores", "scores of which a naive exponential overflows", ("float64", "float32"), peak=400.0
-    )
+    yield asked("numerics/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0)

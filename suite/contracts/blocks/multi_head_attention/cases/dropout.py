@@ -24,7 +24,7 @@ def heads_of(output: Array, heads: int) -> Array:
 
 
 def showing_weights(call: Call) -> Call:
-    """The same question, of which the output is the weights, b l (h s): the values of every head are the identity."""
+    """The same call with identity values in every head, so that the output is the weights, b l (h s)."""
     items, keys = call.tensors["key"].shape[:2]
     hidden = ("value", "w_value", "b_value", "w_output", "b_output")
     tensors = {name: tensor for name, tensor in call.tensors.items() if name not in hidden}

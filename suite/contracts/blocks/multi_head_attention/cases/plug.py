@@ -1,4 +1,4 @@
-"""An attention that is plugged in, of which the answers are zeros."""
+"""An attention is plugged in that answers zeros."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import numpy as np
 from suite.asking import Case
 from suite.asking.layouts import out_of_order
 from suite.asking.model import remade
-from suite.asking.tensors import Generator, Inputs, generator
-from suite.contracts.models.seq2seq_attention.cases.draws import SINGLE, USUAL, drawn, model, weights
+from suite.asking.tensors import PRECISE, Generator, Inputs, generator
+from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, drawn, model, weights
 
 
 def several_and_one(name: str, why: str, **unusual: Any) -> Case:
@@ -57,7 +57,7 @@ def lengths() -> Iterator[Case]:
                 calls=more_padding)  # fmt: skip
     yield model("lengths/again", "other lengths of the same source", calls=again)
     yield model("lengths/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
-                dtypes=SINGLE, weights=far_apart, lengths=(1, 1, 2))  # fmt: skip
+                dtypes=PRECISE, weights=far_apart, lengths=(1, 1, 2))  # fmt: skip
 
 
 def score() -> Iterator[Case]:
@@ -104,7 +104,7 @@ def sizes() -> Iterator[Case]:
         return [drawn(random, batch=batch, source=source, target=3) for batch in (7, 1) for source in (1, 5, 33)]
 
     yield model("sizes/several", "batches of 7 and 1, sources of 1, 5 and 33", calls=several)
-    yield model("sizes/one_of_each", "one item, one position, one step", dtypes=SINGLE, batch=1, source=1, target=1)
+    yield model("sizes/one_of_each", "one item, one position, one step", dtypes=PRECISE, batch=1, source=1, target=1)
     yield model("sizes/long_target", "many steps", batch=2, target=19)
 
 
@@ -117,7 +117,7 @@ def repeated() -> Iterator[Case]:
 
     yield model("repeated/others", "nothing is left of the calls before", calls=others)
     yield remade(model("repeated/other_weights", "two models of one config are there at once, each with weights of its own",
-                       dtypes=SINGLE))  # fmt: skip
+                       dtypes=PRECISE))  # fmt: skip
 
 
 def layout() -> Iterator[Case]:
@@ -130,7 +130,9 @@ def numerics() -> Iterator[Case]:
     peaked = weights(USUAL, generator("peaked"), peak=300.0)
     drawn_once = weights(USUAL, generator("sharp"))
     sharp = {name: 200.0 * tensor if ".b_" in name else tensor for name, tensor in drawn_once.items()}
-    yield model("numerics/large_scores", "scores of which a naive exponential overflows", dtypes=SINGLE, weights=peaked)
+    yield model(
+        "numerics/large_scores", "scores of which a naive exponential overflows", dtypes=PRECISE, weights=peaked
+    )
     yield model(
         "numerics/saturated_gates", "gates that are open or shut, where a naive sigmoid overflows", weights=sharp
     )

@@ -23,12 +23,10 @@ USUAL: Config = {
     "cell": "gru",
     "window": None,
 }
-SINGLE = ("float64", "float32")
-"""Where rounding is too coarse in half types, or the eager model's one vector too little to judge by."""
 
 
 def weights(config: Config, random: Generator, peak: float = 4.0) -> Weights:
-    """Weights of which attention is peaked, and no gate without effect."""
+    """Weights that peak the attention, and give every gate an effect."""
 
     def tensor(name: str, shape: tuple[int, ...]) -> Array:
         size = peak / math.sqrt(shape[0]) if name.endswith("w_score") else 0.5

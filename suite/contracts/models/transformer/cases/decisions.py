@@ -12,12 +12,11 @@ from suite.asking.due import Near
 from suite.asking.layouts import out_of_order
 from suite.asking.model import remade
 from suite.asking.plugged import Plugged
-from suite.asking.tensors import Generator, Inputs, dtype_of, generator
+from suite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
 from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
 from suite.contracts.models.transformer.cases.draws import (
     CACHED,
     ENCODER,
-    SURE,
     USUAL,
     drawn,
     faint,
@@ -34,21 +33,21 @@ def plain() -> Iterator[Case]:
     yield model("plain/square", "sources and targets of one length, as many as there are items and heads", batch=4,
                 source=4, target=4)  # fmt: skip
     yield model("plain/one_token", "one token to read, one to write", batch=1, source=1, target=1,
-                dtypes=SURE)  # fmt: skip
+                dtypes=PRECISE)  # fmt: skip
     yield model("plain/wide", "eight heads, a wider network, one block and three", {**USUAL, "width": 32, "heads": 8,
-                "ffn_width": 40, "encoder_blocks": 1, "decoder_blocks": 3}, SURE)  # fmt: skip
-    yield model("plain/faint", "variances as small as ε, which is added to them before the root", dtypes=SURE,
+                "ffn_width": 40, "encoder_blocks": 1, "decoder_blocks": 3}, PRECISE)  # fmt: skip
+    yield model("plain/faint", "variances as small as ε, which is added to them before the root", dtypes=PRECISE,
                 weights=faint(USUAL, generator("plain/faint")), lengths=(7, 4, 1))  # fmt: skip
     yield remade(model("plain/other_weights", "two models of one config are there at once, each with weights of its own",
-                       dtypes=SURE))  # fmt: skip
+                       dtypes=PRECISE))  # fmt: skip
     yield out_of_order(model("plain/strides", "tokens and weights lie in memory from the last axis to the first, with gaps",
-                          dtypes=SURE, lengths=(7, 4, 1)))  # fmt: skip
+                          dtypes=PRECISE, lengths=(7, 4, 1)))  # fmt: skip
 
 
 def encoder() -> Iterator[Case]:
     """Encoders alone, whose states are seen."""
     yield model("encoder/usual", "the states of every position, padded ones too", ENCODER, lengths=(7, 4, 1))
-    yield model("encoder/no_blocks", "embeddings and positions alone", {**ENCODER, "encoder_blocks": 0}, SURE)
+    yield model("encoder/no_blocks", "embeddings and positions alone", {**ENCODER, "encoder_blocks": 0}, PRECISE)
 
 
 def padding() -> Iterator[Case]:
@@ -63,7 +62,7 @@ def padding() -> Iterator[Case]:
     yield model("padding/none", "every source is whole", lengths=(7, 7, 7))
     yield model("padding/one_left", "the second item has one token alone, the first all but one", lengths=(6, 1, 3))
     yield model("padding/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
-                dtypes=SURE, weights=far_apart(USUAL, generator("padding/low_scores")), lengths=(7, 1, 2))  # fmt: skip
+                dtypes=PRECISE, weights=far_apart(USUAL, generator("padding/low_scores")), lengths=(7, 1, 2))  # fmt: skip
     yield model("padding/other_tokens", "what stands beyond a length changes nothing", calls=others)
 
 
@@ -77,9 +76,9 @@ def cached() -> Iterator[Case]:
         return [drawn(random), drawn(random, batch=5)]
 
     yield model("cached/usual", "the logits are those of the whole target", CACHED, lengths=(7, 4, 1))
-    yield model("cached/one_token", "a single step", CACHED, target=1, dtypes=SURE)
+    yield model("cached/one_token", "a single step", CACHED, target=1, dtypes=PRECISE)
     yield model("cached/long", "more steps than a small cache holds, of a single item", CACHED, batch=1, target=100)
-    yield model("cached/larger", "a batch larger than the first", CACHED, SURE, calls=larger)
+    yield model("cached/larger", "a batch larger than the first", CACHED, PRECISE, calls=larger)
     yield model(
         "cached/again", "nothing is left of the calls before, of the same sizes and others", CACHED, calls=several
     )
@@ -110,11 +109,11 @@ def plug() -> Iterator[Plugged]:
     """An attention that is plugged in."""
     yield Plugged(model("plug/called", "the attention that is given computes all heads, and in the weights' dtype",
                         lengths=(7, 4, 1)))  # fmt: skip
-    yield Plugged(model("plug/cached", "decoding token by token asks it as well", CACHED, SURE, lengths=(7, 4, 1)))
+    yield Plugged(model("plug/cached", "decoding token by token asks it as well", CACHED, PRECISE, lengths=(7, 4, 1)))
 
 
 class Far(Changed):
-    """Embeddings and positions alone, so many that what angles may be off by shows: as much more is allowed."""
+    """Embeddings and positions alone. There are so many that errors of their angles show, and these are allowed as well."""
 
     def truth(self, calls: Calls, conventions: Conventions) -> tuple[Near, ...]:
         (due,), precision = self.of.truth(calls, conventions), PRECISIONS[dtype_of(calls[0])]

@@ -25,13 +25,10 @@ USUAL: Config = {
 }
 ENCODER = {**USUAL, "decoder_blocks": 0}
 CACHED = {**USUAL, "decoding": "cached"}
-SURE = ("float64", "float32")
-"""Half types are asked where there are vectors enough for the eager model's worst to be a yardstick, and not of every
-config, for each is exported anew."""
 
 
 def weights(config: Config, random: Generator) -> Weights:
-    """Weights of which attention is peaked, and no block without effect."""
+    """Weights that peak the attention, and give every block an effect."""
     return {name: _tensor(name, shape, random) for name, shape in shapes(config).items()}
 
 
@@ -51,7 +48,7 @@ def faint(config: Config, random: Generator) -> Weights:
 
 
 def far_apart(config: Config, random: Generator) -> Weights:
-    """Weights of which scores are tens of thousands, above zero and below."""
+    """Weights that make scores of tens of thousands, above zero and below."""
     return {
         name: tensor * (3e4 if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
     }
@@ -66,7 +63,7 @@ def drawn(
     target: int = 5,
     lengths: Sequence[int] | None = None,
 ) -> Inputs:
-    """Tokens, and lengths of which the first is the whole source."""
+    """Tokens, and lengths; the first is that of the whole source."""
     inputs = {
         "source": random.integers(config["source_vocab"], size=(batch, source)),
         "lengths": np.array(lengths) if lengths else np.append(source, random.integers(1, source + 1, size=batch - 1)),

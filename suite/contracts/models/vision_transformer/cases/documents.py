@@ -74,7 +74,7 @@ def _shaped_block(example: Excerpt) -> Shaped:
 
 
 def _figure(example: Excerpt) -> Shaped:
-    """A class token and so many patches."""
+    """A class token and the patches of a figure."""
     config = {**STATES, "image_height": 4, "image_width": 4 * example.inputs["patches"]}
     shape = (1, example.expected["sequence_length"], config["width"])
     return Shaped(model(*example.named(), config, batch=1), example.at(), shape)

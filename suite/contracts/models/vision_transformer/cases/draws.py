@@ -37,12 +37,10 @@ BASE = {
     "classes": 1000,
 }
 """ViT-B/16."""
-SURE = ("float64", "float32")
-"""Half types are asked of a few configs: each is exported anew."""
 
 
 def weights(config: Config, random: Generator) -> Weights:
-    """Weights of which attention is peaked, and no block without effect."""
+    """Weights that peak the attention, and give every block an effect."""
     return {name: _tensor(name, shape, random) for name, shape in shapes(config).items()}
 
 

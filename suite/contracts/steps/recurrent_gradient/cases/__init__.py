@@ -7,6 +7,7 @@ from typing import Any
 
 from suite.asking import Case
 from suite.asking.refused import Refused
+from suite.asking.tensors import PRECISE
 from suite.contracts.steps.recurrent_gradient.cases.documents import printed
 from suite.contracts.steps.recurrent_gradient.cases.draws import asked
 from suite.contracts.steps.recurrent_gradient.cases.randomised import SEEDS, Randomised
@@ -14,7 +15,6 @@ from suite.contracts.steps.recurrent_gradient.contract import QUANTITIES, THROUG
 from suite.judging.patterns import Seeds
 from suite.records import DTYPES
 
-PRECISE = ("float64", "float32")
 UNTOUCHED = ("d_w_qh", "d_output")
 """Gradients that neither truncating nor randomising changes."""
 FORWARD = ("hidden", "output", "loss")

@@ -19,7 +19,7 @@ from suite.sources import documents
 from suite.sources.documents import Excerpt
 
 MEAN_SEEDS = tuple(range(16))
-"""The draws of which the answers are held against those whose mean a document gives."""
+"""The seeds of the answers that are held against the possible ones, whose mean a document gives."""
 
 
 def printed() -> Iterator[Case]:
@@ -100,7 +100,7 @@ def _scalar(given: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def _sensitive(scalar: dict[str, Array], step: int) -> dict[str, Array]:
-    """The first so many steps with a loss that grows as the last hidden state: its gradient is dh/dw there."""
+    """The steps up to one, with a loss that grows as the last hidden state: its gradient is dh/dw there."""
     hidden = [float(scalar["h0"][0])]
     for number in scalar["x"][:step, 0]:
         hidden.append(float(scalar["w_hh"][0, 0]) * hidden[-1] + number)

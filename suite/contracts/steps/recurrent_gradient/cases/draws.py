@@ -21,7 +21,7 @@ def drawn(
     turning: bool = False,
     **shapes: tuple[int, ...],
 ) -> Inputs:
-    """Weights by which hidden states grow about so much a step. A name with a shape replaces that tensor.
+    """Weights by which hidden states grow by about the factor `growth` a step. A name with a shape replaces that tensor.
 
     Where w_hh is `turning` it hands each hidden number on to the next: many steps are well conditioned.
     """

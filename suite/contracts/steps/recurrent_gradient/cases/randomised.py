@@ -10,8 +10,8 @@ import numpy as np
 from suite.asking import Around, Calls, Conventions, Replies, Reply
 from suite.asking.due import Within
 from suite.asking.formula import FormulaCase
-from suite.asking.printed import DERIVED, DTYPES, example, first
-from suite.asking.tensors import Array, numbers
+from suite.asking.printed import DERIVED, example, first
+from suite.asking.tensors import PRECISE, Array, numbers
 from suite.contracts.steps.recurrent_gradient import oracle
 from suite.judging import compare, shares
 from suite.judging.patterns import Seeds
@@ -106,7 +106,7 @@ class Expected(Randomised):
 
     def __init__(self, of: FormulaCase, figures: Figures, seeds: Seeds) -> None:
         super().__init__(of, seeds)
-        self.figures, self.source, self.dtypes = figures, figures.source, DTYPES
+        self.figures, self.source, self.dtypes = figures, figures.source, PRECISE
 
     def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Possible]) -> Verdict:
         mean = self.mean(truth)
