@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from suite.asking.call import ALL, NO_MODEL, Call, Conventions, Reply, Unanswered
-from suite.asking.case import Case, questions
-from suite.asking.contract import EVERYWHERE, Contract, Deviation, Stranger, needs_by, rooms
+from suite.asking.call import ALL, Call, Calls, Conventions, Replies, Reply, Unanswered
+from suite.asking.case import Around, Case, Changed, questions
+from suite.asking.contract import EVERYWHERE, Contract, Deviation, Stranger, configured, declare, rooms
 from suite.asking.workload import Workload
 
 __all__ = [
     "ALL",
     "EVERYWHERE",
-    "NO_MODEL",
+    "Around",
     "Call",
+    "Calls",
     "Case",
+    "Changed",
     "Contract",
     "Conventions",
     "Deviation",
+    "Replies",
     "Reply",
     "Stranger",
     "Unanswered",
     "Workload",
-    "needs_by",
+    "configured",
+    "declare",
     "questions",
     "rooms",
 ]

@@ -51,8 +51,8 @@ class Call:
         return frozenset(self.tensors) - frozenset(self.positional) | frozenset(self.options) | plug
 
 
-NO_MODEL = "in place of a model"
-"""How the kind of a reply ends where a factory made nothing that can be called."""
+Calls = tuple[Call, ...]
+"""The calls of one case, in order."""
 
 
 class Unanswered(Protocol):
@@ -71,6 +71,8 @@ class Reply:
     output: Tensor | None = None
     kind: str = "Tensor"
     """The type of what was returned, in words, when it is no tensor."""
+    no_model: bool = False
+    """A factory returned nothing that can be called."""
     device: str = "cpu"
     gradients: Mapping[str, Tensor | None] = field(default_factory=dict)
     raised: str = ""
@@ -84,3 +86,7 @@ class Reply:
     overwritten: bool = False
     """A later call of the same question changed this output."""
     seconds: float = 0.0
+
+
+Replies = tuple[Reply, ...]
+"""What came back from the calls of one case, in order."""

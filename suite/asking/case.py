@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from suite.asking.call import Call, Conventions, Reply
-from suite.records import DTYPES
+from suite.asking.call import Calls, Conventions, Replies
+from suite.records import DTYPES, Example, Source
 
 if TYPE_CHECKING:
     from suite.judging.verdicts import Verdict
@@ -25,6 +25,8 @@ class Case(ABC):
     dtypes: tuple[str, ...] = DTYPES
     devices: tuple[str, ...] = ("cpu", "cuda")
     """The kinds of device on which it is asked."""
+    source: Source | None = None
+    """Where a document has the example that is asked, if one has."""
     in_worker: ClassVar[bool] = False
     """Asked in a process of its own, whatever the implementation: its calls may take the process down."""
 
@@ -33,24 +35,55 @@ class Case(ABC):
         return self.name.split("/")[0]
 
     @abstractmethod
-    def calls(self, dtype: str) -> tuple[Call, ...]:
+    def calls(self, dtype: str) -> Calls:
         """The calls to make, in order, in one process."""
 
     @abstractmethod
-    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Any:
+    def truth(self, calls: Calls, conventions: Conventions) -> Any:
         """What is true, computed from the calls alone."""
 
     @abstractmethod
-    def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
         """Hold the replies against the truth."""
 
     def counts(self, truth: Any) -> bool:
         """Whether catching a deviation here counts: not where bounds had to be so loose that luck decides."""
         return True
 
-    def alike(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Any) -> bool:
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
         """Whether two sets of replies are equal within the bounds, for diagnosis; False where that makes no sense."""
         return False
+
+    def example(self) -> Example | None:
+        """What a document gives beside what the oracle computes; None where no document gives anything."""
+        return None
+
+
+class Around(Case):
+    """A case that makes the calls of another one; subclasses say what is true of them, and how replies are judged."""
+
+    def __init__(self, of: Case) -> None:
+        self.of = of
+        self.name, self.why, self.dtypes, self.devices, self.source = of.name, of.why, of.dtypes, of.devices, of.source
+
+    def calls(self, dtype: str) -> Calls:
+        return self.of.calls(dtype)
+
+
+class Changed(Around):
+    """Another case with a difference. It asks, knows and judges as that one does, but for what a subclass overrides."""
+
+    def truth(self, calls: Calls, conventions: Conventions) -> Any:
+        return self.of.truth(calls, conventions)
+
+    def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
+        return self.of.verdict(calls, replies, truth)
+
+    def counts(self, truth: Any) -> bool:
+        return self.of.counts(truth)
+
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
+        return self.of.alike(calls, replies, theirs, truth)
 
 
 def questions(cases: Iterable[Case], device: str, dtypes: Container[str] = DTYPES) -> list[tuple[Case, str]]:

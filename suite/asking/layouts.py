@@ -1,8 +1,7 @@
-"""Questions whose tensors lie in memory otherwise: not row by row, or all in one place; and what mistake that shows."""
+"""How tensors lie in memory, cases whose tensors lie otherwise than row by row, and the mistake that these show."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,70 +9,112 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking import Call, Case, Conventions, Deviation, Reply
-from suite.judging.verdicts import Verdict
+from suite.asking.call import Call, Calls
+from suite.asking.case import Case, Changed
+from suite.asking.contract import Deviation
 
 INPUTS = ("query", "key", "value")
 JUNK = 977
-"""What stands between the numbers: finite, and large enough to show when it is read."""
+"""What stands in memory between and around the numbers: finite, and large enough to show when it is read."""
 
 
-class Laid(Case):
-    """Another question, whose calls are laid out by `lay`."""
+def contiguous(tensor: Tensor) -> Tensor:
+    """Row by row."""
+    return tensor.contiguous()
 
-    def __init__(self, of: Case) -> None:
-        self.of = of
-        self.name, self.why, self.dtypes = of.name, of.why, of.dtypes
 
-    def calls(self, dtype: str) -> tuple[Call, ...]:
+def transposed_heads(tensor: Tensor) -> Tensor:
+    """b s h e in memory, seen as b h s e: what a projection leaves behind."""
+    return tensor.transpose(-2, -3).contiguous().transpose(-2, -3)
+
+
+def column_major(tensor: Tensor) -> Tensor:
+    """The last two axes exchanged in memory."""
+    return tensor.mT.contiguous().mT
+
+
+def strided(tensor: Tensor) -> Tensor:
+    """Every second element of a wider tensor."""
+    wide = _junk(tensor, *tensor.shape[:-1], 2 * tensor.shape[-1])
+    wide[..., ::2] = tensor
+    return wide[..., ::2]
+
+
+def sliced(tensor: Tensor) -> Tensor:
+    """A slice of a tensor with more rows and columns, as of a cache or a packed projection."""
+    *lead, rows, columns = tensor.shape
+    wide = _junk(tensor, *lead, rows + 3, columns + 5)
+    wide[..., 1 : rows + 1, 2 : columns + 2] = tensor
+    return wide[..., 1 : rows + 1, 2 : columns + 2]
+
+
+def offset(tensor: Tensor) -> Tensor:
+    """Contiguous, but not at the start of its storage, and at an odd address."""
+    return _inside(tensor, 3, tensor.numel() + 8)
+
+
+def padded(tensor: Tensor) -> Tensor:
+    """Contiguous within a much larger storage: reading past the end finds junk, not a fault."""
+    return _inside(tensor, 2 * tensor.numel(), tensor.numel() * 5 + 4096)
+
+
+def expanded(tensor: Tensor) -> Tensor:
+    """Stride 0 along batch and heads: every item is the first one."""
+    return tensor[:1, :1].expand(tensor.shape)
+
+
+def expanded_rows(tensor: Tensor) -> Tensor:
+    """Stride 0 along rows: every row is the first one, as of a gradient that came from a sum."""
+    return tensor[..., :1, :].expand(tensor.shape)
+
+
+def expanded_everywhere(tensor: Tensor) -> Tensor:
+    """Stride 0 along every axis: one number, as the gradient of a sum sends."""
+    return tensor[(slice(0, 1),) * tensor.dim()].expand(tensor.shape)
+
+
+def scattered(tensor: Tensor) -> Tensor:
+    """The same numbers with gaps, from the last axis to the first: no two axes can be viewed as one."""
+    gaps = _junk(tensor, *reversed(tensor.shape), 2)
+    view = gaps[..., 0].permute(tuple(reversed(range(tensor.dim()))))
+    return view.copy_(tensor)
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": contiguous,
+    "transposed_heads": transposed_heads,
+    "column_major": column_major,
+    "strided": strided,
+    "sliced": sliced,
+    "offset": offset,
+    "expanded": expanded,
+    "expanded_rows": expanded_rows,
+    "expanded_everywhere": expanded_everywhere,
+    "padded": padded,
+}
+"""The layouts that a case of attention asks by name."""
+
+
+class Laid(Changed):
+    """Another case, whose calls are laid out by a function."""
+
+    def __init__(self, of: Case, lay: Callable[[Call], Call]) -> None:
+        super().__init__(of)
+        self.lay = lay
+
+    def calls(self, dtype: str) -> Calls:
         return tuple(map(self.lay, self.of.calls(dtype)))
 
-    @abstractmethod
-    def lay(self, call: Call) -> Call:
-        """The call, laid out otherwise."""
 
-    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Any:
-        return self.of.truth(calls, conventions)
-
-    def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Verdict:
-        return self.of.verdict(calls, replies, truth)
-
-    def counts(self, truth: Any) -> bool:
-        return self.of.counts(truth)
-
-    def alike(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Any) -> bool:
-        return self.of.alike(calls, replies, theirs, truth)
+def out_of_order(of: Case) -> Case:
+    """A case whose tensors have gaps in memory and run from the last axis to the first."""
+    return Laid(of, _scattered)
 
 
 def as_one_tensor(call: Call) -> Call:
     """The call of self-attention: the query is given as key and value as well."""
     query = call.tensors["query"]
     return replace(call, tensors={**call.tensors, "key": query, "value": query}, same_tensor=INPUTS)
-
-
-class Scattered(Laid):
-    """Another question, whose tensors have gaps in memory and run from the last axis to the first."""
-
-    def lay(self, call: Call) -> Call:
-        return replace(
-            call,
-            tensors={name: scattered(tensor) for name, tensor in call.tensors.items()},
-            weights={name: scattered(tensor) for name, tensor in call.weights.items()},
-        )
-
-
-class One(Laid):
-    """Another question, of which one tensor is given as query, key and value."""
-
-    def lay(self, call: Call) -> Call:
-        return as_one_tensor(call)
-
-
-def scattered(tensor: Tensor) -> Tensor:
-    """The same numbers, of which no two axes can be viewed as one."""
-    gaps = torch.full((*reversed(tensor.shape), 2), JUNK).to(tensor.dtype)
-    view = gaps[..., 0].permute(tuple(reversed(range(tensor.dim()))))
-    return view.copy_(tensor)
 
 
 def in_memory_order(function: Callable[..., Any]) -> Deviation:
@@ -85,8 +126,26 @@ def in_memory_order(function: Callable[..., Any]) -> Deviation:
     return Deviation("reads_in_memory_order", "numbers are read in memory's order, whatever the strides", deviating)
 
 
+def _scattered(call: Call) -> Call:
+    tensors, weights = (
+        {name: scattered(tensor) for name, tensor in each.items()} for each in (call.tensors, call.weights)
+    )
+    return replace(call, tensors=tensors, weights=weights)
+
+
 def _read(argument: Any) -> Any:
     if not isinstance(argument, Tensor):
         return argument
     rows = torch.empty(argument.shape, device="meta").stride()
     return argument.as_strided(argument.shape, rows)
+
+
+def _junk(like: Tensor, *shape: int) -> Tensor:
+    return torch.full(shape, JUNK).to(like.dtype)
+
+
+def _inside(tensor: Tensor, start: int, size: int) -> Tensor:
+    """The tensor in row order, from a place of a larger storage on."""
+    flat = _junk(tensor, size)
+    flat[start : start + tensor.numel()] = tensor.reshape(-1)
+    return flat[start : start + tensor.numel()].view(tensor.shape)

@@ -31,12 +31,12 @@ def coverage() -> list[Coverage]:
 
 @cache
 def asked() -> dict[str, dict[str, tuple[str, ...]]]:
-    """The names of cases `documents/<example>/<quantity>`, by example and by contract."""
+    """The names of the cases that ask an example, by example and contract."""
     found: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for name in names():
         for case in contract(name).cases():
-            if case.family == "documents":
-                id = "/".join(case.name.split("/")[1:3])
+            if case.source is not None:
+                id = case.source.example
                 found[id][name] = (*found[id].get(name, ()), case.name)
     return dict(found)
 

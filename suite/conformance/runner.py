@@ -133,7 +133,7 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
         return replace(blank, detail=f"the output is on {strayed}, should be on {device}")
     verdict = question.case.verdict(question.calls, given, question.truth)
     detail, diagnosis = verdict.detail, Diagnosis()
-    if verdict.status == Status.RAISED and MISCALLED.match(detail):
+    if verdict.status == Status.RAISED and any(MISCALLED.match(reply.raised) for reply in given):
         detail = f"{detail}; it is called as {subject.contract.signature}"
     if verdict.output_wrong and diagnostician is not None:
         diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)

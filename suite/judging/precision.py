@@ -24,7 +24,7 @@ class Precision:
     whose range is so small that flushing would be a mistake, the smallest subnormal: it is computed in float32."""
     half: bool
     large: float
-    """A number that is large in the dtype, of which a few may be added up without overflow."""
+    """A large number of the dtype; the sum of a few such numbers still does not overflow."""
     normal: float
     """The smallest normal number."""
 

@@ -179,7 +179,7 @@ class Rounded:
         return type(self)(value, passed_on + (own if exact is None else np.where(exact, 0.0, own)), self.precision)
 
     def _summing(self, terms: int) -> float:
-        """The relative error of a sum of so many terms."""
+        """The relative error of a sum of this many terms."""
         return self.precision.accumulator * terms
 
     def _of(self, other: Rounded | float) -> Rounded:
@@ -203,7 +203,7 @@ class Rounded:
 
 
 class Unbounded(Rounded):
-    """The same arithmetic without bounds, for formulas of which nobody asks them: models' products are large."""
+    """The same arithmetic without bounds, which are expensive and not needed where models are judged by norms."""
 
     def __init__(self, value: Array, bound: Array | float, precision: Precision) -> None:
         super().__init__(value, 0.0, precision)
@@ -229,7 +229,7 @@ def concatenated(parts: list[Rounded], axis: int = -1) -> Rounded:
 
 
 def whichever(*ways: Rounded) -> Rounded:
-    """One result that may honestly be computed in several ways, each with its own bound: the largest of them holds."""
+    """One result that an honest implementation may compute in several ways: its bound is the largest of theirs."""
     bound = np.maximum.reduce([np.asarray(way.bound) for way in ways])
     unknown = np.isnan(bound)  # a bound that is infinite, times zero
     return type(ways[0])(ways[0].value, np.where(unknown, np.inf, bound), ways[0].precision)

@@ -1,19 +1,54 @@
-"""Counts that honest draws keep within limits: how an answer is judged that nobody can know beforehand."""
+"""How answers that are drawn at random are judged: honest draws keep what is counted in them within limits.
+
+A run asks at most QUESTIONS statistical questions of all implementations together, and an honest implementation may be
+accused in a run with probability FALSE_ALARM at most. So each question has the share FALSE_ALARM / QUESTIONS of it,
+1e-12, by the union bound: whatever the questions have in common, the probability that any of them accuses is at most
+the sum of theirs. By the same bound each of the n statistics of a question has 1e-12 / n, and each of its two tails
+half of that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any, Protocol
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 
 FALSE_ALARM = 1e-9
-"""How often a case may accuse an honest implementation."""
+"""The probability with which a whole run may accuse an honest implementation."""
+QUESTIONS = 1000
+"""How many statistical questions a run asks at most. What ships here is asked fewer, which a test counts."""
 CLOSE = 4.0
 """Standard deviations within which two answers count as drawn alike, for diagnosis."""
+WIDER = 1.3
+"""What the normal limits of a spread are multiplied by: its true ones lie farther out on one side, by a fifth at 256
+counts, and by less where there are more."""
+SPREADS_ALIKE = 1.25
+"""The ratio up to which two spreads count as drawn alike, for diagnosis."""
+
+
+class Statistic(Protocol):
+    """Something that was counted in an answer."""
+
+    @property
+    def says(self) -> str: ...
+
+    @property
+    def value(self) -> float: ...
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """What honest draws leave with this probability at most, on either side."""
+
+    def complaint(self, least: float, most: float) -> str:
+        """What came and what was due, where it lies beyond these limits."""
+
+    def resembles(self, other: Any) -> bool:
+        """Whether one way of drawing may have given both."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +60,21 @@ class Share:
     total: int
     low: float
     high: float
+
+    @property
+    def value(self) -> float:
+        return self.count
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """What independent draws leave with this probability at most.
+
+        Draws without replacement stay closer to the mean than these (Hoeffding 1963, theorem 4).
+        """
+        return _least(self.total, self.low, tail), self.total - _least(self.total, 1 - self.high, tail)
+
+    def complaint(self, least: float, most: float) -> str:
+        due = str(least) if least == most else f"between {least} and {most}"
+        return f"{self.count} of {self.total} {self.says}, should be {due}"
 
     def resembles(self, other: Share) -> bool:
         """Whether one probability may have given both counts."""
@@ -40,41 +90,76 @@ def exactly(says: str, count: int, total: int, probability: float) -> Share:
     return Share(says, count, total, probability, probability)
 
 
-def complaint(shares: Sequence[Share]) -> str | None:
-    """What is wrong with the first count that leaves its limits, or None."""
-    for share, (least, most) in zip(shares, _limits(shares), strict=True):
-        if not least <= share.count <= most:
-            due = str(least) if least == most else f"between {least} and {most}"
-            return f"{share.count} of {share.total} {share.says}, should be {due}"
+@dataclass(frozen=True)
+class Spread:
+    """How much several counts vary, each of `draws` that count with a probability: Σ (count − mean)² / variance.
+
+    Of independent draws that is nearly chi-squared: about as much as there are counts.
+    """
+
+    says: str
+    counts: Array
+    draws: int
+    probability: float
+
+    @property
+    def variance(self) -> float:
+        """That of one count."""
+        return self.draws * self.probability * (1 - self.probability)
+
+    @property
+    def value(self) -> float:
+        return float(((self.counts - self.draws * self.probability) ** 2).sum() / self.variance)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the sum: the squares of binomial counts vary more than those of normal ones."""
+        excess = (1 - 6 * self.probability * (1 - self.probability)) / self.variance
+        return float(np.sqrt(self.counts.size * (2 + excess)))
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        reach = -NormalDist().inv_cdf(tail) * self.deviation * WIDER
+        return self.counts.size - reach, self.counts.size + reach
+
+    def complaint(self, least: float, most: float) -> str:
+        return f"{self.says} vary {self.value / self.counts.size:.2f} times as much as independent draws do"
+
+    def resembles(self, other: Spread) -> bool:
+        smaller, larger = sorted([self.value, other.value])
+        return larger <= SPREADS_ALIKE * smaller
+
+
+@lru_cache(maxsize=4096)
+def _least(total: int, probability: float, tail: float) -> int:
+    """The least count that is left with this probability at most: nothing at probability 0, and all at 1."""
+    from scipy import stats  # takes a second, of every process, for few cases
+
+    if probability <= 0 or not total:
+        return 0
+    return total if probability >= 1 else int(stats.binom.ppf(tail, total, probability))
+
+
+def complaint(statistics: Sequence[Statistic]) -> str | None:
+    """What is wrong with the first statistic that leaves its limits, or None."""
+    for statistic, (least, most) in zip(statistics, _limits(statistics), strict=True):
+        if not least <= statistic.value <= most:
+            return statistic.complaint(least, most)
     return None
 
 
-def alike(ours: Sequence[Share], theirs: Sequence[Share]) -> bool:
+def alike(ours: Sequence[Statistic], theirs: Sequence[Statistic]) -> bool:
     """Whether two answers keep and break the same limits, by counts that may have been drawn alike."""
-    if [share.says for share in ours] != [share.says for share in theirs]:
+    if [statistic.says for statistic in ours] != [statistic.says for statistic in theirs]:
         return False
-    kept = [
-        [least <= share.count <= most for share, (least, most) in zip(shares, _limits(shares), strict=True)]
-        for shares in (ours, theirs)
-    ]
-    return kept[0] == kept[1] and all(our.resembles(their) for our, their in zip(ours, theirs, strict=True))
+    return _kept(ours) == _kept(theirs) and all(our.resembles(their) for our, their in zip(ours, theirs, strict=True))
 
 
-def _limits(shares: Sequence[Share]) -> list[tuple[int, int]]:
-    """What independent draws leave in any of the counts with probability FALSE_ALARM at most.
-
-    Draws without replacement stay closer to the mean than these (Hoeffding 1963, theorem 4).
-    """
-    from scipy import stats  # takes a second, of every process, for few cases
-
-    total, low, high = (np.array([getattr(share, name) for share in shares]) for name in ("total", "low", "high"))
-    tail = FALSE_ALARM / len(shares) / 2
-    least = _exact(low, total, stats.binom.ppf(tail, total, np.clip(low, 1e-12, 1 - 1e-12)))
-    most = _exact(high, total, stats.binom.isf(tail, total, np.clip(high, 1e-12, 1 - 1e-12)))
-    return list(zip(least.tolist(), most.tolist(), strict=True))
+def _kept(statistics: Sequence[Statistic]) -> list[bool]:
+    pairs = zip(statistics, _limits(statistics), strict=True)
+    return [least <= statistic.value <= most for statistic, (least, most) in pairs]
 
 
-def _exact(probability: Array, total: Array, limits: Array) -> Array:
-    """The limits, but nothing at probability 0 and all at 1, and nothing of nothing."""
-    known = np.where(probability >= 1, total, 0)
-    return np.where((probability <= 0) | (probability >= 1) | (total == 0), known, limits).astype(np.int64)
+def _limits(statistics: Sequence[Statistic]) -> list[tuple[float, float]]:
+    """The limits of the statistics of one question."""
+    tail = FALSE_ALARM / QUESTIONS / max(len(statistics), 1) / 2
+    return [statistic.limits(tail) for statistic in statistics]

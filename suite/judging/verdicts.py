@@ -1,4 +1,4 @@
-"""When an answer is accepted: so many bounds from the truth, and of the due dtype and shape."""
+"""What a judgement is, and how numbers are judged by how many bounds they lie from the truth."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
 from suite.records.run import Machine, Run
+from suite.records.source import Figures, Source
 from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
 from suite.records.words import (
     CACHES,
@@ -32,11 +33,13 @@ __all__ = [
     "ContractFacts",
     "Example",
     "Facts",
+    "Figures",
     "Machine",
     "Measurement",
     "Outcome",
     "Reason",
     "Run",
+    "Source",
     "Status",
     "UsageError",
     "WorkloadFacts",

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking import NO_MODEL, Call, Reply
+from suite.asking import Call, Reply
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.probe import probe
@@ -111,7 +111,7 @@ class _Shared:
         self.weights = {f"weights[{name!r}]": (tensor, fingerprint(tensor)) for name, tensor in weights.items()}
         model: Callable[..., Any] = self.function(dict(call.config), weights, **plug)
         if not callable(model):
-            raise _NoModel(f"{kind_of(model) or 'a Tensor'} {NO_MODEL}")
+            raise _NoModel(kind_of(model) or "a Tensor")
         self.models[-1] = model, self.weights
         return model
 
@@ -159,7 +159,7 @@ def _answer(shared: _Shared, call: Call) -> _Answer:
     try:
         return _taken(shared, call)
     except _NoModel as error:
-        return _Answer(Reply(kind=str(error)))
+        return _Answer(Reply(kind=str(error), no_model=True))
     except NotImplementedError as error:
         said = in_one_line(error).partition(": ")[2]
         return _Answer(Reply(declined=said or "NotImplementedError without a reason"))

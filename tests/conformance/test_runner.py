@@ -107,4 +107,4 @@ def test_each_convention_has_its_own_truth() -> None:
     usual, other = (questions.question(case, "float32", given) for given in ({}, {"causal": "lower_right"}))
 
     assert usual is not other
-    assert (usual.truth.truth.output.value != other.truth.truth.output.value).any()
+    assert (usual.truth[0].numbers != other.truth[0].numbers).any()

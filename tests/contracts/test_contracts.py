@@ -15,7 +15,7 @@ import pytest
 
 from suite import registry
 from suite.asking import Contract, Stranger
-from suite.asking.question import MustRaise
+from suite.asking.refused import Refused
 from suite.conformance import audit
 from suite.conformance.runner import Question, Questions
 from suite.conformance.session import Session, requested
@@ -164,7 +164,7 @@ def test_what_ships_passes_and_refuses_bad_input_in_one_line_that_says_what_came
     assert [outcome for outcome in found if outcome.fails] == []
     assert sum(outcome.status == "passed" for outcome in found) > len(found) / 3
 
-    cases = {case.name for case in contract(declaration.contract).cases() if isinstance(case, MustRaise)}
+    cases = {case.name for case in contract(declaration.contract).cases() if isinstance(case, Refused)}
     refused = [outcome for outcome in found if outcome.case in cases]
     assert len(refused) == len(cases)
     declined = [outcome for outcome in refused if outcome.status == "declined"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking.question import Question
+from suite.asking.formula import FormulaCase
 from suite.contracts import contract
 from suite.judging.verdicts import Verdict
 from suite.worker import ask
@@ -23,7 +23,7 @@ UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 def verdicts(contract_name: str, case: str, dtype: str, function: Callable[..., Any], draws: int) -> list[Verdict]:
     """What is said of a function on many draws of one case's sizes."""
     (of,) = [each for each in contract(contract_name).cases() if each.name == case]
-    assert isinstance(of, Question)
+    assert isinstance(of, FormulaCase)
     found = []
     for number in range(draws):
         drawn = replace(of, name=f"{case} {number}")

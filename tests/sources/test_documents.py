@@ -11,17 +11,19 @@ import pytest
 import torch
 
 from suite.asking import Reply
-from suite.asking.question import DERIVED, numbers
+from suite.asking.printed import DERIVED, Printed, Shaped
+from suite.asking.tensors import numbers
 from suite.conformance.coverage import asked, coverage
 from suite.contracts.attention import oracle
 from suite.contracts.attention.cases import cases
 from suite.contracts.attention.cases.case import as_asked
-from suite.contracts.attention.cases.documents import Printed, Shaped, arrays, options, printed_examples, table
-from suite.contracts.attention.contract import needs
+from suite.contracts.attention.cases.documents import arrays, options, printed_examples
+from suite.contracts.attention.contract import CONTRACT, needs
 from suite.contracts.steps.kernel_pooling.cases import forty_points
 from suite.judging.precision import PRECISIONS
 from suite.judging.verdicts import Verdict
 from suite.sources import documents
+from suite.sources.documents import Excerpt
 
 Array = np.ndarray[Any, Any]
 
@@ -46,14 +48,16 @@ def honest(case: Printed, dtype: str = "float64") -> Array:
     """The oracle's answer to a call of the case, in the shape of an output."""
     calls = case.calls(dtype)
     query, value = calls[0].tensors["query"], calls[0].tensors["value"]
-    found: Array = case.truth(calls, {}).truth.output.value.astype(np.float64)
-    return found.reshape(*query.shape[:-1], value.shape[-1])
+    (due,) = case.truth(calls, {})
+    assert due.form.shape == (*query.shape[:-1], value.shape[-1])
+    found: Array = due.numbers
+    return found
 
 
-def due(example: dict[str, Any], where: str, quantity: str) -> tuple[Array, Array | float]:
+def due(example: Excerpt, where: str, quantity: str) -> tuple[Array, Array | float]:
     """An expected quantity and how far a computation may lie from it: half a printed unit, or 1e-9 of itself."""
-    given = numbers(example[where][quantity])
-    decimals = example["printed_decimals"].get(quantity) if where == "expected" else None
+    given = numbers(getattr(example, where)[quantity])
+    decimals = example.printed_decimals.get(quantity) if where == "expected" else None
     return given, (1e-9 * abs(given) + 1e-12 if decimals is None else 0.5 * 10.0**-decimals * (1 + 1e-9))
 
 
@@ -76,7 +80,7 @@ def test_the_file_holds_every_example_once_with_all_its_fields() -> None:
 
 
 def test_all_five_documents_are_there() -> None:
-    assert {example["document"] for example in documents.examples().values()} == {
+    assert {example.document for example in documents.examples().values()} == {
         f"doc-{number:03}" for number in range(5)
     }
 
@@ -99,7 +103,7 @@ def test_reasons_are_given_once_and_for_examples_that_exist() -> None:
 
 
 def test_every_case_of_the_documents_asks_an_example() -> None:
-    run = {"/".join(case.name.split("/")[1:3]) for case in forty_points()}
+    run = {case.figures.source.example for case in forty_points()}
 
     assert set(asked()) - run <= set(documents.examples())
 
@@ -107,9 +111,9 @@ def test_every_case_of_the_documents_asks_an_example() -> None:
 def test_output_and_weights_of_every_asked_example_of_attention_are_asked() -> None:
     for each in coverage():
         example = documents.examples()[each.id]
-        if example["contract"] == "attention" and example["kind"] == "values" and not each.reason:
+        if example.contract == "attention" and example.kind == "values" and not each.reason:
             names = {name for cases in each.cases.values() for name in cases}
-            for quantity in {"output", "weights"} & set(example["expected"]):
+            for quantity in {"output", "weights"} & set(example.expected):
                 assert f"documents/{each.id}/{quantity}" in names
 
 
@@ -118,7 +122,7 @@ def test_the_cases_of_the_documents_are_cases_of_the_contract() -> None:
 
 
 def test_the_table_prints_every_asked_quantity_beside_what_the_oracle_computes() -> None:
-    rows = {row.id: row for row in table()}
+    rows = {row.id: row for row in CONTRACT.examples()}
 
     assert set(rows) == set(CASES)
     for row in rows.values():
@@ -139,37 +143,39 @@ def test_the_oracle_in_float64_reproduces_every_digit(name: str) -> None:
 
     truth = oracle.attention(as_asked(call, {}), PRECISIONS["float64"], np.float64)
 
+    source = case.figures.source
+    example = documents.examples()[source.example]
     for where in ("expected", "derived"):
-        if case.quantity in case.example[where]:
-            printed, tolerance = due(case.example, where, case.quantity)
+        if source.quantity in getattr(example, where):
+            printed, tolerance = due(example, where, source.quantity)
             found = truth.output.value.reshape(printed.shape)
-            rows = slice(1, None) if case.id == EMPTY_ROW else slice(None)
+            rows = slice(1, None) if source.example == EMPTY_ROW else slice(None)
             assert (abs(found - printed) <= tolerance)[..., rows, :].all(), where
 
 
-@pytest.mark.parametrize("id", sorted({case.id for case in PRINTED.values()}))
+@pytest.mark.parametrize("id", sorted({case.figures.source.example for case in PRINTED.values()}))
 def test_the_steps_on_the_way_reproduce_every_digit(id: str) -> None:
     example = documents.examples()[id]
     given = arrays(example)
     query, key = given["query"], given["key"]
     scores = query @ key.swapaxes(-1, -2)
     scale = options(example).get("scale", query.shape[-1] ** -0.5)
-    call = next(case for case in PRINTED.values() if case.id == id).calls("float64")[0]
+    call = next(case for case in PRINTED.values() if case.figures.source.example == id).calls("float64")[0]
     weights = oracle.attention(as_asked(call, {}), PRECISIONS["float64"]).weights.reshape(scores.shape)
     found = {"query": query, "key": key, "scores": scores, "scaled_scores": scale * scores, "weights": weights}
     found["row_sums"] = weights.sum(-1)
     if "value" in given:
         found |= {"value": given["value"], "output": weights @ given["value"]}
         found["output_shape"] = np.array(found["output"].shape)
-    if example["parameters"].get("score"):  # scores by distance: the query's norm drops out of the softmax
+    if example.parameters.get("score"):  # scores by distance: the query's norm drops out of the softmax
         squares = (query[:, None] - key[None]) ** 2
         found |= {"scores": -squares.sum(-1) / 2, "scores_without_query_norm": scores + given["attn_mask"]}
-    if "keep_mask" in example["inputs"]:
-        found["masked_scores"] = np.where(given["attn_mask"], scale * scores, example["parameters"]["mask_fill"])
+    if "keep_mask" in example.inputs:
+        found["masked_scores"] = np.where(given["attn_mask"], scale * scores, example.parameters["mask_fill"])
 
     rows = slice(1, None) if id == EMPTY_ROW else slice(None)
     for where in ("expected", "derived"):
-        for quantity in example[where]:
+        for quantity in getattr(example, where):
             printed, tolerance = due(example, where, quantity)
             close = abs(found[quantity].reshape(printed.shape) - printed) <= tolerance
             assert (close[..., rows, :] if close.ndim > 1 else close).all(), (where, quantity)
@@ -188,15 +194,16 @@ def test_the_right_digits_pass(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("name", PRINTED)
 def test_one_wrong_digit_in_the_document_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = PRINTED[name]
-    printed = case.printed
-    last = 10.0**-case.decimals if case.decimals is not None else None
+    printed, decimals = case.printed, case.figures.decimals
+    last = 10.0**-decimals if decimals is not None else None
     output = honest(case)
+    true = output.reshape(printed.shape)
 
     for place in np.ndindex(printed.shape):
-        if case.id == EMPTY_ROW and place[-2] == 0:
+        if case.figures.source.example == EMPTY_ROW and place[-2] == 0:
             continue  # the contract decides what an empty row answers
         # away from the true number: half a unit towards it would round to the same digits
-        away = -1.0 if output.reshape(printed.shape)[place] > printed[place] else 1.0
+        away = -1.0 if true[place] > printed[place] else 1.0
         changed = printed.copy()
         changed[place] += away * (last if last is not None else 3 * DERIVED * abs(printed[place]) + 1e-11)
         monkeypatch.setattr(Printed, "printed", changed)
@@ -205,16 +212,16 @@ def test_one_wrong_digit_in_the_document_would_be_noticed(name: str, monkeypatch
         assert verdict.detail.startswith("the document has another number: output[")
 
 
-@pytest.mark.parametrize("name", [name for name, case in PRINTED.items() if case.decimals is not None])
+@pytest.mark.parametrize("name", [name for name, case in PRINTED.items() if case.figures.decimals is not None])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_an_answer_off_by_one_printed_digit_is_wrong(name: str, dtype: str) -> None:
     case = PRINTED[name]
-    assert case.decimals is not None
+    assert case.figures.decimals is not None
     output = honest(case, dtype)
 
     for place in np.ndindex(output.shape):
         changed = output.copy()
-        changed[place] += 10.0**-case.decimals
+        changed[place] += 10.0**-case.figures.decimals
         assert answer(case, dtype, changed).status == "wrong"
 
 
@@ -238,7 +245,7 @@ def test_a_declared_mean_is_held_against_the_documents_uniform_fill() -> None:
     case = PRINTED[f"documents/{EMPTY_ROW}/output"]
     calls = case.calls("float64")
     truth = case.truth(calls, {"empty_row": "mean"})
-    uniform = truth.truth.output.value.astype(np.float64).reshape(2, 2)
+    uniform = truth[0].numbers
     replies = {"uniform": Reply(torch.from_numpy(uniform)), "zeros": Reply(torch.from_numpy(honest(case)))}
 
     assert (abs(uniform - case.printed) < 1e-9).all()
@@ -286,14 +293,16 @@ def test_a_scale_of_one_over_the_root_of_the_width_is_left_to_the_default() -> N
 def test_an_unseeded_example_keeps_its_shape_and_its_zeros(name: str) -> None:
     case = CASES[name]
     assert isinstance(case, Shaped)
-    example = documents.examples()[case.id]
+    assert case.source is not None
+    example = documents.examples()[case.source.example]
     calls = case.calls("float64")
     truth = case.truth(calls, {})
-    output = torch.from_numpy(truth.truth.output.value.astype(np.float64).reshape(example["expected"]["output_shape"]))
+    output = torch.from_numpy(truth[0].numbers)
+    assert tuple(output.shape) == example.output_shape
 
     for tensor, key in ((calls[0].tensors[name], f"{name}_shape") for name in ("query", "key", "value")):
-        assert list(tensor.shape) == example["inputs"][key]
-    if lengths := example["inputs"].get("valid_lens"):
+        assert list(tensor.shape) == example.inputs[key]
+    if lengths := example.inputs.get("valid_lens"):
         assert calls[0].tensors["attn_mask"].sum(-1).flatten().tolist() == lengths
     assert case.verdict(calls, (Reply(output),), truth).status == "passed"
     assert case.verdict(calls, (Reply(output.mT.contiguous()),), truth).status == "wrong"

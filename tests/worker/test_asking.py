@@ -227,7 +227,7 @@ def test_a_model_that_cannot_be_built_raises_in_every_call() -> None:
         "RuntimeError: there is no model, for it could not be built",
     ]
     (reply,) = ask(lambda config, weights: None, [calls[0]])
-    assert (reply.raised, reply.kind) == ("", "None in place of a model")
+    assert (reply.raised, reply.kind, reply.no_model) == ("", "None", True)
 
 
 def test_an_earlier_model_is_called_again() -> None:

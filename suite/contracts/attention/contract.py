@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import fill
 
-from suite.asking import EVERYWHERE, Call, Case, Contract, Conventions, rooms
+from suite.asking import EVERYWHERE, Call, Calls, Case, Contract, Conventions, rooms
 from suite.contracts.attention.feature import arguments, features
 
 LARGE = 2**16
@@ -39,7 +39,7 @@ DECISIONS = {
     "TensorFloat-32, which is off by 2⁻²⁰ at most; one alone is not float32",
     "repeated calls": "each is right within the bounds; equal bits are not asked, since atomic sums have no order",
     "NaN": "in masked keys or values: not asked",
-    "random source": "torch.manual_seed; a statistical case accuses an honest implementation with probability ≤ 1e-9",
+    "random source": "torch.manual_seed; a run accuses an honest implementation with probability ≤ 1e-9",
 }
 """What is decided about no single feature."""
 
@@ -70,7 +70,7 @@ def _row(point: str, says: str) -> str:
     return fill(f"{point:<16} {says}", 120, initial_indent=" " * 4, subsequent_indent=" " * 21)
 
 
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
+def needs(calls: Calls) -> frozenset[str]:
     """The features that these calls need, read off the calls themselves."""
     return frozenset().union(*(_shapes(call) for call in calls), *(e.needs(call) for e in features() for call in calls))
 
@@ -117,7 +117,6 @@ CONTRACT = Contract(
         controls="deviations.controls",
         strangers="strangers.strangers",
         workloads="workloads.workloads",
-        examples="cases.documents.table",
     )
     | {"page": page()},
 )

@@ -26,7 +26,7 @@ cut numbers after 11 bits and leave out the product of what was cut off, at most
 
 
 @dataclass(frozen=True)
-class Asked:
+class Problem:
     """One attention, as arrays. Axes: query b h l e, key b g s e, value b g s v.
 
     `options` are the arguments beside these, by name, masks as arrays that broadcast to b h l s. `kept` says which
@@ -61,7 +61,7 @@ class Truth:
     """Some row had score errors too large for first order, so its bound is the range of the values."""
 
 
-def attention(asked: Asked, precision: Precision, arithmetic: type = np.float64) -> Truth:
+def attention(asked: Problem, precision: Precision, arithmetic: type = np.float64) -> Truth:
     """Scaled dot-product attention with its bound (and gradients with theirs), straight from the definition.
 
     The bound is first-order perturbation of the softmax: a score error matters by how far that value lies from the
@@ -82,7 +82,7 @@ def _steps(stage: str) -> Iterator[Step]:
 class Forward:
     """The forward computation, its intermediate quantities kept for the backward one. Features change them."""
 
-    def __init__(self, asked: Asked, precision: Precision, arithmetic: type) -> None:
+    def __init__(self, asked: Problem, precision: Precision, arithmetic: type) -> None:
         self.asked, self.precision, self.arithmetic = asked, precision, arithmetic
         self.query, self.key, self.value = (widened(x, arithmetic) for x in (asked.query, asked.key, asked.value))
         self.gathered = self.query.shape[-2]  # how many rows add up in the gradient of a key

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from suite import asking
-from suite.asking import Call
-from suite.asking.model import Config, Kind, Shapes, Truth, truths
-from suite.judging import compare
-from suite.judging.verdicts import Verdict, unlike
-from suite.records import Status
+from suite.asking import Call, Reply
+from suite.asking.due import Form, Near
+from suite.asking.model import Config, Model, Shapes
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from suite.judging.verdicts import Verdict
 
 CPU, HALF, FORWARD = ("float32",), ("float16", "bfloat16"), ("forward",)
 
@@ -31,7 +31,7 @@ class ModelWorkload(asking.Workload):
 
     name: str
     why: str
-    kind: Kind
+    model: Model
     config: Config
     shapes: Callable[[Config], Shapes]
     inputs: Callable[[torch.Generator], Mapping[str, Tensor]]
@@ -62,7 +62,7 @@ class ModelWorkload(asking.Workload):
             name: torch.empty(shape, dtype=of, device="meta") if device == "meta" else _drawn(name, shape, random, of)
             for name, shape in self.shapes(self.config).items()
         }
-        return Call(given, {}, self.kind.positional, config=self.config, weights=weights)
+        return Call(given, {}, self.model.positional, config=self.config, weights=weights)
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
         """Other tokens, or images whose numbers have moved and grown."""
@@ -92,27 +92,21 @@ class ModelWorkload(asking.Workload):
     ) -> Verdict:
         item = rows["output"][0] // len(rows["output"])
         due = _truth(self.name, number, item, dtype, self)
-        if complaint := unlike("output", found["output"], due.value.shape, getattr(torch, dtype)):
-            return Verdict(Status.WRONG, complaint)
-        actual = compare.numbers(found["output"])
-        ratio = float(compare.distances(actual, due.value, due.allowed).max(initial=0.0))
-        if says := compare.distance(actual, due.value, due.allowed):
-            return Verdict(Status.WRONG, says, ratio, output_wrong=True)
-        return Verdict(Status.PASSED, "", ratio)
+        return due.verdict(Reply(found["output"]))
 
     def __hash__(self) -> int:
         return hash(self.name)
 
 
 @lru_cache(maxsize=2)
-def _truth(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> Truth:
+def _truth(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> Near:
     """What is true of one item of a round. All implementations of a table are asked for the same one, and a proof's."""
     call = workload.call(dtype)
     tensors = {**call.tensors, **workload.turned(call, number)}
     alone = {name: tensor[item : item + 1] for name, tensor in tensors.items()}
-    (of,) = truths(workload.kind, [Call(alone, {}, call.positional, config=call.config, weights=call.weights)])
-    width = of.value.shape[-1]
-    return Truth(of.value.reshape(-1, width), of.allowed.reshape(-1))
+    (due,) = workload.model.dues([Call(alone, {}, call.positional, config=call.config, weights=call.weights)])
+    rows = due.value.reshape(-1, due.value.shape[-1])
+    return Near(Form(rows.shape, due.form.dtype), rows, due.allowed.reshape(-1))
 
 
 def _drawn(name: str, shape: tuple[int, ...], random: torch.Generator, dtype: torch.dtype) -> Tensor:

@@ -14,17 +14,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from suite.asking import Call
-from suite.contracts.attention.cases.case import (
-    ACCEPT_GRADIENT,
-    ACCEPT_OUTPUT,
-    Case,
-    Judged,
-    as_asked,
-    judged,
-    on_rows,
-    sampled_rows,
-)
+from suite.asking.due import Within
+from suite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
 from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from suite.contracts.attention.oracle import attention
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS
@@ -72,7 +65,7 @@ def torch_flash(*inputs: Tensor, **options: Any) -> Tensor:
 HONEST = [dense, wider, torch_math, torch_flash]
 
 
-def some_case(seed: int, dtype: str, **changes: Any) -> Case:
+def some_case(seed: int, dtype: str, **changes: Any) -> AttentionCase:
     """A case of random sizes and options, small enough for extended precision."""
     random = np.random.default_rng(seed)
     most = 150 if dtype == "float64" else 700
@@ -97,7 +90,7 @@ def some_case(seed: int, dtype: str, **changes: Any) -> Case:
             options["mask"] = Mask()
         case 2:
             options["mask"] = Mask("float", "everything" if random.random() < 0.5 else "random")
-    return Case(f"honest/{seed}", "", **options | changes)
+    return AttentionCase(f"honest/{seed}", "", **options | changes)
 
 
 def answers(function: Callable[..., Tensor], call: Call) -> dict[str, Array]:
@@ -111,12 +104,11 @@ def answers(function: Callable[..., Tensor], call: Call) -> dict[str, Array]:
     return {"output": compare.numbers(output), **gradients}
 
 
-def ratios(found: dict[str, Array], truth: Judged) -> tuple[float, float]:
+def ratios(found: dict[str, Array], truth: Within) -> tuple[float, float]:
     """The largest errors of the output and of the gradients, in bounds."""
-    exact = truth.truth
     output = found["output"] if truth.rows is None else found["output"][..., truth.rows, :]
-    forward = compare.error_ratio(output, exact.output.value, exact.output.bound)
-    backward = [compare.error_ratio(found[of], due.value, due.bound) for of, due in exact.gradients.items()]
+    forward = compare.error_ratio(output, truth.output.value, truth.output.bound)
+    backward = [compare.error_ratio(found[of], due.value, due.bound) for of, due in truth.gradients.items()]
     return forward, max(backward, default=0.0)
 
 
@@ -125,7 +117,7 @@ def test_honest_computations_stay_within_one_bound(dtype: str) -> None:
     for seed in range(40):
         case = some_case(seed, dtype)
         call = case.call(dtype)
-        truth = judged(call, {})
+        truth = due(call, {})
         for function in HONEST:
             assert ratios(answers(function, call), truth)[0] < 1, (case, function)
 
@@ -137,7 +129,7 @@ def test_honest_gradients_stay_within_half_a_bound(dtype: str) -> None:
         if "mask" in case.values and case.values["mask"].kind == "float":
             case = case.but(gradient_of=(*INPUTS, "attn_mask"))
         call = case.call(dtype)
-        truth = judged(call, {})
+        truth = due(call, {})
         for function in HONEST:
             forward, backward = ratios(answers(function, call), truth)
             assert forward < 1, (case, function)
@@ -151,40 +143,40 @@ def test_honest_gradients_stay_within_half_a_bound(dtype: str) -> None:
     ("dtype", "multiple"), [("float64", 1e9), ("float32", 1000), ("float16", 10), ("bfloat16", 1.5)]
 )
 def test_one_dropped_key_of_1024_stands_above_the_bound(dtype: str, multiple: float) -> None:
-    case = Case("mistakes/dropped_key", "", batch=1, queries=12, keys=1024, width=16)
+    case = AttentionCase("mistakes/dropped_key", "", batch=1, queries=12, keys=1024, width=16)
     call = case.call(dtype)
 
     found = wider(*(t if name == "query" else t[..., :-1, :] for name, t in call.tensors.items()))
 
-    assert ratios({"output": compare.numbers(found)}, judged(call, {}))[0] > multiple * ACCEPT_OUTPUT
+    assert ratios({"output": compare.numbers(found)}, due(call, {}))[0] > multiple * ACCEPT_OUTPUT
 
 
 @pytest.mark.parametrize("keys", [7, 64, 1024])
 def test_weights_rounded_to_bfloat16_inside_float32_stand_above_the_bound(keys: int) -> None:
-    call = Case("mistakes/rounded_weights", "", batch=1, queries=12, keys=keys, width=16).call("float32")
+    call = AttentionCase("mistakes/rounded_weights", "", batch=1, queries=12, keys=keys, width=16).call("float32")
     query, key, value = (call.tensors[name] for name in INPUTS)
 
     found = (query @ key.mT / 4).softmax(-1).bfloat16().float() @ value
 
-    assert ratios({"output": compare.numbers(found)}, judged(call, {}))[0] > 5 * ACCEPT_OUTPUT
+    assert ratios({"output": compare.numbers(found)}, due(call, {}))[0] > 5 * ACCEPT_OUTPUT
 
 
 @pytest.mark.parametrize("of", INPUTS)
 @pytest.mark.parametrize(("keys", "dtype"), [(9, "float64"), (9, "float32"), (100, "float32"), (400, "float32")])
 def test_a_gradient_one_percent_off_stands_above_the_bound(of: str, keys: int, dtype: str) -> None:
-    case = Case("mistakes/one_percent", "", batch=1, queries=12, keys=keys, gradient_of=INPUTS)
+    case = AttentionCase("mistakes/one_percent", "", batch=1, queries=12, keys=keys, gradient_of=INPUTS)
     call = case.call(dtype)
     found = answers(wider, call)
 
     found[of] = found[of] * 1.01
 
-    assert ratios(found, judged(call, {}))[1] > 2 * ACCEPT_GRADIENT
+    assert ratios(found, due(call, {}))[1] > 2 * ACCEPT_GRADIENT
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("keys", [9, 300])
 def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys: int) -> None:
-    case = Case("mistakes/no_mean", "", batch=1, queries=12, keys=keys, gradient_of=("query", "key"))
+    case = AttentionCase("mistakes/no_mean", "", batch=1, queries=12, keys=keys, gradient_of=("query", "key"))
     call = case.call(dtype)
     query, key, value = (call.tensors[name].double() for name in INPUTS)
     assert call.output_gradient is not None
@@ -197,7 +189,7 @@ def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys
         "key": (of_scores.mT @ query / 8**0.5).numpy(),
     }
 
-    assert ratios(found, judged(call, {}))[1] > 2 * ACCEPT_GRADIENT
+    assert ratios(found, due(call, {}))[1] > 2 * ACCEPT_GRADIENT
 
 
 # Sampled rows
@@ -206,32 +198,35 @@ def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys
 @pytest.mark.parametrize(
     "case",
     [
-        Case("rows/plain", "", batch=1, heads=2, queries=700, keys=300),
-        Case("rows/causal", "", batch=1, heads=1, queries=600, keys=500, causal=True),
-        Case("rows/biased", "", batch=2, heads=1, queries=500, keys=300, mask=Mask("float")),
-        Case("rows/padded", "", batch=3, heads=1, queries=300, keys=200, mask=Mask(axes="b11s", pattern="padding")),
-        Case("rows/per_row", "", batch=1, heads=2, queries=700, keys=300, mask=Mask("float", "everything", "bhl1")),
-        Case("rows/per_key", "", batch=1, heads=2, queries=700, keys=300, mask=Mask(axes="s")),
-        Case("rows/grouped", "", batch=1, heads=4, key_heads=2, queries=400, keys=200, mask=Mask(axes="hls")),
+        AttentionCase("rows/plain", "", batch=1, heads=2, queries=700, keys=300),
+        AttentionCase("rows/causal", "", batch=1, heads=1, queries=600, keys=500, causal=True),
+        AttentionCase("rows/biased", "", batch=2, heads=1, queries=500, keys=300, mask=Mask("float")),
+        AttentionCase(
+            "rows/padded", "", batch=3, heads=1, queries=300, keys=200, mask=Mask(axes="b11s", pattern="padding")
+        ),
+        AttentionCase(
+            "rows/per_row", "", batch=1, heads=2, queries=700, keys=300, mask=Mask("float", "everything", "bhl1")
+        ),
+        AttentionCase("rows/per_key", "", batch=1, heads=2, queries=700, keys=300, mask=Mask(axes="s")),
+        AttentionCase("rows/grouped", "", batch=1, heads=4, key_heads=2, queries=400, keys=200, mask=Mask(axes="hls")),
     ],
     ids=lambda case: case.name,
 )
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_sampled_rows_have_the_truth_of_the_whole(case: Case, dtype: str) -> None:
+def test_sampled_rows_have_the_truth_of_the_whole(case: AttentionCase, dtype: str) -> None:
     call = case.call(dtype)
 
-    some, everything = judged(call, {}), judged(call, {}, all_rows=True)
+    some, everything = due(call, {}), answered(call, {})
 
     assert some.rows is not None
     assert {0, 1, 2, case.queries - 3, case.queries - 2, case.queries - 1} <= set(some.rows.tolist())
-    assert everything.rows is None
-    found, due = some.truth.output, everything.truth.output
-    np.testing.assert_allclose(found.value, due.value[..., some.rows, :], rtol=1e-9, atol=1e-14)
-    np.testing.assert_allclose(found.bound, due.bound[..., some.rows, :], rtol=1e-5)
+    found, whole = some.output, everything.output
+    np.testing.assert_allclose(found.value, whole.value[..., some.rows, :], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(found.bound, whole.bound[..., some.rows, :], rtol=1e-5)
 
 
 def test_kept_weights_are_sampled_with_their_rows() -> None:
-    asked = as_asked(Case("rows/kept", "", batch=1, heads=1, queries=600, keys=300).call("float32"), {})
+    asked = as_asked(AttentionCase("rows/kept", "", batch=1, heads=1, queries=600, keys=300).call("float32"), {})
     kept = np.random.default_rng(3).random((1, 1, 600, 300)) < 0.5
     asked = replace(asked, kept=kept, options={"dropout_p": 0.5})
     rows = sampled_rows(asked, "float32")
@@ -244,12 +239,12 @@ def test_kept_weights_are_sampled_with_their_rows() -> None:
 
 @pytest.mark.parametrize("queries", [1, 5, 24])
 def test_few_rows_are_never_sampled(queries: int) -> None:
-    asked = as_asked(Case("rows/few", "", batch=1, queries=queries, keys=9000).call("float32"), {})
+    asked = as_asked(AttentionCase("rows/few", "", batch=1, queries=queries, keys=9000).call("float32"), {})
 
     assert sampled_rows(asked, "float32") is None
 
 
 def test_gradients_are_judged_on_all_rows() -> None:
-    case = Case("rows/gradient", "", batch=1, heads=1, queries=500, keys=300, gradient_of=("value",))
+    case = AttentionCase("rows/gradient", "", batch=1, heads=1, queries=500, keys=300, gradient_of=("value",))
 
-    assert judged(case.call("float32"), {}).rows is None
+    assert due(case.call("float32"), {}).rows is None

@@ -22,20 +22,13 @@ from suite import asking
 from suite.asking import Call, Reply
 from suite.contracts.attention import oracle
 from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import (
-    ACCEPT_OUTPUT,
-    Case,
-    as_asked,
-    hold,
-    judged,
-    on_rows,
-    sampled_rows,
-)
+from suite.contracts.attention.cases.case import AttentionCase, as_asked, due, on_rows, sampled_rows
 from suite.contracts.attention.cases.draws import Sizes
 from suite.contracts.attention.computation.asked import as_attention
 from suite.contracts.attention.computation.dense import correct
 from suite.contracts.attention.contract import needs
-from suite.contracts.attention.oracle import Asked
+from suite.contracts.attention.judging import ACCEPT_OUTPUT
+from suite.contracts.attention.oracle import Problem
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, widest
 from suite.judging.verdicts import Verdict
@@ -57,8 +50,8 @@ def every_case() -> dict[str, asking.Case]:
     return {case.name: case for case in cases()}
 
 
-def plain_cases() -> list[Case]:
-    return [case for case in every_case().values() if isinstance(case, Case)]
+def plain_cases() -> list[AttentionCase]:
+    return [case for case in every_case().values() if isinstance(case, AttentionCase)]
 
 
 def answered(case: asking.Case, function: Callable[..., Tensor], dtype: str) -> Verdict:
@@ -164,7 +157,7 @@ def test_building_questions_leaves_the_global_generators_alone() -> None:
 
 
 def test_numbers_depend_on_the_name_alone() -> None:
-    one, other = Case("some/name", "one reason"), Case("some/other", "one reason")
+    one, other = AttentionCase("some/name", "one reason"), AttentionCase("some/other", "one reason")
 
     first, again, second = one.call("float64"), one.but(why="another").call("float64"), other.call("float64")
 
@@ -173,7 +166,7 @@ def test_numbers_depend_on_the_name_alone() -> None:
 
 
 def test_a_narrower_dtype_rounds_the_same_numbers() -> None:
-    case = Case("some/name", "")
+    case = AttentionCase("some/name", "")
 
     for dtype in DTYPES:
         assert torch.equal(
@@ -182,16 +175,16 @@ def test_a_narrower_dtype_rounds_the_same_numbers() -> None:
 
 
 def test_only_what_is_unusual_is_passed() -> None:
-    assert Case("some/name", "").call("float32").options == {}
-    assert set(Case("some/name", "").call("float32").tensors) == {"query", "key", "value"}
-    unusual = Case("some/name", "", heads=4, key_heads=2, scale=0.0, dropout_p=0.0, causal=True)
+    assert AttentionCase("some/name", "").call("float32").options == {}
+    assert set(AttentionCase("some/name", "").call("float32").tensors) == {"query", "key", "value"}
+    unusual = AttentionCase("some/name", "", heads=4, key_heads=2, scale=0.0, dropout_p=0.0, causal=True)
     assert unusual.call("float32").options == {"is_causal": True, "scale": 0.0, "dropout_p": 0.0, "enable_gqa": True}
 
 
 # Inputs are sensitive
 
 
-def mistakes(asked: Asked) -> Iterator[tuple[str, Asked]]:
+def mistakes(asked: Problem) -> Iterator[tuple[str, Problem]]:
     """The question as somebody answers it who makes one mistake of indexing."""
     if asked.key.shape[2] > 1:
         yield "drops the last key", replace(asked, key=asked.key[:, :, :-1], value=asked.value[:, :, :-1])
@@ -221,8 +214,8 @@ def test_mistakes_of_indexing_stand_far_above_the_bound_at_every_size(dtype: str
         for mistake, changed in mistakes(asked):
             rows = sampled_rows(asked, dtype)
             pair = (asked, changed) if rows is None else (on_rows(asked, rows), on_rows(changed, rows))
-            due, came = (oracle.attention(one, PRECISIONS[dtype], widest(dtype)).output for one in pair)
-            ratio = compare.error_ratio(came.value.astype(np.float64), due.value, due.bound)
+            right, came = (oracle.attention(one, PRECISIONS[dtype], widest(dtype)).output for one in pair)
+            ratio = compare.error_ratio(came.value.astype(np.float64), right.value, right.bound)
             found.setdefault(mistake, []).append(ratio > far)
 
     assert len(found) == 7
@@ -259,9 +252,9 @@ def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Rep
     ],
 )
 def test_a_reply_is_judged_by_what_it_is_before_its_numbers(changes: dict[str, Any], status: str, says: str) -> None:
-    call = Case("some/reply", "", gradient_of=("key",)).call("float64")
+    call = AttentionCase("some/reply", "", gradient_of=("key",)).call("float64")
 
-    verdict = hold(call, replace(reply_to(call), **changes), judged(call, {}))
+    verdict = due(call, {}).verdict(replace(reply_to(call), **changes))
 
     assert verdict.status == status
     assert verdict.detail.startswith(says)
@@ -269,14 +262,14 @@ def test_a_reply_is_judged_by_what_it_is_before_its_numbers(changes: dict[str, A
 
 
 def test_wrong_numbers_are_measured_in_bounds_and_open_to_diagnosis() -> None:
-    call = Case("some/reply", "", gradient_of=("key",)).call("float32")
-    reply, truth = reply_to(call), judged(call, {})
+    call = AttentionCase("some/reply", "", gradient_of=("key",)).call("float32")
+    reply, truth = reply_to(call), due(call, {})
     assert reply.output is not None
     assert reply.gradients["key"] is not None
 
-    passed = hold(call, reply, truth)
-    output = hold(call, replace(reply, output=reply.output * 1.01), truth)
-    gradient = hold(call, replace(reply, gradients={"key": reply.gradients["key"] * 1.01}), truth)
+    passed = truth.verdict(reply)
+    output = truth.verdict(replace(reply, output=reply.output * 1.01))
+    gradient = truth.verdict(replace(reply, gradients={"key": reply.gradients["key"] * 1.01}))
 
     assert passed.error_ratio is not None
     assert 0 < passed.error_ratio < 1
@@ -289,15 +282,15 @@ def test_wrong_numbers_are_measured_in_bounds_and_open_to_diagnosis() -> None:
 
 
 def test_nan_never_passes_not_even_in_rows_that_are_not_sampled() -> None:
-    call = Case("some/long", "", batch=1, heads=1, queries=700, keys=300).call("float32")
-    reply, truth = reply_to(call), judged(call, {})
+    call = AttentionCase("some/long", "", batch=1, heads=1, queries=700, keys=300).call("float32")
+    reply, truth = reply_to(call), due(call, {})
     assert reply.output is not None
     assert truth.rows is not None
-    assert hold(call, reply, truth).status == "passed"
+    assert truth.verdict(reply).status == "passed"
 
     for row in (0, next(row for row in range(700) if row not in truth.rows)):
         spoilt = reply.output.clone()
         spoilt[0, 0, row, 3] = torch.nan
-        verdict = hold(call, replace(reply, output=spoilt), truth)
+        verdict = truth.verdict(replace(reply, output=spoilt))
         assert verdict.status == "wrong"
         assert verdict.output_wrong

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from suite.asking import Call
-from suite.asking.question import generator
+from suite.asking.layouts import LAYOUTS
+from suite.asking.tensors import generator
 from suite.contracts import contract, names
 from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import Case, judged
-from suite.contracts.attention.cases.layouts import LAYOUTS
+from suite.contracts.attention.cases.case import AttentionCase, answered
 from suite.contracts.attention.contract import (
     CONTRACT,
     CONVENTIONS,
@@ -56,7 +56,7 @@ def attention(
 
 
 def call(**changes: Any) -> Call:
-    return Case("contract/any", "", **changes).call("float32")
+    return AttentionCase("contract/any", "", **changes).call("float32")
 
 
 # The vocabulary
@@ -229,9 +229,7 @@ def test_inverting_keeps_everything_else_of_a_call() -> None:
 def test_causal_is_aligned_as_declared() -> None:
     asked = call(queries=3, keys=5, causal=True)
 
-    upper, lower = (
-        judged(asked, conventions, weights=True).truth.weights for conventions in ({}, {"causal": "lower_right"})
-    )
+    upper, lower = (answered(asked, conventions).weights for conventions in ({}, {"causal": "lower_right"}))
 
     assert ((upper > 0) == np.tril(np.ones((3, 5), dtype=bool))).all()
     assert ((lower > 0) == np.tril(np.ones((3, 5), dtype=bool), 2)).all()
@@ -249,7 +247,7 @@ def test_empty_rows_answer_as_declared_for_their_kind_of_mask(kind: str) -> None
     lower_right = {"causal": "lower_right"}
 
     zeros, nan, other = (
-        judged(asked, {**lower_right, "empty_row": rule}).truth.output.value[:, :, -1 if kind == "window" else 0]
+        answered(asked, {**lower_right, "empty_row": rule}).output.value[:, :, -1 if kind == "window" else 0]
         for rule in ("zeros", {kind: "nan"}, {one: "nan" for one in kinds() if one != kind})
     )
 
@@ -261,7 +259,7 @@ def test_empty_rows_answer_as_declared_for_their_kind_of_mask(kind: str) -> None
 def test_the_mean_is_that_of_all_values() -> None:
     asked = call(mask=Mask(pattern="nothing"))
 
-    truth = judged(asked, {"empty_row": "mean"}).truth.output
+    truth = answered(asked, {"empty_row": "mean"}).output
 
     mean = asked.tensors["value"].double().mean(-2, keepdim=True).numpy()
     assert (abs(truth.value - mean) <= truth.bound).all()
@@ -271,8 +269,8 @@ def test_the_mean_is_that_of_all_values() -> None:
 # Questions without a defined answer
 
 
-def question(**changes: Any) -> tuple[Case, frozenset[str]]:
-    case = Case("contract/any", "", **changes)
+def question(**changes: Any) -> tuple[AttentionCase, frozenset[str]]:
+    case = AttentionCase("contract/any", "", **changes)
     return case, needs(case.calls("float32"))
 
 
@@ -326,7 +324,7 @@ def test_the_contracts_own_conventions_leave_no_question_out() -> None:
 
 
 def test_masks_are_drawn_alike_whatever_the_convention() -> None:
-    one, other = (Case("contract/any", "", mask=Mask()).call("float32").tensors["attn_mask"] for _ in range(2))
+    one, other = (AttentionCase("contract/any", "", mask=Mask()).call("float32").tensors["attn_mask"] for _ in range(2))
 
     assert torch.equal(one, other)
     assert generator("contract/any").random() == generator("contract/any").random()

@@ -12,14 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking.question import generator
+from suite.asking.layouts import JUNK, LAYOUTS
+from suite.asking.tensors import generator
 from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import (
-    Case,
-    judged,
-)
+from suite.contracts.attention.cases.case import AttentionCase, answered
 from suite.contracts.attention.cases.draws import DRAWS, Sizes, targets
-from suite.contracts.attention.cases.layouts import JUNK, LAYOUTS
 from suite.contracts.attention.contract import needs
 from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.features.mask.patterns import PATTERNS
@@ -34,8 +31,8 @@ SIZES = Sizes(batch=2, heads=4, key_heads=2, queries=6, keys=10, width=8, value_
 
 
 @cache
-def plain_cases() -> list[Case]:
-    return [case for case in cases() if isinstance(case, Case)]
+def plain_cases() -> list[AttentionCase]:
+    return [case for case in cases() if isinstance(case, AttentionCase)]
 
 
 # Layouts
@@ -205,9 +202,9 @@ def test_identity_draws_show_the_weights() -> None:
 
 
 def test_identity_values_return_the_weights_themselves() -> None:
-    call = Case("some/identity", "", draw="identity_values", keys=8).call("float64")
+    call = AttentionCase("some/identity", "", draw="identity_values", keys=8).call("float64")
 
-    truth = judged(call, {}, weights=True).truth
+    truth = answered(call, {})
 
     assert (abs(truth.output.value - truth.weights) <= truth.output.bound).all()
 
@@ -226,6 +223,6 @@ def test_peaked_queries_look_at_the_last_keys_at_their_own_and_at_all_places(siz
 def test_a_peaked_softmax_is_peaked_at_every_size() -> None:
     for case in plain_cases():
         if case.family == "keys" and case.keys > 1:
-            truth = judged(case.call("float32"), {}, weights=True).truth
+            truth = answered(case.call("float32"), {})
             assert truth.weights.max() > 0.3, case.name
             assert truth.weights.max() * case.keys > 1.5

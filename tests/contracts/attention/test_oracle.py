@@ -12,17 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.asking.due import Within
 from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import (
-    ACCEPT_OUTPUT,
-    Case,
-    Judged,
-    as_asked,
-    judged,
-)
+from suite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due
 from suite.contracts.attention.cases.draws import DRAWS
 from suite.contracts.attention.features.mask import Mask
-from suite.contracts.attention.oracle import Asked, Truth, attention, spread
+from suite.contracts.attention.judging import ACCEPT_OUTPUT
+from suite.contracts.attention.oracle import Problem, Truth, attention, spread
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, widened, widest
 from suite.records import DTYPES
@@ -50,7 +46,7 @@ ARITHMETIC = [
 # The definition, spelled out
 
 
-def by_definition(asked: Asked) -> Output:
+def by_definition(asked: Problem) -> Output:
     """output[b, h, i, v] = Σ_j dropped(softmax_j(scale · q_i k_j + bias_ij)) v_jv, number by number."""
     batch, heads, queries, _ = asked.query.shape
     key_heads, keys, value_width = asked.key.shape[1], asked.key.shape[2], asked.value.shape[3]
@@ -81,7 +77,7 @@ def by_definition(asked: Asked) -> Output:
     return output
 
 
-def slopes(asked: Asked, of: str) -> Array:
+def slopes(asked: Problem, of: str) -> Array:
     """The gradient of Σ output · output_gradient by central differences, whose error in fifty digits is 1e-30."""
     assert asked.output_gradient is not None
     exact = np.vectorize(fifty.mpf, otypes=[object])
@@ -129,9 +125,9 @@ def _exactly(number: Any) -> Any:
 
 def problem(
     queries: int = 3, keys: int = 4, heads: int = 2, key_heads: int = 2, scale: float = 0.6, **changes: Any
-) -> Asked:
+) -> Problem:
     random = np.random.default_rng(queries * 100 + keys * 10 + heads)
-    asked = Asked(
+    asked = Problem(
         random.normal(size=(2, heads, queries, 3)),
         random.normal(size=(2, key_heads, keys, 3)),
         random.normal(size=(2, key_heads, keys, 2)) + 0.5,
@@ -325,16 +321,23 @@ def test_float64_is_judged_in_more_digits_than_it_has(monkeypatch: pytest.Monkey
 def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {}
     for case in cases():
-        if isinstance(case, Case) and case.family not in ("keys", "queries", "both", "widths", "items", "heads"):
+        if isinstance(case, AttentionCase) and case.family not in (
+            "keys",
+            "queries",
+            "both",
+            "widths",
+            "items",
+            "heads",
+        ):
             chosen.setdefault((case.family, bool(case.gradient_of), "mask" not in case.values), case)
     small = [case for case in chosen.values() if case.queries * case.keys < 400]
-    expected = {case.name: judged(case.call("float64"), {}).truth for case in small}
+    expected = {case.name: answered(case.call("float64"), {}) for case in small}
 
     monkeypatch.setattr("suite.contracts.attention.cases.case.widest", lambda dtype: np.object_)
 
     for case in small:
         call = case.call("float64")
-        truth = judged(call, {}).truth
+        truth = answered(call, {})
         assert not disagreement(truth, expected[case.name], 0.51), case.name  # longdouble itself errs by 2⁻¹¹ bounds
         assert disagreement(truth, wrong(expected[case.name]), ACCEPT_OUTPUT), case.name
     assert len({case.family for case in small}) > 10
@@ -393,13 +396,13 @@ def test_bounds_of_every_draw_are_numbers_and_none_is_negative(draw: str, dtype:
     masks = (None, Mask(), Mask("float"), Mask(pattern="empty_rows"), Mask("float", "nothing"))
     for mask in masks:
         for rule in ("zeros", "nan", "mean"):
-            case = Case("bounds/any", "", draw=draw, mask=mask, gradient_of=INPUTS)
-            truth = judged(case.call(dtype), {"empty_row": rule}).truth
+            case = AttentionCase("bounds/any", "", draw=draw, mask=mask, gradient_of=INPUTS)
+            truth = answered(case.call(dtype), {"empty_row": rule})
             for found in (truth.output, *truth.gradients.values()):
                 assert np.isfinite(found.bound).all()
                 assert (found.bound >= 0).all()
                 assert found.bound.dtype == np.float64
-            assert all(np.isfinite(due.value.astype(float)).all() for due in truth.gradients.values())
+            assert all(np.isfinite(each.value.astype(float)).all() for each in truth.gradients.values())
 
 
 @pytest.mark.parametrize("conventions", [{}, {"causal": "lower_right"}, {"empty_row": "mean"}, {"empty_row": "nan"}])
@@ -415,16 +418,10 @@ def test_every_case_has_finite_bounds_under_every_convention(conventions: dict[s
                         assert np.isfinite(found.value.astype(float)).all(), case.name
 
 
-def truths(found: Any) -> list[Truth]:
+def truths(found: Any) -> list[Truth | Within]:
     """The oracle's answers in whatever a case keeps as its truth."""
-    match found:
-        case Judged():
-            return [found.truth]
-        case Truth():
-            return [found]
-        case list():
-            return [truth for one in found for truth in truths(one)]
-    return []
+    each = found if isinstance(found, tuple | list) else []
+    return [one for one in each if isinstance(one, Truth | Within)]
 
 
 def test_a_hidden_key_moves_neither_output_nor_bound() -> None:
@@ -469,19 +466,19 @@ def test_huge_logits_in_half_precision_are_bounded_by_the_range_of_the_values() 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_loose_bound_reaches_every_value_of_its_row(dtype: str) -> None:
-    case = Case("loose/any", "", draw="huge_logits", width=16)
+    case = AttentionCase("loose/any", "", draw="huge_logits", width=16)
     call = case.call(dtype)
-    truth = judged(call, {}).truth
+    truth = answered(call, {})
     value = compare.numbers(call.tensors["value"])
 
     assert truth.loose
-    assert not case.counts(judged(call, {}))
+    assert not case.counts([due(call, {})])
     rows = truth.output.bound / abs(value[:, :, None] - truth.output.value[:, :, :, None]).max(-2)
     assert (rows.max(-1) >= 1).all()
 
 
 def test_a_score_that_cannot_matter_loosens_nothing() -> None:
-    call = Case("loose/never", "", keys=4).call("bfloat16")
+    call = AttentionCase("loose/never", "", keys=4).call("bfloat16")
     asked = as_asked(call, {})
     far = asked.key.copy()
     far[:, :, 1:] = asked.query.mean(-2, keepdims=True) * -200  # negligible weights, wherever rounding puts them

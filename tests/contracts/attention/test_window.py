@@ -7,17 +7,17 @@ import pytest
 import torch
 
 from suite.asking import Call
-from suite.contracts.attention.cases.case import Case, judged
+from suite.contracts.attention.cases.case import AttentionCase, answered
 from suite.contracts.attention.contract import needs
 from suite.contracts.attention.workloads.workload import Workload
 
 
 def call(**changes: object) -> Call:
-    return Case("contract/any", "", **changes).call("float32")
+    return AttentionCase("contract/any", "", **changes).call("float32")
 
 
 def seen(asked: Call) -> np.ndarray:
-    return judged(asked, {}, weights=True).truth.weights[0, 0] > 0
+    return answered(asked, {}).weights[0, 0] > 0
 
 
 @pytest.mark.parametrize("window", [(0, 0), (2, 0), (0, 3), (2, 1), (None, 1), (3, None), (None, None)])

@@ -12,8 +12,8 @@ import torch
 
 import suite
 from suite.asking import Reply
-from suite.asking.model import Posed
-from suite.asking.question import generator
+from suite.asking.model import ModelCase
+from suite.asking.tensors import generator
 from suite.contracts import contract
 from suite.contracts.models.transformer import contract as transformer
 from suite.contracts.models.vision_transformer import contract as vision
@@ -27,9 +27,9 @@ from suite.worker import ask
 MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
 
 
-def posed(name: str, case: str = "plain/usual") -> Posed:
+def posed(name: str, case: str = "plain/usual") -> ModelCase:
     found = next(each for each in contract(name).cases() if each.name == case)
-    assert isinstance(found, Posed)
+    assert isinstance(found, ModelCase)
     return found
 
 
@@ -134,7 +134,7 @@ def test_every_call_of_a_model_is_judged() -> None:
     replies[5] = replace(replies[5], output=output + 0.1)
 
     verdict = case.verdict(calls, tuple(replies), truth)
-    assert (verdict.status, verdict.detail.startswith("output of call 6[")) == ("wrong", True)
+    assert (verdict.status, verdict.detail.startswith("call 6 of 8: output[")) == ("wrong", True)
 
 
 def test_the_weights_of_a_config_are_the_same_in_all_cases() -> None:
@@ -158,7 +158,7 @@ def test_numbers_are_the_same_with_bounds_and_without(name: str) -> None:
             return kind.exact(compare.numbers(tensor), PRECISIONS["float32"]) if floating else tensor.numpy()
 
         weights = {of: exact(tensor) for of, tensor in call.weights.items()}
-        return case.kind.oracle(case.config, weights, **{of: exact(given) for of, given in call.tensors.items()})
+        return case.model.oracle(case.config, weights, **{of: exact(given) for of, given in call.tensors.items()})
 
     bounded, unbounded = value(Rounded), value(Unbounded)
 
@@ -182,7 +182,7 @@ def count(shapes: dict[str, tuple[int, ...]], of: str = "") -> int:
 
 
 def derived(id: str, name: str = "num_parameters") -> int:
-    return int(documents.examples()[f"doc-004/{id}"]["derived"][name])
+    return int(documents.examples()[f"doc-004/{id}"].derived[name])
 
 
 def test_models_have_as_many_weights_as_the_documents_say() -> None:

@@ -5,7 +5,7 @@ A family is what stands before the slash of a name; a feature adds to several.
 
 from __future__ import annotations
 
-from suite import asking
+from suite.asking import Case
 from suite.contracts.attention.cases import core, gradients, sizes
 from suite.contracts.attention.cases.bad_input import bad_input
 from suite.contracts.attention.cases.behaviour import behaviour
@@ -16,7 +16,7 @@ from suite.contracts.attention.cases.numerics import numerics
 from suite.contracts.attention.feature import features
 
 
-def cases() -> list[asking.Case]:
+def cases() -> list[Case]:
     """All cases, family by family, the plainest first."""
     first = [*core.plain(), *printed_examples()]
     general = [

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
-import torch
-
-from suite import asking
-from suite.asking import Call
-from suite.asking.question import MustRaise, generator
-from suite.contracts.attention.cases.layouts import padded
+from suite.asking import Call, Case
+from suite.asking.layouts import Laid, padded
+from suite.asking.refused import Refused
+from suite.contracts.attention.cases.given import attention
 
 Shapes = Mapping[str, tuple[int, ...]]
+USUAL: Shapes = {"query": (2, 4, 5, 8), "key": (2, 4, 7, 8), "value": (2, 4, 7, 8)}
 
 
-@dataclass(frozen=True)
-class BadInput(MustRaise):
+class BadInput(Refused):
     """Shapes or options that must be refused. Tensors lie inside larger storage, so that reading too far finds junk."""
 
-    name: str
-    why: str
-    shapes: Shapes
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def calls(self, dtype: str) -> tuple[Call, ...]:
-        random = generator(self.name)
-        usual: dict[str, tuple[int, ...]] = {"query": (2, 4, 5, 8), "key": (2, 4, 7, 8), "value": (2, 4, 7, 8)}
-        tensors = {
-            name: padded(torch.from_numpy(random.normal(size=shape)).to(getattr(torch, dtype)))
-            for name, shape in (usual | dict(self.shapes)).items()
-        }
-        if "attn_mask" in tensors:
-            tensors["attn_mask"] = padded(tensors["attn_mask"] > -0.5)
-        return (Call(tensors, self.options),)
+    def __init__(self, name: str, why: str, shapes: Shapes, options: Mapping[str, Any] | None = None) -> None:
+        unusual: dict[str, Any] = {**USUAL, **shapes}
+        case = replace(attention(name, why, **unusual), options=options or {})
+        super().__init__(Laid(case, _padded))
 
 
-def bad_input() -> list[asking.Case]:
+def _padded(call: Call) -> Call:
+    return replace(call, tensors={name: padded(tensor) for name, tensor in call.tensors.items()})
+
+
+def bad_input() -> list[Case]:
     """Bad input raises before any work."""
     return [
         BadInput("bad_input/widths_differ", "a query of width 8 and keys of width 12", {"key": (2, 4, 7, 12)}),

@@ -1,30 +1,26 @@
-"""The usual question: one call, its output and gradients held against the oracle."""
+"""The usual case: one call, its output and gradients held against the oracle."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from suite import asking
-from suite.asking import Call, Conventions, Reply
-from suite.asking.layouts import INPUTS
-from suite.asking.question import generator, unfit
+from suite.asking import Call, Calls, Conventions
+from suite.asking.due import Form, Posed, Within
+from suite.asking.layouts import INPUTS, LAYOUTS
+from suite.asking.tensors import Array, dtype_of, generator
 from suite.contracts.attention import feature, oracle
 from suite.contracts.attention.cases.draws import DRAWS, Sizes
-from suite.contracts.attention.cases.layouts import LAYOUTS
 from suite.contracts.attention.feature import Drawing
-from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
+from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Bounded, widest
-from suite.judging.verdicts import Verdict, closest, unlike
-from suite.records import DTYPES, Status
-
-Array = np.ndarray[Any, Any]
+from suite.records import DTYPES
 
 JUDGED_ELEMENTS = 2**17
 """Of an answer with more scores than this, all heads together, sampled query rows are judged: more would take seconds."""
@@ -34,7 +30,7 @@ SAMPLED_ROWS = 24
 """At least this many rows are judged, however many keys they have."""
 
 
-class Case(asking.Case):
+class AttentionCase(Posed):
     """One attention to compute. Every field has a plain default, so a case states only what is unusual.
 
     `values` are what features are given, by what each calls its value: `causal=True`, `mask=Mask()`, `key_heads=2`.
@@ -67,10 +63,10 @@ class Case(asking.Case):
         """Pass every option that torch's function has, those at their defaults too."""
         self.values = {key: value for key, value in values.items() if value is not None and value is not False}
 
-    def but(self, **changes: Any) -> Case:
+    def but(self, **changes: Any) -> AttentionCase:
         """The same case with changes."""
         fields = {name: value for name, value in vars(self).items() if name != "values"}
-        return Case(**(fields | self.values | changes))
+        return AttentionCase(**(fields | self.values | changes))
 
     @property
     def sizes(self) -> Sizes:
@@ -79,7 +75,7 @@ class Case(asking.Case):
             self.queries, self.keys, self.width, self.width if self.value_width is None else self.value_width,
         )  # fmt: skip
 
-    def calls(self, dtype: str) -> tuple[Call, ...]:
+    def calls(self, dtype: str) -> Calls:
         return (self.call(dtype),)
 
     def call(self, dtype: str) -> Call:
@@ -113,48 +109,53 @@ class Case(asking.Case):
         known = [each for each in feature.arguments() if each.place is not None]
         return {each.name: each.default for each in known if each.name != "attn_mask"}
 
-    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> Judged:
-        return judged(calls[0], conventions)
-
-    def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Judged) -> Verdict:
-        return hold(calls[0], replies[0], truth)
-
-    def counts(self, truth: Judged) -> bool:
-        return not truth.truth.loose
-
-    def alike(
-        self, calls: tuple[Call, ...], replies: tuple[Reply, ...], theirs: tuple[Reply, ...], truth: Judged
-    ) -> bool:
-        return same_answer(calls[0], replies[0], theirs[0], truth)
+    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
+        return tuple(due(call, conventions) for call in calls)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The oracle's truth about a call, and the query rows it was computed for (all when None)."""
-
-    truth: oracle.Truth
-    rows: Array | None = None
-
-
-def judged(
-    call: Call, conventions: Conventions, kept: Array | None = None, all_rows: bool = False, weights: bool = False
-) -> Judged:
-    """Ask the oracle, on sampled query rows where the call is large. Its weights are kept only on request."""
-    dtype = str(call.tensors["query"].dtype).removeprefix("torch.")
-    asked = as_asked(call, conventions, kept)
-    rows = None if all_rows or call.gradient_of else sampled_rows(asked, dtype)
-    if rows is not None:
-        asked = on_rows(asked, rows)
-    truth = oracle.attention(asked, PRECISIONS[dtype], widest(dtype))
-    return Judged(truth if weights else replace(truth, weights=np.empty(0)), rows)
+def form(call: Call) -> Form:
+    """What the reply to a call has to be."""
+    query, value = call.tensors["query"], call.tensors["value"]
+    gradients = {name: tuple(call.tensors[name].shape) for name in call.gradient_of}
+    return Form((*query.shape[:-1], value.shape[-1]), query.dtype, gradients)
 
 
-def as_asked(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Asked:
+def due(call: Call, conventions: Conventions, kept: Array | None = None, *, decided: bool = False) -> Within:
+    """What is due of a call, on sampled query rows where it is large. `kept` says which weights survived dropout.
+
+    Where empty rows are is found out on request: there the contract decides, not a document.
+    """
+    dtype, of, asked = dtype_of(call), form(call), as_asked(call, conventions, kept)
+    rows = None if call.gradient_of else sampled_rows(asked, dtype)
+    truth = _answered(asked if rows is None else on_rows(asked, rows), dtype)
+    empty = truth.weights.astype(np.float64).sum(-1, keepdims=True) == 0 if decided else None
+    return Within(
+        of,
+        truth.output,
+        ACCEPT_OUTPUT,
+        {name: _reshaped(truth.gradients[name], of.gradients[name]) for name in call.gradient_of},
+        rows,
+        size=float(np.nan_to_num(abs(compare.numbers(call.tensors["value"]))).max(initial=0.0)),
+        loose=truth.loose,
+        decided=None if empty is None else np.broadcast_to(empty, truth.output.value.shape).reshape(of.shape),
+    )
+
+
+def answered(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Truth:
+    """What the oracle says of a whole call."""
+    return _answered(as_asked(call, conventions, kept), dtype_of(call))
+
+
+def _answered(asked: oracle.Problem, dtype: str) -> oracle.Truth:
+    return oracle.attention(asked, PRECISIONS[dtype], widest(dtype))
+
+
+def as_asked(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Problem:
     """A call in the oracle's words: four axes, and arrays."""
-    query, key, value = (_four_axes(compare.numbers(call.tensors[name])) for name in INPUTS)
-    upstream = None if call.output_gradient is None else _four_axes(compare.numbers(call.output_gradient))
+    query, key, value = (four_axes(compare.numbers(call.tensors[name])) for name in INPUTS)
+    upstream = None if call.output_gradient is None else four_axes(compare.numbers(call.output_gradient))
     masks = {name: _array(tensor) for name, tensor in call.tensors.items() if name not in INPUTS}
-    return oracle.Asked(
+    return oracle.Problem(
         query,
         key,
         value,
@@ -166,11 +167,7 @@ def as_asked(call: Call, conventions: Conventions, kept: Array | None = None) ->
     )
 
 
-def _array(tensor: Tensor) -> Array:
-    return tensor.numpy() if tensor.dtype == torch.bool else compare.numbers(tensor)
-
-
-def sampled_rows(asked: oracle.Asked, dtype: str) -> Array | None:
+def sampled_rows(asked: oracle.Problem, dtype: str) -> Array | None:
     """Rows to judge when all are too many: the first, the last, and as many evenly between as there is time for."""
     *lead, queries, _ = asked.query.shape
     per_row = int(np.prod(lead)) * asked.key.shape[-2]
@@ -182,7 +179,7 @@ def sampled_rows(asked: oracle.Asked, dtype: str) -> Array | None:
     return np.unique([*edges, *np.linspace(3, queries - 4, count - len(edges)).astype(int)])
 
 
-def on_rows(asked: oracle.Asked, rows: Array) -> oracle.Asked:
+def on_rows(asked: oracle.Problem, rows: Array) -> oracle.Problem:
     """The same question about some of its queries."""
     kept = asked.kept
     if kept is not None and kept.ndim > 1:
@@ -190,72 +187,14 @@ def on_rows(asked: oracle.Asked, rows: Array) -> oracle.Asked:
     return replace(asked, query=asked.query[..., rows, :], kept=kept, rows=rows, queries=asked.query.shape[-2])
 
 
-def hold(call: Call, reply: Reply, truth: Judged, name: str = "output") -> Verdict:
-    """Hold one reply against the truth: first what it is, then its numbers, then its gradients."""
-    if complaint := malformed(call, reply):
-        return complaint
-    assert reply.output is not None
-    actual, due = compare.numbers(reply.output), truth.truth.output
-    if truth.rows is not None:
-        stray = int((~np.isfinite(actual)).sum())
-        if stray and np.isfinite(due.value.astype(np.float64)).all():
-            return Verdict(
-                Status.WRONG, f"{name} holds {stray} numbers that are infinite or NaN", np.inf, output_wrong=True
-            )
-        actual = actual[..., truth.rows, :]
-    pairs = [(name, actual, due, ACCEPT_OUTPUT)]
-    for of, bounded in truth.truth.gradients.items():
-        gradient = reply.gradients[of]
-        assert gradient is not None
-        pairs.append((f"gradient of {of}", compare.numbers(gradient), bounded, ACCEPT_GRADIENT))
-    return closest(pairs)
-
-
-def pretend(call: Call, reply: Reply, truth: Judged) -> Judged | None:
-    """The truth if this reply were right, its bounds widened by what both computations may have lost."""
-    if malformed(call, reply) or reply.output is None:
-        return None
-    unit = PRECISIONS[str(reply.output.dtype)[6:]].unit
-    values_size = float(np.nan_to_num(abs(compare.numbers(call.tensors["value"]))).max(initial=0.0))
-
-    def bounded(tensor: Tensor, due: Bounded) -> Bounded:
-        values = compare.numbers(tensor)
-        if truth.rows is not None and tensor is reply.output:
-            values = values[..., truth.rows, :]
-        values = values.reshape(due.value.shape)
-        rounding = (
-            8 * unit * np.maximum(np.nan_to_num(abs(values)), values_size)
-        )  # the due bound may be 0: an empty row
-        return Bounded(values, np.nan_to_num(due.bound) + rounding)
-
-    gradients = {
-        name: bounded(gradient, truth.truth.gradients[name])
-        for name, gradient in reply.gradients.items()
-        if gradient is not None
-    }
-    output = bounded(reply.output, truth.truth.output)
-    return Judged(replace(truth.truth, output=output, gradients=gradients), truth.rows)
-
-
-def same_answer(call: Call, reply: Reply, theirs: Reply, truth: Judged) -> bool:
-    """Whether two replies to one call are equal within the bounds."""
-    pretended = pretend(call, theirs, truth)
-    return pretended is not None and hold(call, reply, pretended).status == "passed"
-
-
-def malformed(call: Call, reply: Reply) -> Verdict | None:
-    """What is wrong with a reply before any number is read: errors, types, shapes, dtypes, changed or shared inputs."""
-    query, value = call.tensors["query"], call.tensors["value"]
-    if complaint := unfit(reply, (*query.shape[:-1], value.shape[-1]), query.dtype):
-        return complaint
-    for name in call.gradient_of:
-        gradient = reply.gradients.get(name)
-        if gradient is None:
-            return Verdict(Status.WRONG, f"no gradient reached {name}")
-        if wrong := unlike(f"gradient of {name}", gradient, tuple(call.tensors[name].shape), query.dtype):
-            return Verdict(Status.WRONG, wrong)
-    return None
-
-
-def _four_axes(array: Array) -> Array:
+def four_axes(array: Array) -> Array:
+    """The same with leading axes of length 1, b h and the last two."""
     return array.reshape((1,) * (4 - array.ndim) + array.shape)
+
+
+def _array(tensor: Tensor) -> Array:
+    return tensor.numpy() if tensor.dtype == torch.bool else compare.numbers(tensor)
+
+
+def _reshaped(bounded: Bounded, shape: tuple[int, ...]) -> Bounded:
+    return Bounded(bounded.value.reshape(shape), bounded.bound.reshape(shape))

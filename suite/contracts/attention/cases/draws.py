@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.question import Generator
+from suite.asking.tensors import Generator
 from suite.judging.precision import PRECISIONS
 
 Array = np.ndarray[Any, Any]

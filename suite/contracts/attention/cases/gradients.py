@@ -5,32 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from suite.asking.layouts import INPUTS
-from suite.contracts.attention.cases.case import Case
+from suite.asking.tensors import FAST
+from suite.contracts.attention.cases.case import AttentionCase
 
 
-def gradients() -> list[Case]:
+def gradients() -> list[AttentionCase]:
     """Gradients agree with the oracle's, element by element."""
     return [
-        Case("gradients/plain", "all three at once", gradient_of=INPUTS),
-        *(Case(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
-        Case("gradients/query_and_key", "value requires none", gradient_of=("query", "key")),
-        Case("gradients/value_width", "another value width", gradient_of=INPUTS, value_width=5),
-        Case("gradients/rank_2", "without leading axes", gradient_of=INPUTS, rank=2, batch=1, heads=1),
-        Case("gradients/rank_3", "with one leading axis", gradient_of=INPUTS, rank=3, batch=1, heads=3),
-        Case("gradients/one_key", "softmax over one key passes nothing to the scores", gradient_of=INPUTS, keys=1),
-        Case("gradients/one_query", "decoding", gradient_of=INPUTS, queries=1, keys=20),
-        Case("gradients/wide_values", "values wider than queries", gradient_of=INPUTS, width=4, value_width=12),
-        Case("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",), batch=1, heads=1, queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}, dtypes=("float32", "float16", "bfloat16")),
-        Case("gradients/equal_logits", "equal weights", gradient_of=INPUTS, draw="equal_logits"),
-        Case("gradients/dominant_key", "a saturated softmax", gradient_of=INPUTS, draw="dominant_key", keys=20, dtypes=("float64", "float32", "float16")),
-        Case("gradients/offset_values", "a common offset of the values cancels", gradient_of=("query", "key"), draw="offset_values"),
-        Case("gradients/wide", "width 80", gradient_of=INPUTS, width=80),
-        Case("gradients/tall_and_wide", "1,025 keys", gradient_of=INPUTS, batch=1, heads=1, queries=20, keys=1025, dtypes=("float32", "float16", "bfloat16")),
-        Case("gradients/many_queries", "1,025 queries", gradient_of=INPUTS, batch=1, heads=1, queries=1025, keys=20, dtypes=("float32", "float16", "bfloat16")),
+        AttentionCase("gradients/plain", "all three at once", gradient_of=INPUTS),
+        *(AttentionCase(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
+        AttentionCase("gradients/query_and_key", "value requires none", gradient_of=("query", "key")),
+        AttentionCase("gradients/value_width", "another value width", gradient_of=INPUTS, value_width=5),
+        AttentionCase("gradients/rank_2", "without leading axes", gradient_of=INPUTS, rank=2, batch=1, heads=1),
+        AttentionCase("gradients/rank_3", "with one leading axis", gradient_of=INPUTS, rank=3, batch=1, heads=3),
+        AttentionCase("gradients/one_key", "softmax over one key passes nothing to the scores", gradient_of=INPUTS, keys=1),
+        AttentionCase("gradients/one_query", "decoding", gradient_of=INPUTS, queries=1, keys=20),
+        AttentionCase("gradients/wide_values", "values wider than queries", gradient_of=INPUTS, width=4, value_width=12),
+        AttentionCase("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",), batch=1, heads=1, queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}, dtypes=FAST),
+        AttentionCase("gradients/equal_logits", "equal weights", gradient_of=INPUTS, draw="equal_logits"),
+        AttentionCase("gradients/dominant_key", "a saturated softmax", gradient_of=INPUTS, draw="dominant_key", keys=20, dtypes=("float64", "float32", "float16")),
+        AttentionCase("gradients/offset_values", "a common offset of the values cancels", gradient_of=("query", "key"), draw="offset_values"),
+        AttentionCase("gradients/wide", "width 80", gradient_of=INPUTS, width=80),
+        AttentionCase("gradients/tall_and_wide", "1,025 keys", gradient_of=INPUTS, batch=1, heads=1, queries=20, keys=1025, dtypes=FAST),
+        AttentionCase("gradients/many_queries", "1,025 queries", gradient_of=INPUTS, batch=1, heads=1, queries=1025, keys=20, dtypes=FAST),
     ]  # fmt: skip
 
 
-def gradient_sizes() -> list[Case]:
+def gradient_sizes() -> list[AttentionCase]:
     """Tails of tiles, which a forward pass may get right and a backward pass wrong; and what meets there."""
     squares = (2, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257)
     met: dict[str, dict[str, Any]] = {
@@ -46,15 +47,15 @@ def gradient_sizes() -> list[Case]:
     ]  # fmt: skip
 
 
-def backward(name: str, why: str, **unusual: Any) -> Case:
+def backward(name: str, why: str, **unusual: Any) -> AttentionCase:
     """Gradients of several items and heads, wide enough for a tile; not in float64 unless it says so, for the time."""
     usual: dict[str, Any] = {
         "gradient_of": INPUTS,
         "heads": 3,
         "width": 16,
-        "dtypes": ("float32", "float16", "bfloat16"),
+        "dtypes": FAST,
     }
-    return Case(name, why, **(usual | unusual))
+    return AttentionCase(name, why, **(usual | unusual))
 
 
 def affordable(size: int) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.asking.layouts import INPUTS
-from suite.contracts.attention.cases.case import Case
+from suite.contracts.attention.cases.case import AttentionCase
 
 STRANGE = {
     "transposed_heads": "(b, s, h, e) in memory",
@@ -16,26 +16,26 @@ STRANGE = {
 }
 
 
-def layout() -> list[Case]:
+def layout() -> list[AttentionCase]:
     """Strides, offsets and stride-0 expansions are honoured."""
     forward = [
-        Case(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout})
+        AttentionCase(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout})
         for name in INPUTS
         for layout, words in STRANGE.items()
     ]
     backward = [
-        Case(f"layout/output_gradient_{layout}", f"output gradient: {words}", queries=6, gradient_of=INPUTS, layout={"output_gradient": layout})
+        AttentionCase(f"layout/output_gradient_{layout}", f"output gradient: {words}", queries=6, gradient_of=INPUTS, layout={"output_gradient": layout})
         for layout, words in STRANGE.items()
     ]  # fmt: skip
     together = [
-        Case(f"layout/all_{layout}", f"all inputs: {STRANGE[layout]}", queries=6, gradient_of=INPUTS, layout=dict.fromkeys(INPUTS, layout))
+        AttentionCase(f"layout/all_{layout}", f"all inputs: {STRANGE[layout]}", queries=6, gradient_of=INPUTS, layout=dict.fromkeys(INPUTS, layout))
         for layout in ("transposed_heads", "sliced", "offset", "column_major", "expanded", "expanded_rows")
     ]  # fmt: skip
     tiled = [
-        Case(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140, layout={name: "transposed_heads"})
+        AttentionCase(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140, layout={name: "transposed_heads"})
         for name in INPUTS
     ]  # fmt: skip
     backward.append(
-        Case("layout/output_gradient_of_a_sum", "stride 0 along every axis", queries=6, gradient_of=INPUTS, layout={"output_gradient": "expanded_everywhere"})
+        AttentionCase("layout/output_gradient_of_a_sum", "stride 0 along every axis", queries=6, gradient_of=INPUTS, layout={"output_gradient": "expanded_everywhere"})
     )  # fmt: skip
     return [*forward, *backward, *together, *tiled]

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite import asking
-from suite.asking import Call, Conventions, Reply
+from suite.asking import Call, Calls, Case, Conventions, Replies
 from suite.asking.layouts import INPUTS
-from suite.asking.question import Generator, generator
-from suite.contracts.attention.cases.case import Case, as_asked, judged, malformed
+from suite.asking.tensors import Array, Generator, dtype_of, generator
+from suite.contracts.attention.cases.case import AttentionCase, answered, as_asked, form, four_axes
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.contracts.attention.oracle import Truth
 from suite.judging import compare
@@ -22,34 +21,35 @@ from suite.judging.precision import Bounded
 from suite.judging.verdicts import Verdict, closest
 from suite.records import DTYPES
 
-Array = np.ndarray[Any, Any]
 Compared = tuple[Array, Array, Array]
 """What came, what was due, and how far apart the two may be."""
 Relate = Callable[[Call, Generator], tuple[Sequence[Call], Callable[[list[Array], list[Truth]], Compared]]]
 
 
 @dataclass(frozen=True)
-class Relation(asking.Case):
+class Relation(Case):
     """A base question, how it is changed, and what the change must do to the answer."""
 
     name: str
     why: str
     relate: Relate
-    of: Case = field(default_factory=lambda: Case("metamorphic/base", "an ordinary small attention", queries=6, keys=9))
+    of: AttentionCase = field(
+        default_factory=lambda: AttentionCase("metamorphic/base", "an ordinary small attention", queries=6, keys=9)
+    )
     dtypes: tuple[str, ...] = DTYPES
 
-    def calls(self, dtype: str) -> tuple[Call, ...]:
+    def calls(self, dtype: str) -> Calls:
         return tuple(self._related(dtype)[0])
 
-    def truth(self, calls: tuple[Call, ...], conventions: Conventions) -> list[Truth]:
-        return [judged(call, conventions, all_rows=True, weights=True).truth for call in calls]
+    def truth(self, calls: Calls, conventions: Conventions) -> list[Truth]:
+        return [answered(call, conventions) for call in calls]
 
-    def verdict(self, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: list[Truth]) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, truth: list[Truth]) -> Verdict:
         for call, reply in zip(calls, replies, strict=True):
-            if complaint := malformed(call, reply):
+            if complaint := form(call).unfit(reply):
                 return complaint
-        outputs = [_four(compare.numbers(reply.output)) for reply in replies if reply.output is not None]
-        _, compared = self._related(str(calls[0].tensors["query"].dtype)[6:])
+        outputs = [four_axes(compare.numbers(reply.output)) for reply in replies if reply.output is not None]
+        _, compared = self._related(dtype_of(calls[0]))
         actual, expected, bound = compared(outputs, truth)
         verdict = closest([("output", actual, Bounded(expected, bound), ACCEPT_OUTPUT)])
         return replace(verdict, detail=f"{self.why}, but {verdict.detail}") if verdict.detail else verdict
@@ -161,9 +161,9 @@ def doubled_keys(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
     return (call, with_tensors(call, **doubled)), same(everywhere, everywhere)
 
 
-def metamorphic() -> list[asking.Case]:
+def metamorphic() -> list[Case]:
     """Relations that need no oracle to be stated."""
-    long = Case("metamorphic/long", "", batch=1, queries=70, keys=200)
+    long = AttentionCase("metamorphic/long", "", batch=1, queries=70, keys=200)
     return [
         Relation("metamorphic/permuted_keys", "the order of the keys does not matter", permuted_keys),
         Relation("metamorphic/permuted_keys_long", "the order of the keys does not matter across tiles", permuted_keys, long),
@@ -177,7 +177,3 @@ def metamorphic() -> list[asking.Case]:
         Relation("metamorphic/split_keys_long", "parts merge by their share of the weights", split_keys, long),
         Relation("metamorphic/doubled_keys", "every key twice changes nothing", doubled_keys),
     ]  # fmt: skip
-
-
-def _four(array: Array) -> Array:
-    return array.reshape((1,) * (4 - array.ndim) + array.shape)

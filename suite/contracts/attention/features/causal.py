@@ -36,32 +36,32 @@ def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> fr
 
 def cases() -> Sequence[Case]:
     """Query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s."""
-    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.case import AttentionCase
 
     square = [
-        Case(f"causal/square_{size}", "j ≤ i, the own position included", causal=True, queries=size, keys=size)
+        AttentionCase(f"causal/square_{size}", "j ≤ i, the own position included", causal=True, queries=size, keys=size)
         for size in (1, 2, 5, 16, 33, 65)
     ]
     return [
         *square,
-        Case("causal/more_queries", "later queries see all keys", causal=True, queries=9, keys=4),
-        Case("causal/more_keys", "keys beyond the last query are never seen", causal=True, queries=4, keys=9),
-        Case("causal/one_query", "a lone query sees the first key only", causal=True, queries=1, keys=6),
-        Case("causal/one_key", "every query sees the one key", causal=True, queries=6, keys=1),
-        Case("causal/many_more_queries", "upper left across several tiles", causal=True, queries=150, keys=40),
-        Case("causal/many_more_keys", "upper left across several tiles", causal=True, queries=40, keys=150),
-        Case("causal/repeated_queries", "rows differ by what they see alone", causal=True, queries=12, keys=12, draw="repeated_queries"),
-        Case("causal/other_value_width", "causal and value width together", causal=True, queries=7, value_width=3),
-        Case("causal/grouped", "causal and grouped heads together", causal=True, queries=9, keys=9, heads=4, key_heads=1),
-        Case("causal/scaled", "causal with an explicit scale", causal=True, queries=8, keys=8, scale=0.9),
-        Case("causal/rank_2", "causal without leading axes", causal=True, queries=6, keys=6, rank=2, batch=1, heads=1),
-        Case("causal/rank_3", "causal with one leading axis", causal=True, queries=6, keys=6, rank=3, batch=1, heads=3),
-        Case("heads/long_causal", "grouped heads under causal across tiles", heads=4, key_heads=2, queries=130, keys=130, causal=True),
-        Case("scale/zero_causal", "scale 0: 0 · −inf must not arise", scale=0.0, causal=True, queries=7),
-        Case("scale/negative_causal", "the maximum is taken after scaling", scale=-0.4, causal=True, queries=7),
-        Case("no_keys/causal", "s = 0 under causal", keys=0, causal=True),
-        Case("no_keys/no_queries_causal", "l = 0 under causal", queries=0, causal=True),
-        Case("numerics/huge_logits_causal", "logits of ±10⁴ behind a mask", draw="huge_logits", width=16, queries=7, causal=True),
+        AttentionCase("causal/more_queries", "later queries see all keys", causal=True, queries=9, keys=4),
+        AttentionCase("causal/more_keys", "keys beyond the last query are never seen", causal=True, queries=4, keys=9),
+        AttentionCase("causal/one_query", "a lone query sees the first key only", causal=True, queries=1, keys=6),
+        AttentionCase("causal/one_key", "every query sees the one key", causal=True, queries=6, keys=1),
+        AttentionCase("causal/many_more_queries", "upper left across several tiles", causal=True, queries=150, keys=40),
+        AttentionCase("causal/many_more_keys", "upper left across several tiles", causal=True, queries=40, keys=150),
+        AttentionCase("causal/repeated_queries", "rows differ by what they see alone", causal=True, queries=12, keys=12, draw="repeated_queries"),
+        AttentionCase("causal/other_value_width", "causal and value width together", causal=True, queries=7, value_width=3),
+        AttentionCase("causal/grouped", "causal and grouped heads together", causal=True, queries=9, keys=9, heads=4, key_heads=1),
+        AttentionCase("causal/scaled", "causal with an explicit scale", causal=True, queries=8, keys=8, scale=0.9),
+        AttentionCase("causal/rank_2", "causal without leading axes", causal=True, queries=6, keys=6, rank=2, batch=1, heads=1),
+        AttentionCase("causal/rank_3", "causal with one leading axis", causal=True, queries=6, keys=6, rank=3, batch=1, heads=3),
+        AttentionCase("heads/long_causal", "grouped heads under causal across tiles", heads=4, key_heads=2, queries=130, keys=130, causal=True),
+        AttentionCase("scale/zero_causal", "scale 0: 0 · −inf must not arise", scale=0.0, causal=True, queries=7),
+        AttentionCase("scale/negative_causal", "the maximum is taken after scaling", scale=-0.4, causal=True, queries=7),
+        AttentionCase("no_keys/causal", "s = 0 under causal", keys=0, causal=True),
+        AttentionCase("no_keys/no_queries_causal", "l = 0 under causal", queries=0, causal=True),
+        AttentionCase("numerics/huge_logits_causal", "logits of ±10⁴ behind a mask", draw="huge_logits", width=16, queries=7, causal=True),
         *_sizes(),
         *_gradients(),
         *_dropout(),
@@ -71,24 +71,24 @@ def cases() -> Sequence[Case]:
 
 
 def _sizes() -> Sequence[Case]:
-    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.case import AttentionCase
 
     return [
         *(
-            Case(f"both/causal_{n}", f"causal, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, causal=True)
+            AttentionCase(f"both/causal_{n}", f"causal, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, causal=True)
             for n in (31, 64, 65, 127, 129, 257, 512)
         ),
-        Case("both/causal_long", "a long causal square, its rows sampled", batch=1, heads=1, queries=1025, keys=1025, width=8, causal=True),
-        Case("both/causal_wide", "causal, far more keys than queries", batch=1, heads=1, queries=63, keys=2049, causal=True),
-        Case("both/causal_tall", "causal, far more queries than keys", batch=1, heads=1, queries=2049, keys=63, causal=True),
-        Case("both/causal_many_heads", "causal across tiles, several items and heads", batch=2, heads=3, queries=257, keys=257, width=8, causal=True),
-        Case("widths/value_under_causal", "value width under causal across tiles", width=16, value_width=40, queries=130, keys=130, heads=1, causal=True),
+        AttentionCase("both/causal_long", "a long causal square, its rows sampled", batch=1, heads=1, queries=1025, keys=1025, width=8, causal=True),
+        AttentionCase("both/causal_wide", "causal, far more keys than queries", batch=1, heads=1, queries=63, keys=2049, causal=True),
+        AttentionCase("both/causal_tall", "causal, far more queries than keys", batch=1, heads=1, queries=2049, keys=63, causal=True),
+        AttentionCase("both/causal_many_heads", "causal across tiles, several items and heads", batch=2, heads=3, queries=257, keys=257, width=8, causal=True),
+        AttentionCase("widths/value_under_causal", "value width under causal across tiles", width=16, value_width=40, queries=130, keys=130, heads=1, causal=True),
     ]  # fmt: skip
 
 
 def _gradients() -> Sequence[Case]:
     from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.case import AttentionCase
     from suite.contracts.attention.cases.gradients import affordable, backward
 
     met: dict[str, dict[str, Any]] = {
@@ -97,10 +97,10 @@ def _gradients() -> Sequence[Case]:
         "scaled": {"queries": 70, "keys": 70, "scale": 0.4},
     }
     return [
-        Case("gradients/causal", "hidden keys get no gradient", gradient_of=INPUTS, causal=True, queries=7),
-        Case("gradients/causal_wide", "keys beyond the last query get exactly none", gradient_of=INPUTS, causal=True, queries=4, keys=9),
-        Case("gradients/causal_tall", "more queries than keys", gradient_of=INPUTS, causal=True, queries=9, keys=4),
-        Case("gradients/grouped_causal", "grouped and causal", gradient_of=INPUTS, heads=4, key_heads=2, causal=True, queries=9, keys=9),
+        AttentionCase("gradients/causal", "hidden keys get no gradient", gradient_of=INPUTS, causal=True, queries=7),
+        AttentionCase("gradients/causal_wide", "keys beyond the last query get exactly none", gradient_of=INPUTS, causal=True, queries=4, keys=9),
+        AttentionCase("gradients/causal_tall", "more queries than keys", gradient_of=INPUTS, causal=True, queries=9, keys=4),
+        AttentionCase("gradients/grouped_causal", "grouped and causal", gradient_of=INPUTS, heads=4, key_heads=2, causal=True, queries=9, keys=9),
         *(
             backward(f"gradient_sizes/causal_{size}", f"causal, {size} queries and keys", queries=size, keys=size, causal=True, dtypes=affordable(size))
             for size in (16, 63, 65, 129)
@@ -112,24 +112,24 @@ def _gradients() -> Sequence[Case]:
 
 def _dropout() -> Sequence[Case]:
     from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import Case
-    from suite.contracts.attention.features.dropout.draws import KEPT, Kept
+    from suite.contracts.attention.cases.case import AttentionCase
+    from suite.contracts.attention.features.dropout.draws import KEPT, kept
 
     causal = KEPT.but(causal=True)
     return [
-        Case("dropout/zero_causal", "p = 0 is exact under causal", dropout_p=0.0, causal=True, queries=7),
-        Case("dropout/one_causal", "p = 1 gives zeros under causal", dropout_p=1.0, causal=True, queries=7),
-        Kept("dropout/kept_causal", "the same under causal", causal),
-        Kept("dropout/gradient_causal", "the same mask backwards under causal", causal.but(gradient_of=INPUTS)),
+        AttentionCase("dropout/zero_causal", "p = 0 is exact under causal", dropout_p=0.0, causal=True, queries=7),
+        AttentionCase("dropout/one_causal", "p = 1 gives zeros under causal", dropout_p=1.0, causal=True, queries=7),
+        kept("dropout/kept_causal", "the same under causal", causal),
+        kept("dropout/gradient_causal", "the same mask backwards under causal", causal.but(gradient_of=INPUTS)),
     ]
 
 
 def _metamorphic() -> Sequence[Case]:
-    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.case import AttentionCase
     from suite.contracts.attention.cases.metamorphic import Relation, linear_in_values, one_item_alone
 
-    square = Case("metamorphic/square", "", queries=10, keys=10, causal=True)
-    long = Case("metamorphic/long", "", batch=1, queries=150, keys=150, causal=True)
+    square = AttentionCase("metamorphic/square", "", queries=10, keys=10, causal=True)
+    long = AttentionCase("metamorphic/long", "", batch=1, queries=150, keys=150, causal=True)
     return [
         Relation("metamorphic/one_item_alone_causal", "one item and head alone equals it in the batch", one_item_alone, square),
         Relation("metamorphic/linear_in_values_causal", "the output is linear in the values", linear_in_values, square),
@@ -177,13 +177,13 @@ def _as_mask(call: Any, random: Any) -> Any:
 
 
 def _behaviour() -> Sequence[Case]:
-    from suite.contracts.attention.cases.behaviour import SMALL, Calls, each, modes, one_tensor
+    from suite.contracts.attention.cases.behaviour import SMALL, InARow, each, modes, one_tensor
 
     causal = SMALL.but(causal=True)
     return [
-        Calls("behaviour/alternating_causal", "causal on, off, on", each(causal, SMALL, causal)),
-        Calls("behaviour/one_tensor_causal", "the same under causal", one_tensor(causal)),
-        Calls("behaviour/without_gradients_causal", "no_grad agrees with grad mode under causal", modes(causal)),
+        InARow("behaviour/alternating_causal", "causal on, off, on", each(causal, SMALL, causal)),
+        InARow("behaviour/one_tensor_causal", "the same under causal", one_tensor(causal)),
+        InARow("behaviour/without_gradients_causal", "no_grad agrees with grad mode under causal", modes(causal)),
     ]
 
 

@@ -98,43 +98,43 @@ def _answer(of: Forward) -> None:
 
 def cases() -> Sequence[Case]:
     """A query that may attend to nothing answers exact zeros, and gives zero, finite gradients."""
-    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.case import AttentionCase
 
     return [
-        Case("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
-        Case("empty_row/float", "all keys of some queries are −inf", mask=Mask("float", "empty_rows")),
-        Case("empty_row/one_bool", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
-        Case("empty_row/one_float", "one empty row of one head", mask=Mask("float", "one_empty_row")),
-        Case("empty_row/all_bool", "nobody may attend to anything", mask=Mask(pattern="nothing")),
-        Case("empty_row/all_float", "nobody may attend to anything", mask=Mask("float", "nothing")),
-        Case("empty_row/per_row_bool", "one entry closes a whole row", mask=Mask(pattern="closed_rows", axes="bhl1")),
-        Case("empty_row/per_row_float", "one −inf closes a whole row", mask=Mask("float", "closed_rows", "bhl1")),
-        Case("empty_row/broadcast", "an all-False key padding", mask=Mask(pattern="nothing", axes="b11s")),
-        Case("empty_row/rank_2", "empty rows in a mask for all heads", mask=Mask(pattern="empty_rows", axes="ls")),
-        Case("empty_row/long_bool", "empty rows across several tiles", keys=300, mask=Mask(pattern="empty_rows")),
-        Case("empty_row/long_float", "empty rows across several tiles", keys=300, mask=Mask("float", "empty_rows")),
-        Case("empty_row/scale_zero", "0 · −inf must not arise", scale=0.0, mask=Mask("float", "empty_rows")),
-        Case("empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
+        AttentionCase("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
+        AttentionCase("empty_row/float", "all keys of some queries are −inf", mask=Mask("float", "empty_rows")),
+        AttentionCase("empty_row/one_bool", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
+        AttentionCase("empty_row/one_float", "one empty row of one head", mask=Mask("float", "one_empty_row")),
+        AttentionCase("empty_row/all_bool", "nobody may attend to anything", mask=Mask(pattern="nothing")),
+        AttentionCase("empty_row/all_float", "nobody may attend to anything", mask=Mask("float", "nothing")),
+        AttentionCase("empty_row/per_row_bool", "one entry closes a whole row", mask=Mask(pattern="closed_rows", axes="bhl1")),
+        AttentionCase("empty_row/per_row_float", "one −inf closes a whole row", mask=Mask("float", "closed_rows", "bhl1")),
+        AttentionCase("empty_row/broadcast", "an all-False key padding", mask=Mask(pattern="nothing", axes="b11s")),
+        AttentionCase("empty_row/rank_2", "empty rows in a mask for all heads", mask=Mask(pattern="empty_rows", axes="ls")),
+        AttentionCase("empty_row/long_bool", "empty rows across several tiles", keys=300, mask=Mask(pattern="empty_rows")),
+        AttentionCase("empty_row/long_float", "empty rows across several tiles", keys=300, mask=Mask("float", "empty_rows")),
+        AttentionCase("empty_row/scale_zero", "0 · −inf must not arise", scale=0.0, mask=Mask("float", "empty_rows")),
+        AttentionCase("empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
         *_gradients(),
     ]  # fmt: skip
 
 
 def _gradients() -> Sequence[Case]:
     from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.case import AttentionCase
 
     with_mask = (*INPUTS, "attn_mask")
     return [
-        Case("empty_row_gradients/bool", "some empty rows", gradient_of=INPUTS, mask=Mask(pattern="empty_rows")),
-        Case("empty_row_gradients/float", "some empty rows of −inf", gradient_of=INPUTS, mask=Mask("float", "empty_rows")),
-        Case("empty_row_gradients/mask", "the mask's own gradient", gradient_of=with_mask, mask=Mask("float", "empty_rows")),
-        Case("empty_row_gradients/all_bool", "all rows empty", gradient_of=INPUTS, mask=Mask(pattern="nothing")),
-        Case("empty_row_gradients/all_float", "all rows empty", gradient_of=INPUTS, mask=Mask("float", "nothing")),
-        Case("empty_row_gradients/one", "one empty row of one head", gradient_of=INPUTS, mask=Mask(pattern="one_empty_row")),
-        Case("empty_row_gradients/key_alone", "key alone", gradient_of=("key",), mask=Mask(pattern="empty_rows")),
-        Case("empty_row_gradients/broadcast", "an empty padding", gradient_of=INPUTS, mask=Mask(pattern="nothing", axes="b11s")),
-        Case("empty_row_gradients/tiles", "empty rows across tiles", gradient_of=INPUTS, heads=1, queries=9, keys=300, mask=Mask("float", "empty_rows")),
-        Case("empty_row_gradients/grouped", "with grouped heads", gradient_of=INPUTS, heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
+        AttentionCase("empty_row_gradients/bool", "some empty rows", gradient_of=INPUTS, mask=Mask(pattern="empty_rows")),
+        AttentionCase("empty_row_gradients/float", "some empty rows of −inf", gradient_of=INPUTS, mask=Mask("float", "empty_rows")),
+        AttentionCase("empty_row_gradients/mask", "the mask's own gradient", gradient_of=with_mask, mask=Mask("float", "empty_rows")),
+        AttentionCase("empty_row_gradients/all_bool", "all rows empty", gradient_of=INPUTS, mask=Mask(pattern="nothing")),
+        AttentionCase("empty_row_gradients/all_float", "all rows empty", gradient_of=INPUTS, mask=Mask("float", "nothing")),
+        AttentionCase("empty_row_gradients/one", "one empty row of one head", gradient_of=INPUTS, mask=Mask(pattern="one_empty_row")),
+        AttentionCase("empty_row_gradients/key_alone", "key alone", gradient_of=("key",), mask=Mask(pattern="empty_rows")),
+        AttentionCase("empty_row_gradients/broadcast", "an empty padding", gradient_of=INPUTS, mask=Mask(pattern="nothing", axes="b11s")),
+        AttentionCase("empty_row_gradients/tiles", "empty rows across tiles", gradient_of=INPUTS, heads=1, queries=9, keys=300, mask=Mask("float", "empty_rows")),
+        AttentionCase("empty_row_gradients/grouped", "with grouped heads", gradient_of=INPUTS, heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
     ]  # fmt: skip
 
 

@@ -84,23 +84,23 @@ def _given(key_heads: int, drawing: Drawing) -> dict[str, Any]:
 def cases() -> Sequence[Case]:
     """Query head i reads key/value head i // (h/g)."""
     from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.case import AttentionCase
 
     return [
-        Case("heads/two_groups", "4 query heads on 2 key heads, interleaved", heads=4, key_heads=2),
-        Case("heads/three_groups", "6 on 3: h/g differs from g", heads=6, key_heads=3),
-        Case("heads/groups_of_three", "6 on 2: h/g differs from g", heads=6, key_heads=2),
-        Case("heads/multi_query", "8 on 1", heads=8, key_heads=1),
-        Case("heads/equal", "enable_gqa with equal counts changes nothing", heads=3, key_heads=3),
-        Case("heads/one_query", "decoding with grouped heads", heads=6, key_heads=2, queries=1, keys=20),
-        Case("heads/long_masked", "grouped heads under a mask across tiles", heads=4, key_heads=2, queries=70, keys=130, mask=Mask()),
-        Case("heads/transposed", "grouped heads that are not contiguous", heads=6, key_heads=2, layout=dict.fromkeys(INPUTS, "transposed_heads")),
-        Case("heads/long", "grouped heads across tiles", heads=4, key_heads=2, queries=70, keys=130),
-        Case("heads/other_value_width", "grouped heads and value width", heads=6, key_heads=2, value_width=5),
-        Case("heads/rank_3", "heads are the leading axis of rank 3", batch=1, heads=4, key_heads=2, rank=3),
-        Case("no_keys/grouped", "s = 0 with grouped heads", keys=0, heads=4, key_heads=2),
-        Case("gradients/grouped", "summed over the query heads of a group", gradient_of=INPUTS, heads=6, key_heads=2),
-        Case("gradients/grouped_key_alone", "summed over the group, key alone", gradient_of=("key",), heads=4, key_heads=1),
+        AttentionCase("heads/two_groups", "4 query heads on 2 key heads, interleaved", heads=4, key_heads=2),
+        AttentionCase("heads/three_groups", "6 on 3: h/g differs from g", heads=6, key_heads=3),
+        AttentionCase("heads/groups_of_three", "6 on 2: h/g differs from g", heads=6, key_heads=2),
+        AttentionCase("heads/multi_query", "8 on 1", heads=8, key_heads=1),
+        AttentionCase("heads/equal", "enable_gqa with equal counts changes nothing", heads=3, key_heads=3),
+        AttentionCase("heads/one_query", "decoding with grouped heads", heads=6, key_heads=2, queries=1, keys=20),
+        AttentionCase("heads/long_masked", "grouped heads under a mask across tiles", heads=4, key_heads=2, queries=70, keys=130, mask=Mask()),
+        AttentionCase("heads/transposed", "grouped heads that are not contiguous", heads=6, key_heads=2, layout=dict.fromkeys(INPUTS, "transposed_heads")),
+        AttentionCase("heads/long", "grouped heads across tiles", heads=4, key_heads=2, queries=70, keys=130),
+        AttentionCase("heads/other_value_width", "grouped heads and value width", heads=6, key_heads=2, value_width=5),
+        AttentionCase("heads/rank_3", "heads are the leading axis of rank 3", batch=1, heads=4, key_heads=2, rank=3),
+        AttentionCase("no_keys/grouped", "s = 0 with grouped heads", keys=0, heads=4, key_heads=2),
+        AttentionCase("gradients/grouped", "summed over the query heads of a group", gradient_of=INPUTS, heads=6, key_heads=2),
+        AttentionCase("gradients/grouped_key_alone", "summed over the group, key alone", gradient_of=("key",), heads=4, key_heads=1),
         _backward("grouped", "grouped", queries=65, keys=129, heads=4, key_heads=2),
         _backward("grouped_masked", "grouped masked", queries=20, keys=70, heads=6, key_heads=3, mask=Mask()),
         *_bad_input(),
@@ -125,10 +125,10 @@ def _bad_input() -> Sequence[Case]:
 
 
 def _metamorphic() -> Sequence[Case]:
-    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.case import AttentionCase
     from suite.contracts.attention.cases.metamorphic import Relation, inside_the_hull
 
-    grouped = Case("metamorphic/g", "", heads=4, key_heads=2)
+    grouped = AttentionCase("metamorphic/g", "", heads=4, key_heads=2)
     why = "the output lies within the range of the values"
     return [Relation("metamorphic/inside_the_hull_grouped", why, inside_the_hull, grouped)]
 

@@ -56,38 +56,38 @@ def default(asked: Asked) -> float:
 def cases() -> Sequence[Case]:
     """None is 1/√e; any float is legal."""
     from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import Case
+    from suite.contracts.attention.cases.case import AttentionCase
 
     return [
-        Case("scale/default_of_width_2", "1/√2 is far from 1/2", width=2),
-        Case("scale/default_of_width_64", "1/√64 is 1/8", width=64),
-        Case("scale/default_of_odd_width", "the width is 13, not padded to 16", width=13),
-        Case("scale/default_with_other_value_width", "the query's width counts, not the value's", width=4, value_width=16),
-        Case("scale/one", "scale=1 leaves the products alone", scale=1.0),
-        Case("scale/half", "an ordinary explicit scale", scale=0.5),
-        Case("scale/small", "nearly uniform weights", scale=0.01),
-        Case("scale/large", "one key takes nearly all", scale=3.0),
-        Case("scale/zero", "scale 0 is not None: all weights are equal", scale=0.0),
-        Case("scale/zero_masked", "scale 0: equal weights among the allowed keys", scale=0.0, mask=Mask()),
-        Case("scale/negative", "a negative scale prefers the least similar key", scale=-0.4),
-        Case("scale/negative_large", "a large negative scale: the maximum is that of the scaled scores", scale=-40.0),
-        Case("scale/negative_float_mask", "the mask is added after scaling", scale=-0.7, mask=Mask("float")),
-        Case("scale/with_float_mask", "the mask itself is not scaled", scale=0.25, mask=Mask("float")),
-        Case("scale/with_groups", "scale and grouped heads together", scale=0.6, heads=4, key_heads=2),
-        Case("no_keys/scaled", "s = 0 with a scale", keys=0, scale=0.3),
-        Case("gradients/scaled", "an explicit scale enters twice", gradient_of=INPUTS, scale=0.6),
-        Case("gradients/scale_zero", "scale 0: no gradient for query and key", gradient_of=INPUTS, scale=0.0),
-        Case("gradients/scale_negative", "the sign of the scale", gradient_of=INPUTS, scale=-0.5),
-        Case("gradients/scaled_grouped", "a scale with grouped heads", gradient_of=INPUTS, scale=0.6, heads=4, key_heads=2),
+        AttentionCase("scale/default_of_width_2", "1/√2 is far from 1/2", width=2),
+        AttentionCase("scale/default_of_width_64", "1/√64 is 1/8", width=64),
+        AttentionCase("scale/default_of_odd_width", "the width is 13, not padded to 16", width=13),
+        AttentionCase("scale/default_with_other_value_width", "the query's width counts, not the value's", width=4, value_width=16),
+        AttentionCase("scale/one", "scale=1 leaves the products alone", scale=1.0),
+        AttentionCase("scale/half", "an ordinary explicit scale", scale=0.5),
+        AttentionCase("scale/small", "nearly uniform weights", scale=0.01),
+        AttentionCase("scale/large", "one key takes nearly all", scale=3.0),
+        AttentionCase("scale/zero", "scale 0 is not None: all weights are equal", scale=0.0),
+        AttentionCase("scale/zero_masked", "scale 0: equal weights among the allowed keys", scale=0.0, mask=Mask()),
+        AttentionCase("scale/negative", "a negative scale prefers the least similar key", scale=-0.4),
+        AttentionCase("scale/negative_large", "a large negative scale: the maximum is that of the scaled scores", scale=-40.0),
+        AttentionCase("scale/negative_float_mask", "the mask is added after scaling", scale=-0.7, mask=Mask("float")),
+        AttentionCase("scale/with_float_mask", "the mask itself is not scaled", scale=0.25, mask=Mask("float")),
+        AttentionCase("scale/with_groups", "scale and grouped heads together", scale=0.6, heads=4, key_heads=2),
+        AttentionCase("no_keys/scaled", "s = 0 with a scale", keys=0, scale=0.3),
+        AttentionCase("gradients/scaled", "an explicit scale enters twice", gradient_of=INPUTS, scale=0.6),
+        AttentionCase("gradients/scale_zero", "scale 0: no gradient for query and key", gradient_of=INPUTS, scale=0.0),
+        AttentionCase("gradients/scale_negative", "the sign of the scale", gradient_of=INPUTS, scale=-0.5),
+        AttentionCase("gradients/scaled_grouped", "a scale with grouped heads", gradient_of=INPUTS, scale=0.6, heads=4, key_heads=2),
         *_behaviour(),
     ]  # fmt: skip
 
 
 def _behaviour() -> Sequence[Case]:
-    from suite.contracts.attention.cases.behaviour import SMALL, Calls, each
+    from suite.contracts.attention.cases.behaviour import SMALL, InARow, each
 
     scales = each(SMALL.but(scale=0.2), SMALL.but(scale=1.5), SMALL)
-    return [Calls("behaviour/alternating_scale", "one scale, another, the default", scales)]
+    return [InARow("behaviour/alternating_scale", "one scale, another, the default", scales)]
 
 
 # Mistakes

@@ -55,57 +55,58 @@ def _refuse(asked: Asked) -> str:
 def cases() -> Sequence[Case]:
     """Query i attends keys i − left ≤ j ≤ i + right."""
     from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import Case
+    from suite.asking.tensors import FAST
+    from suite.contracts.attention.cases.case import AttentionCase
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
     return [
-        Case("window/none", "None is no window", spelled_out=True, window=(None, None)),
+        AttentionCase("window/none", "None is no window", spelled_out=True, window=(None, None)),
         *(
-            Case(f"window/left_{left}", f"{left} keys to the left, both ends included", window=(left, 0), **square)
+            AttentionCase(f"window/left_{left}", f"{left} keys to the left, both ends included", window=(left, 0), **square)
             for left in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)
         ),
         *(
-            Case(f"window/long_left_{left}", f"{left} keys to the left, across tiles", window=(left, 0), batch=1, heads=1, queries=200, keys=200, width=16)
+            AttentionCase(f"window/long_left_{left}", f"{left} keys to the left, across tiles", window=(left, 0), batch=1, heads=1, queries=200, keys=200, width=16)
             for left in (63, 64, 65, 127, 128, 129)
         ),
-        Case("window/right_alone", "the past is unbounded", window=(None, 3), **square),
-        Case("window/left_alone", "the future is unbounded", window=(3, None), **square),
-        Case("window/forwards", "no past, some future", window=(0, 5), **square),
-        Case("window/both", "some past and some future", window=(5, 2), **square),
-        Case("window/long_both", "some past and some future, across tiles", window=(40, 70), batch=1, heads=2, queries=180, keys=180, width=16),
-        Case("window/causal", "causal and windowed", window=(4, 0), causal=True, **square),
-        Case("window/causal_right", "causal wins over a window that reaches into the future", window=(4, 6), causal=True, **square),
-        Case("window/causal_unbounded", "causal wins over an unbounded future", window=(40, None), causal=True, batch=1, heads=1, queries=150, keys=150, width=16),
-        Case("window/more_keys", "positions count from the first key", window=(3, 1), queries=9, keys=30),
-        Case("window/more_queries", "positions count from the first key", window=(20, 1), queries=20, keys=12),
-        Case("window/empty_rows", "queries beyond the last key by more than the window see nothing", window=(2, 1), queries=20, keys=9),
-        Case("window/long_empty_rows", "whole tiles of queries see nothing", window=(10, None), batch=1, heads=1, queries=200, keys=40, width=16),
-        Case("window/one_query", "a lone query sees its neighbours, the first keys", window=(4, 2), queries=1, keys=40),
-        Case("window/one_key", "one key is near the first queries alone", window=(3, 0), queries=7, keys=1),
-        Case("window/rank_2", "without leading axes", window=(2, 2), rank=2, batch=1, heads=1, queries=12, keys=12),
-        Case("window/rank_3", "with one leading axis", window=(2, 2), rank=3, batch=1, heads=3, queries=12, keys=12),
-        Case("window/grouped", "with grouped heads", window=(4, 1), heads=6, key_heads=2, queries=16, keys=16),
-        Case("window/scaled", "hidden after scaling, whatever its sign", window=(4, 1), scale=-0.4, queries=16, keys=16),
-        Case("window/value_width", "with another value width", window=(4, 1), value_width=3, queries=16, keys=16),
-        Case("window/bool_mask", "a mask hides more", window=(6, 4), mask=Mask(pattern="single"), queries=16, keys=16),
-        Case("window/padded", "lengths per item hide more", window=(20, 2), mask=Mask(axes="b11s", pattern="padding"), batch=4, queries=20, keys=20),
-        Case("window/float_mask", "a bias is added inside the window", window=(5, 3), mask=Mask("float", "everything"), queries=20, keys=20),
-        Case("window/huge_logits", "what is hidden is not the maximum", window=(3, 0), draw="huge_logits", width=16, queries=20, keys=20),
-        Case("window/gradient", "hidden keys get no gradient", window=(3, 1), gradient_of=INPUTS, queries=14, keys=14),
-        Case("window/gradient_causal", "the same under causal", window=(3, None), causal=True, gradient_of=INPUTS, queries=14, keys=14),
-        Case("window/gradient_empty_rows", "rows left empty send none", window=(1, 0), gradient_of=INPUTS, queries=14, keys=6),
-        Case("window/gradient_grouped", "with grouped heads", window=(5, 2), gradient_of=INPUTS, heads=4, key_heads=2, queries=20, keys=20),
-        Case("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2), gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), queries=12, keys=12),
-        Case("window/gradient_long", "backward across tiles", window=(40, 9), gradient_of=INPUTS, heads=1, width=16, queries=130, keys=140, dtypes=("float32", "float16", "bfloat16")),
+        AttentionCase("window/right_alone", "the past is unbounded", window=(None, 3), **square),
+        AttentionCase("window/left_alone", "the future is unbounded", window=(3, None), **square),
+        AttentionCase("window/forwards", "no past, some future", window=(0, 5), **square),
+        AttentionCase("window/both", "some past and some future", window=(5, 2), **square),
+        AttentionCase("window/long_both", "some past and some future, across tiles", window=(40, 70), batch=1, heads=2, queries=180, keys=180, width=16),
+        AttentionCase("window/causal", "causal and windowed", window=(4, 0), causal=True, **square),
+        AttentionCase("window/causal_right", "causal wins over a window that reaches into the future", window=(4, 6), causal=True, **square),
+        AttentionCase("window/causal_unbounded", "causal wins over an unbounded future", window=(40, None), causal=True, batch=1, heads=1, queries=150, keys=150, width=16),
+        AttentionCase("window/more_keys", "positions count from the first key", window=(3, 1), queries=9, keys=30),
+        AttentionCase("window/more_queries", "positions count from the first key", window=(20, 1), queries=20, keys=12),
+        AttentionCase("window/empty_rows", "queries beyond the last key by more than the window see nothing", window=(2, 1), queries=20, keys=9),
+        AttentionCase("window/long_empty_rows", "whole tiles of queries see nothing", window=(10, None), batch=1, heads=1, queries=200, keys=40, width=16),
+        AttentionCase("window/one_query", "a lone query sees its neighbours, the first keys", window=(4, 2), queries=1, keys=40),
+        AttentionCase("window/one_key", "one key is near the first queries alone", window=(3, 0), queries=7, keys=1),
+        AttentionCase("window/rank_2", "without leading axes", window=(2, 2), rank=2, batch=1, heads=1, queries=12, keys=12),
+        AttentionCase("window/rank_3", "with one leading axis", window=(2, 2), rank=3, batch=1, heads=3, queries=12, keys=12),
+        AttentionCase("window/grouped", "with grouped heads", window=(4, 1), heads=6, key_heads=2, queries=16, keys=16),
+        AttentionCase("window/scaled", "hidden after scaling, whatever its sign", window=(4, 1), scale=-0.4, queries=16, keys=16),
+        AttentionCase("window/value_width", "with another value width", window=(4, 1), value_width=3, queries=16, keys=16),
+        AttentionCase("window/bool_mask", "a mask hides more", window=(6, 4), mask=Mask(pattern="single"), queries=16, keys=16),
+        AttentionCase("window/padded", "lengths per item hide more", window=(20, 2), mask=Mask(axes="b11s", pattern="padding"), batch=4, queries=20, keys=20),
+        AttentionCase("window/float_mask", "a bias is added inside the window", window=(5, 3), mask=Mask("float", "everything"), queries=20, keys=20),
+        AttentionCase("window/huge_logits", "what is hidden is not the maximum", window=(3, 0), draw="huge_logits", width=16, queries=20, keys=20),
+        AttentionCase("window/gradient", "hidden keys get no gradient", window=(3, 1), gradient_of=INPUTS, queries=14, keys=14),
+        AttentionCase("window/gradient_causal", "the same under causal", window=(3, None), causal=True, gradient_of=INPUTS, queries=14, keys=14),
+        AttentionCase("window/gradient_empty_rows", "rows left empty send none", window=(1, 0), gradient_of=INPUTS, queries=14, keys=6),
+        AttentionCase("window/gradient_grouped", "with grouped heads", window=(5, 2), gradient_of=INPUTS, heads=4, key_heads=2, queries=20, keys=20),
+        AttentionCase("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2), gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), queries=12, keys=12),
+        AttentionCase("window/gradient_long", "backward across tiles", window=(40, 9), gradient_of=INPUTS, heads=1, width=16, queries=130, keys=140, dtypes=FAST),
         *_dropout(),
         *_bad_input(),
     ]  # fmt: skip
 
 
 def _dropout() -> Sequence[Case]:
-    from suite.contracts.attention.features.dropout.draws import KEPT, Kept
+    from suite.contracts.attention.features.dropout.draws import KEPT, kept
 
-    return [Kept("window/dropout", "dropout inside the window", KEPT.but(window=(3, 2)))]
+    return [kept("window/dropout", "dropout inside the window", KEPT.but(window=(3, 2)))]
 
 
 def _bad_input() -> Sequence[Case]:

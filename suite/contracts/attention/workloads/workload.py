@@ -15,7 +15,7 @@ import torch
 
 from suite import asking
 from suite.asking import Call
-from suite.asking.question import generator
+from suite.asking.tensors import generator
 from suite.contracts.attention import feature, oracle
 from suite.contracts.attention.cases.draws import Sizes
 from suite.contracts.attention.feature import Drawing, Feature, Grid
@@ -258,7 +258,7 @@ class Workload(asking.Workload):
         upstream: oracle.Array | None,
         gradient_of: tuple[str, ...],
     ) -> oracle.Truth:
-        asked = oracle.Asked(
+        asked = oracle.Problem(
             query,
             key,
             value,

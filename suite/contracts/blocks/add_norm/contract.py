@@ -24,28 +24,13 @@ Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Call, Contract, rooms
+from suite.asking import declare
 
 POSITIONAL = ("x", "y", "weight", "bias")
-PARAMETERS = {"norm": ("batch",), "eps": ("eps",)}
-FEATURES = {
-    "batch": "batch normalisation",
-    "eps": "an explicit eps",
-    **EVERYWHERE,
-}
 
-
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    dtypes = {str(call.tensors["x"].dtype).removeprefix("torch.") for call in calls}
-    batch = {"batch" for call in calls if call.options.get("norm") == "batch"}
-    return frozenset(dtypes | batch | {"eps" for call in calls if "eps" in call.options})
-
-
-CONTRACT = Contract(
-    name="add_norm",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs,
-    **rooms(__package__, strangers="strangers.strangers"),
+CONTRACT = declare(
+    __package__,
+    {"batch": "batch normalisation", "eps": "an explicit eps"},
+    {"norm": ("batch",), "eps": ("eps",)},
+    by_value=("norm",),
 )

@@ -24,8 +24,8 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
     empty row        a query that may attend to nothing in a head gets zeros of it: with w_output what the others give,
                      and b_output; so where there are no keys
     dropout          on the weights; kept ones × 1/(1−p); p = 0 is exact; p = 1 gives zeros in every head
-    random source    torch.manual_seed: with one seed, calls of equal sizes drop the same weights; a statistical case
-                     accuses an honest implementation with probability ≤ 1e-9
+    random source    torch.manual_seed: with one seed, calls of equal sizes drop the same weights; a run accuses
+                     an honest implementation with probability ≤ 1e-9
     attention        None, or what computes the heads in place of the implementation's own: the contract `attention`,
                      given b h l p, b h s p and b h s c/h in the query's dtype, and only the arguments that are needed
     rounding         sums may run in any order, in half types in float32: a bias first or last, all maps in one product,
@@ -39,19 +39,13 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Call, Contract, rooms
+from suite.asking import Call, declare
 from suite.contracts.attention.contract import LARGE
 from suite.contracts.attention.features.mask import has_empty_row
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_value")
 INPUT_BIASES = ("b_query", "b_key", "b_value")
 BIASES = (*INPUT_BIASES, "b_output")
-PARAMETERS = {
-    "attn_mask": ("bool_mask",),
-    "is_causal": ("causal",),
-    "dropout_p": ("dropout",),
-    "w_output": ("output_map",),
-} | dict.fromkeys(BIASES, ("bias",))
 FEATURES = {
     "bool_mask": "boolean masks",
     "causal": "is_causal",
@@ -63,37 +57,39 @@ FEATURES = {
     "query_width": "queries of another width than all heads together",
     "bias": "biases",
     "output_map": "a map of the heads' outputs",
-    **EVERYWHERE,
 }
 """What the heads need is named as in the contract `attention`, so that one that is plugged in takes its gaps along."""
+PARAMETERS = {
+    "attn_mask": ("bool_mask",),
+    "is_causal": ("causal",),
+    "dropout_p": ("dropout",),
+    "w_output": ("output_map",),
+} | dict.fromkeys(BIASES, ("bias",))
 
 
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    return frozenset().union(*map(_needs, calls))
+def _large(call: Call) -> bool:
+    queries, keys, widths = (
+        call.tensors["query"],
+        call.tensors["key"],
+        (_columns(call, "query"), _columns(call, "value")),
+    )
+    return queries.shape[:-1].numel() * keys.shape[-2] * sum(widths) > LARGE
 
 
-def _needs(call: Call) -> set[str]:
-    query, key, _, w_query, _, w_value = (call.tensors[name] for name in POSITIONAL)
-    needed = {str(query.dtype).removeprefix("torch.")}
-    needed |= {feature for name in call.arguments for feature in PARAMETERS.get(name, ())}
-    if has_empty_row(call.tensors.get("attn_mask")):
-        needed.add("empty_row")
-    if 0 in query.shape or 0 in key.shape:
-        needed.add("no_keys")
-    if w_query.shape[0] != w_query.shape[-1]:
-        needed.add("query_width")
-    if w_value.shape[-1] != w_query.shape[-1]:
-        needed.add("value_width")
-    if query.shape[:-1].numel() * key.shape[-2] * (w_query.shape[-1] + w_value.shape[-1]) > LARGE:
-        needed.add("large")
-    return needed
+def _columns(call: Call, role: str) -> int:
+    """The width of what a role is mapped to, all heads together."""
+    return call.tensors[f"w_{role}"].shape[-1]
 
 
-CONTRACT = Contract(
-    name="multi_head_attention",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs,
-    **rooms(__package__, strangers="strangers.strangers"),
+CONTRACT = declare(
+    __package__,
+    FEATURES,
+    PARAMETERS,
+    also={
+        "empty_row": lambda call: has_empty_row(call.tensors.get("attn_mask")),
+        "no_keys": lambda call: 0 in call.tensors["query"].shape or 0 in call.tensors["key"].shape,
+        "query_width": lambda call: call.tensors["w_query"].shape[0] != _columns(call, "query"),
+        "value_width": lambda call: _columns(call, "value") != _columns(call, "query"),
+        "large": _large,
+    },
 )

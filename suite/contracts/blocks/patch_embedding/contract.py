@@ -18,15 +18,8 @@ n = h/p · w/p patches, row by row). A convolution whose kernel is its stride. D
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Contract, needs_by, rooms
+from suite.asking import declare
 
 POSITIONAL = ("image", "weight", "bias")
-FEATURES = EVERYWHERE
 
-CONTRACT = Contract(
-    name="patch_embedding",
-    features=FEATURES,
-    parameter_features={},
-    needs=needs_by({}),
-    **rooms(__package__, strangers="strangers.strangers"),
-)
+CONTRACT = declare(__package__, {})

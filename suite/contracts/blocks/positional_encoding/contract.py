@@ -22,16 +22,12 @@ Axes: `b l e` x and output (b batch, l positions, e width). Vaswani and others, 
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Contract, needs_by, rooms
+from suite.asking import declare
 
 POSITIONAL = ("x",)
-PARAMETERS = {"offset": ("offset",), "base": ("base",)}
-FEATURES = {"offset": "a first position other than 0", "base": "a base other than 10,000", **EVERYWHERE}
 
-CONTRACT = Contract(
-    name="positional_encoding",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs_by(PARAMETERS),
-    **rooms(__package__, strangers="strangers.strangers"),
+CONTRACT = declare(
+    __package__,
+    {"offset": "a first position other than 0", "base": "a base other than 10,000"},
+    {"offset": ("offset",), "base": ("base",)},
 )

@@ -18,16 +18,8 @@ from 1. Vaswani and others, "Attention is all you need" (arXiv 1706.03762), sect
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Contract, needs_by, rooms
+from suite.asking import declare
 
 POSITIONAL = ("x", "w1", "b1", "w2", "b2")
-PARAMETERS = {"activation": ("gelu",)}
-FEATURES = {"gelu": "the exact GELU", **EVERYWHERE}
 
-CONTRACT = Contract(
-    name="positionwise_ffn",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs_by(PARAMETERS),
-    **rooms(__package__, strangers="strangers.strangers"),
-)
+CONTRACT = declare(__package__, {"gelu": "the exact GELU"}, {"activation": ("gelu",)})

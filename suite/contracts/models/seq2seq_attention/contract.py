@@ -52,7 +52,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.asking import EVERYWHERE, Call, Contract, needs_by, rooms
+from suite.asking import configured, declare
 
 POSITIONAL = ("source", "lengths", "target")
 SCORES = ("additive", "dot", "scaled_dot")
@@ -61,7 +61,6 @@ FEATURES = {
     "dot": "scores that are dot products",
     "lstm": "LSTM cells",
     "window": "attention to a window of the source",
-    **EVERYWHERE,
 }
 
 
@@ -90,23 +89,14 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     }
 
 
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    config = calls[0].config or {}
-    asked = {
-        "dot": config["score"] in ("dot", "scaled_dot"),
-        "lstm": config["cell"] == "lstm",
-        "window": config["window"] is not None,
-    }
-    return needs_by({})(calls) | {feature for feature, needed in asked.items() if needed}
-
-
-CONTRACT = Contract(
-    name="seq2seq_attention",
-    features=FEATURES,
-    parameter_features={},
-    needs=needs,
+CONTRACT = declare(
+    __package__,
+    FEATURES,
+    also={
+        "dot": configured("score", *SCORES[1:]),
+        "lstm": configured("cell", "lstm"),
+        "window": lambda call: call.config is not None and call.config["window"] is not None,
+    },
     baseline="eager",
     is_model=True,
-    **rooms(__package__, strangers="strangers.strangers"),
 )

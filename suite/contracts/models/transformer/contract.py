@@ -50,7 +50,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.asking import EVERYWHERE, Call, Contract, needs_by, rooms
+from suite.asking import Call, configured, declare
 
 POSITIONAL = ("source", "lengths", "target")
 LARGE = 64
@@ -60,7 +60,6 @@ FEATURES = {
     "causal": "a decoder",
     "cached": "decoding token by token with a cache",
     "large": "more than 64 tokens",
-    **EVERYWHERE,
 }
 
 
@@ -88,26 +87,25 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return due
 
 
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    config = calls[0].config or {}
-    needed = needs_by({})(calls) | ({"causal"} if config["decoder_blocks"] else set())
-    if any((call.tensors["lengths"] < call.tensors["source"].shape[-1]).any() for call in calls):
-        needed |= {"bool_mask"}
-    if any(
-        call.tensors[name].shape[-1] > LARGE for call in calls for name in ("source", "target") if name in call.tensors
-    ):
-        needed |= {"large"}
-    return needed | ({"cached"} if config.get("decoding") == "cached" else set())
+def _padded(call: Call) -> bool:
+    return bool((call.tensors["lengths"] < call.tensors["source"].shape[-1]).any())
 
 
-CONTRACT = Contract(
-    name="transformer",
-    features=FEATURES,
-    parameter_features={},
-    needs=needs,
+def _large(call: Call) -> bool:
+    return any(call.tensors[name].shape[-1] > LARGE for name in ("source", "target") if name in call.tensors)
+
+
+CONTRACT = declare(
+    __package__,
+    FEATURES,
+    also={
+        "bool_mask": _padded,
+        "causal": lambda call: call.config is not None and call.config["decoder_blocks"] > 0,
+        "cached": configured("decoding", "cached"),
+        "large": _large,
+    },
     core_needs=frozenset({"bool_mask", "causal"}),
     baseline="eager",
     is_model=True,
-    **rooms(__package__, strangers="strangers.strangers", workloads="workloads.workloads"),
+    lists={"workloads": "workloads.workloads"},
 )

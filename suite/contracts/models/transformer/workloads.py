@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from suite.asking.model import Config
-from suite.contracts.models.transformer.cases import KIND
+from suite.contracts.models.transformer.cases.draws import model
 from suite.contracts.models.transformer.contract import shapes
 from suite.contracts.models.workloads import ModelWorkload
 
@@ -41,7 +41,7 @@ def _workload(name: str, why: str, batch: int, length: int) -> ModelWorkload:
         f"batch {batch}, {length} tokens to {length}, 2 + 2 blocks of width {config['width']}, {config['heads']} heads"
     )
     tokens = float(batch * length)
-    return ModelWorkload(name, why, KIND, config, shapes, partial(_tokens, batch, length), length,
+    return ModelWorkload(name, why, model, config, shapes, partial(_tokens, batch, length), length,
                          batch * _flops(config, length), {"tokens": tokens}, sizes, vocabularies)  # fmt: skip
 
 

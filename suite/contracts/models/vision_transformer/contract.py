@@ -43,12 +43,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.asking import EVERYWHERE, Call, Contract, needs_by, rooms
+from suite.asking import Call, declare
 
 POSITIONAL = ("images",)
 LARGE = 64
 """Positions beyond which a case needs the feature `large`."""
-FEATURES = {"large": "more than 64 positions", **EVERYWHERE}
 
 
 def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -72,18 +71,15 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return due
 
 
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    config = calls[0].config or {}
-    return needs_by({})(calls) | ({"large"} if shapes(config)["positions"][0] > LARGE else set())
+def _large(call: Call) -> bool:
+    return call.config is not None and shapes(call.config)["positions"][0] > LARGE
 
 
-CONTRACT = Contract(
-    name="vision_transformer",
-    features=FEATURES,
-    parameter_features={},
-    needs=needs,
+CONTRACT = declare(
+    __package__,
+    {"large": "more than 64 positions"},
+    also={"large": _large},
     baseline="eager",
     is_model=True,
-    **rooms(__package__, strangers="strangers.strangers", workloads="workloads.workloads"),
+    lists={"workloads": "workloads.workloads"},
 )

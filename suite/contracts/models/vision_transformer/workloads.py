@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from suite.asking.model import Config
-from suite.contracts.models.vision_transformer.cases import BASE, KIND, USUAL
+from suite.contracts.models.vision_transformer.cases.draws import BASE, USUAL, model
 from suite.contracts.models.vision_transformer.contract import shapes
 from suite.contracts.models.workloads import ModelWorkload
 
@@ -39,7 +39,7 @@ def _workload(name: str, why: str, config: Config, batch: int) -> ModelWorkload:
     length = shapes(config)["positions"][0]
     sizes = f"batch {batch}, {config['image_height']} × {config['image_width']}, {config['blocks']} blocks of width "
     sizes += f"{config['width']}, {config['heads']} heads"
-    return ModelWorkload(name, why, KIND, config, shapes, partial(_images, config, batch), length,
+    return ModelWorkload(name, why, model, config, shapes, partial(_images, config, batch), length,
                          batch * _flops(config, length), {"images": float(batch)}, sizes)  # fmt: skip
 
 

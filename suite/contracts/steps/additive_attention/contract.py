@@ -22,19 +22,8 @@ translation by jointly learning to align and translate" (arXiv 1409.0473), witho
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Contract, needs_by, rooms
+from suite.asking import declare
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_score")
-PARAMETERS = {"attn_mask": ("bool_mask",)}
-FEATURES = {
-    "bool_mask": "boolean masks",
-    **EVERYWHERE,
-}
 
-CONTRACT = Contract(
-    name="additive_attention",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs_by(PARAMETERS),
-    **rooms(__package__, strangers="strangers.strangers"),
-)
+CONTRACT = declare(__package__, {"bool_mask": "boolean masks"}, {"attn_mask": ("bool_mask",)})

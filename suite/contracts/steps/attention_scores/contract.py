@@ -24,7 +24,7 @@ for bilinear and additive. Rank 2, 3 and 4; leading axes are equal.
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Call, Contract, rooms
+from suite.asking import Call, declare
 
 POSITIONAL = ("query", "key")
 SCORES = {"dot": (), "scaled_dot": (), "bilinear": ("w",), "additive": ("w_query", "w_key", "w_score"), "distance": ()}
@@ -37,30 +37,18 @@ FEATURES = {
     "distance": "squared distances",
     "rank3": "inputs of rank 3",
     "rank4": "inputs of rank 4",
-    **EVERYWHERE,
 }
-PARAMETERS = {"score": ("dot", "bilinear", "additive", "distance"), "w": ("bilinear",)} | dict.fromkeys(
-    SCORES["additive"], ("additive",)
-)
+WEIGHTS: dict[str, tuple[str, ...]] = {"w": ("bilinear",), **dict.fromkeys(SCORES["additive"], ("additive",))}
 
 
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    return frozenset().union(*map(_needs, calls))
+def _rank(call: Call) -> int:
+    return call.tensors["query"].dim()
 
 
-def _needs(call: Call) -> set[str]:
-    query = call.tensors["query"]
-    needed = {str(query.dtype).removeprefix("torch."), str(call.options.get("score", "scaled_dot"))}
-    if query.dim() > 2:
-        needed.add(f"rank{query.dim()}")
-    return needed & set(FEATURES)
-
-
-CONTRACT = Contract(
-    name="attention_scores",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs,
-    **rooms(__package__, strangers="strangers.strangers"),
+CONTRACT = declare(
+    __package__,
+    FEATURES,
+    {"score": ("dot", "bilinear", "additive", "distance"), **WEIGHTS},
+    by_value=("score", *WEIGHTS),  # the function's name says what is needed; weights, which are no words, say nothing
+    also={"rank3": lambda call: _rank(call) == 3, "rank4": lambda call: _rank(call) == 4},
 )

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from suite import asking
-from suite.asking.layouts import Scattered
-from suite.asking.question import Generator, Inputs, Printed, Question, Refused, Shaped, numbers
+from suite.asking import Case
+from suite.asking.formula import Formula
+from suite.asking.printed import Printed, Shaped
+from suite.asking.refused import Refused
+from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
 from suite.contracts.steps.attention_weights.contract import POSITIONAL
 from suite.contracts.steps.attention_weights.oracle import attention_weights
-from suite.records import DTYPES
 from suite.sources import documents
+from suite.sources.documents import Excerpt
 
-Array = np.ndarray[Any, Any]
 Mask = Callable[[Generator], Array]
 Select = Callable[[Array], Array]
 
@@ -24,7 +24,7 @@ EMPTY = ("doc-004/11.3.2.1-literal-lens-zero", "doc-002/causal-strict")
 """Examples whose documents give the mean or NaN in first rows where the contract gives zeros: asked for the others."""
 
 
-def cases() -> list[asking.Case]:
+def cases() -> list[Case]:
     """All cases, the plainest first."""
     return [
         *plain(), *printed(), *masks(), *lengths(), *causal(), *sums(), *ranks(), *sizes(), *numerics(), *layouts(),
@@ -58,27 +58,23 @@ def drawn(
     return inputs if lengths is None else inputs | {"lengths": np.asarray(lengths)}
 
 
-def question(name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> Question:
-    options: dict[str, Any] = {
-        option: unusual.pop(option) for option in ("normaliser", "is_causal") if option in unusual
-    }
-    return Question(name, why, attention_weights, partial(drawn, **unusual), POSITIONAL, options, dtypes)
+asked = Formula(attention_weights, POSITIONAL, drawn, options=("normaliser", "is_causal"))
 
 
 def of(*shape: int) -> Mask:
     return lambda random: random.random(shape) < 0.6
 
 
-def plain() -> Iterator[Question]:
+def plain() -> Iterator[Case]:
     """A softmax over the keys."""
-    yield question("plain/usual", "more keys than queries")
-    yield question("plain/square", "as many keys as queries: axes that were swapped still fit", shape=(6, 6))
-    yield question("plain/one", "one score", shape=(1, 1))
-    yield question("plain/by_name", "the default, spelled out", normaliser="softmax")
-    yield question("plain/minus_infinity", "scores of −∞, whose weight is zero", minus_infinity=np.s_[..., 1])
+    yield asked("plain/usual", "more keys than queries")
+    yield asked("plain/square", "as many keys as queries: axes that were swapped still fit", shape=(6, 6))
+    yield asked("plain/one", "one score", shape=(1, 1))
+    yield asked("plain/by_name", "the default, spelled out", normaliser="softmax")
+    yield asked("plain/minus_infinity", "scores of −∞, whose weight is zero", minus_infinity=np.s_[..., 1])
 
 
-def masks() -> Iterator[Question]:
+def masks() -> Iterator[Case]:
     """Boolean masks."""
 
     def with_an_empty_row(random: Generator) -> Array:
@@ -86,148 +82,146 @@ def masks() -> Iterator[Question]:
         mask[1] = False
         return mask
 
-    yield question("mask/whole", "each query has keys of its own", mask=of(5, 7))
-    yield question("mask/by_key", "the same for all queries", mask=of(7))
-    yield question("mask/square", "a mask whose queries and keys could be swapped", shape=(6, 6), mask=of(6, 6))
-    yield question("mask/empty_row", "a query that may attend to nothing gives zeros", mask=with_an_empty_row)
-    yield question("mask/with_others", "a mask, lengths and the causal rule at once", shape=(2, 7, 7), mask=of(2, 7, 7),
+    yield asked("mask/whole", "each query has keys of its own", mask=of(5, 7))
+    yield asked("mask/by_key", "the same for all queries", mask=of(7))
+    yield asked("mask/square", "a mask whose queries and keys could be swapped", shape=(6, 6), mask=of(6, 6))
+    yield asked("mask/empty_row", "a query that may attend to nothing gives zeros", mask=with_an_empty_row)
+    yield asked("mask/with_others", "a mask, lengths and the causal rule at once", shape=(2, 7, 7), mask=of(2, 7, 7),
                    lengths=[3, 6], is_causal=True)  # fmt: skip
 
 
-def lengths() -> Iterator[Question]:
+def lengths() -> Iterator[Case]:
     """Valid lengths."""
-    yield question("lengths/by_item", "one for each item", shape=(3, 5, 7), lengths=[3, 7, 1])
-    yield question("lengths/by_query", "one for each query", shape=(2, 4, 7), lengths=[[1, 2, 3, 4], [7, 6, 5, 4]])
-    yield question("lengths/square", "as many items as queries", shape=(4, 4, 4), lengths=[4, 3, 2, 1])
-    yield question("lengths/zero", "no valid key gives zeros", shape=(2, 5, 7), lengths=[0, 4])
-    yield question("lengths/too_long", "more than there are keys masks nothing", shape=(2, 5, 7), lengths=[9, 4])
-    yield question("lengths/int32", "integers of 32 bits", shape=(2, 5, 7), lengths=np.array([3, 6], np.int32))
-    yield question("lengths/with_causal", "both rules at once", shape=(2, 7, 7), lengths=[3, 6], is_causal=True)
+    yield asked("lengths/by_item", "one for each item", shape=(3, 5, 7), lengths=[3, 7, 1])
+    yield asked("lengths/by_query", "one for each query", shape=(2, 4, 7), lengths=[[1, 2, 3, 4], [7, 6, 5, 4]])
+    yield asked("lengths/square", "as many items as queries", shape=(4, 4, 4), lengths=[4, 3, 2, 1])
+    yield asked("lengths/zero", "no valid key gives zeros", shape=(2, 5, 7), lengths=[0, 4])
+    yield asked("lengths/too_long", "more than there are keys masks nothing", shape=(2, 5, 7), lengths=[9, 4])
+    yield asked("lengths/int32", "integers of 32 bits", shape=(2, 5, 7), lengths=np.array([3, 6], np.int32))
+    yield asked("lengths/with_causal", "both rules at once", shape=(2, 7, 7), lengths=[3, 6], is_causal=True)
 
 
-def causal() -> Iterator[Question]:
+def causal() -> Iterator[Case]:
     """No query looks ahead."""
-    yield question("causal/square", "as many keys as queries", shape=(6, 6), is_causal=True)
-    yield question("causal/wide", "more keys than queries: aligned at the upper left", shape=(4, 7), is_causal=True)
-    yield question("causal/high", "more queries than keys: aligned at the upper left", shape=(7, 4), is_causal=True)
+    yield asked("causal/square", "as many keys as queries", shape=(6, 6), is_causal=True)
+    yield asked("causal/wide", "more keys than queries: aligned at the upper left", shape=(4, 7), is_causal=True)
+    yield asked("causal/high", "more queries than keys: aligned at the upper left", shape=(7, 4), is_causal=True)
 
 
-def sums() -> Iterator[Question]:
+def sums() -> Iterator[Case]:
     """Scores divided by their sum."""
-    yield question("sum/usual", "positive scores", normaliser="sum", positive=True)
-    yield question("sum/masked", "over what is allowed", normaliser="sum", positive=True, mask=of(5, 7))
-    yield question("sum/causal", "over what came before", normaliser="sum", positive=True, shape=(6, 6), is_causal=True)
-    yield question("sum/lengths", "over the valid keys, of which one item has none", normaliser="sum", positive=True,
+    yield asked("sum/usual", "positive scores", normaliser="sum", positive=True)
+    yield asked("sum/masked", "over what is allowed", normaliser="sum", positive=True, mask=of(5, 7))
+    yield asked("sum/causal", "over what came before", normaliser="sum", positive=True, shape=(6, 6), is_causal=True)
+    yield asked("sum/lengths", "over the valid keys, of which one item has none", normaliser="sum", positive=True,
                    shape=(2, 5, 7), lengths=[0, 4])  # fmt: skip
 
 
-def ranks() -> Iterator[Question]:
+def ranks() -> Iterator[Case]:
     """Leading axes."""
-    yield question("rank/3", "items of their own", shape=(3, 5, 7))
-    yield question("rank/4", "items and heads of their own", shape=(2, 3, 5, 7), mask=of(2, 1, 5, 7))
-    yield question("rank/4_by_item", "a mask by item and key", shape=(3, 3, 5, 7), mask=of(3, 1, 1, 7))
+    yield asked("rank/3", "items of their own", shape=(3, 5, 7))
+    yield asked("rank/4", "items and heads of their own", shape=(2, 3, 5, 7), mask=of(2, 1, 5, 7))
+    yield asked("rank/4_by_item", "a mask by item and key", shape=(3, 3, 5, 7), mask=of(3, 1, 1, 7))
 
 
-def sizes() -> Iterator[Question]:
+def sizes() -> Iterator[Case]:
     """Sizes that tiles do not divide, and none at all."""
-    yield question("size/keys", "a last key among many", shape=(3, 1025), size=0.5)
-    yield question("size/queries", "a last query among many", shape=(129, 3))
-    yield question("size/no_keys", "nothing to attend to", shape=(5, 0))
-    yield question("size/no_queries", "nobody asks", shape=(0, 7))
+    yield asked("size/keys", "a last key among many", shape=(3, 1025), size=0.5)
+    yield asked("size/queries", "a last query among many", shape=(129, 3))
+    yield asked("size/no_keys", "nothing to attend to", shape=(5, 0))
+    yield asked("size/no_queries", "nobody asks", shape=(0, 7))
 
 
-def numerics() -> Iterator[Question]:
+def numerics() -> Iterator[Case]:
     """Large and small scores."""
-    yield question("numerics/large", "scores of which a naive exponential overflows", shift=800.0,
-                   dtypes=("float64", "float32"))  # fmt: skip
-    yield question("numerics/very_negative", "scores of which every naive exponential is zero", shift=-800.0,
-                   dtypes=("float64", "float32"))  # fmt: skip
-    yield question("numerics/below_fill", "allowed scores far below what is written over masked ones", size=1.0,
-                   shift=-3e6, dtypes=("float64", "float32"), mask=of(5, 7))  # fmt: skip
-    yield question("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2])
-    yield question("numerics/peaked", "weights that are nearly zero and one", size=20.0)
+    yield asked("numerics/large", "scores of which a naive exponential overflows", shift=800.0,
+                   dtypes=PRECISE)  # fmt: skip
+    yield asked("numerics/very_negative", "scores of which every naive exponential is zero", shift=-800.0,
+                   dtypes=PRECISE)  # fmt: skip
+    yield asked("numerics/below_fill", "allowed scores far below what is written over masked ones", size=1.0,
+                   shift=-3e6, dtypes=PRECISE, mask=of(5, 7))  # fmt: skip
+    yield asked("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2])
+    yield asked("numerics/peaked", "weights that are nearly zero and one", size=20.0)
 
 
-def layouts() -> Iterator[asking.Case]:
+def layouts() -> Iterator[Case]:
     """Scores and masks that do not lie in memory row by row."""
-    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
-    yield Scattered(question("layout/masked", "a mask that lies so too", shape=(2, 5, 7), mask=of(2, 5, 7)))
+    return asked.layouts(("masked", "a mask that lies so too", {"shape": (2, 5, 7), "mask": of(2, 5, 7)}))
 
 
 def bad_input() -> Iterator[Refused]:
     """What no weights are defined for."""
-    asked: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
-        ("normaliser", "a normaliser that does not exist", {}, {"normaliser": "sparsemax"}),
-        ("mask_keys", "a mask for 6 of 7 keys", {"mask": of(5, 6)}, {}),
-        ("mask_queries", "a mask for 4 of 5 queries", {"mask": of(4, 7)}, {}),
-        ("mask_rank", "a mask of a higher rank than the scores", {"mask": of(2, 5, 7)}, {}),
-        ("float_mask", "a mask of numbers", {"mask": lambda random: random.normal(size=(5, 7))}, {}),
-        ("negative_length", "a length of −1", {"shape": (2, 5, 7), "lengths": [-1, 4]}, {}),
-        ("float_length", "a length of 2.5", {"shape": (2, 5, 7), "lengths": [2.5, 4.0]}, {}),
-        ("one_length", "a length of one item, which would broadcast to 2", {"shape": (2, 5, 7), "lengths": [4]}, {}),
-        ("items", "lengths of 3 items where there are 2", {"shape": (2, 5, 7), "lengths": [1, 2, 3]}, {}),
-        ("queries", "lengths of 4 queries where there are 5", {"shape": (1, 5, 7), "lengths": [[1, 2, 3, 4]]}, {}),
-    ]
-    for name, why, unusual, options in asked:
-        yield Refused(f"bad_input/{name}", why, partial(drawn, **unusual), POSITIONAL, options)
+    return asked.refused(
+        ("normaliser", "a normaliser that does not exist", {"normaliser": "sparsemax"}),
+        ("mask_keys", "a mask for 6 of 7 keys", {"mask": of(5, 6)}),
+        ("mask_queries", "a mask for 4 of 5 queries", {"mask": of(4, 7)}),
+        ("mask_rank", "a mask of a higher rank than the scores", {"mask": of(2, 5, 7)}),
+        ("float_mask", "a mask of numbers", {"mask": lambda random: random.normal(size=(5, 7))}),
+        ("negative_length", "a length of −1", {"shape": (2, 5, 7), "lengths": [-1, 4]}),
+        ("float_length", "a length of 2.5", {"shape": (2, 5, 7), "lengths": [2.5, 4.0]}),
+        ("one_length", "a length of one item, which would broadcast to 2", {"shape": (2, 5, 7), "lengths": [4]}),
+        ("items", "lengths of 3 items where there are 2", {"shape": (2, 5, 7), "lengths": [1, 2, 3]}),
+        ("queries", "lengths of 4 queries where there are 5", {"shape": (1, 5, 7), "lengths": [[1, 2, 3, 4]]}),
+    )
 
 
-def printed() -> Iterator[Printed | Shaped]:
+def printed() -> Iterator[Case]:
     """The documents' weights from scores."""
-    for id, quantity, inputs, options, select in given():
-        example = documents.examples()[id]
-        why = f"{example['document']}, section {example['section']}: {quantity}"
-        values = numbers(example["expected"][quantity])
-        if id in EMPTY:
+    for example, quantity, inputs, options, select in given():
+        values = numbers(example.expected[quantity])
+        if example.id in EMPTY:
             inputs, values = {name: array[1:] for name, array in inputs.items()}, values[1:]
-        yield Printed(
-            f"documents/{id}/{quantity}", why, attention_weights, partial(_as_given, inputs), POSITIONAL, options,
-            printed=values, decimals=example["printed_decimals"][quantity], select=select,
-        )  # fmt: skip
-    for id, example in documents.of("masked_softmax", kind="shape").items():
-        inputs = example["inputs"]
-        why = f"{example['document']}, section {example['section']}: shape"
-        draw = partial(drawn, shape=tuple(inputs["scores_shape"]), lengths=inputs["valid_lens"])
-        yield Shaped(f"documents/{id}", why, attention_weights, draw, POSITIONAL,
-                     shape=tuple(example["expected"]["output_shape"]))  # fmt: skip
+        case = asked.given(*example.named(quantity), inputs, **options)
+        yield Printed(case, example.gives(quantity, values), select)
+    for example in documents.of("masked_softmax", kind="shape"):
+        shape = tuple(example.inputs["scores_shape"])
+        case = asked(*example.named(), shape=shape, lengths=example.inputs["valid_lens"])
+        yield Shaped(case, example.at(), example.output_shape)
 
 
-def given() -> Iterator[tuple[str, str, dict[str, Array], dict[str, Any], Select]]:
-    """An example's id, the quantity that it gives, scores and lengths or mask, options, and what makes it of weights."""
-    whole: Select = np.asarray
-    for id, example in documents.of("masked_softmax", kind="values").items():
-        inputs, parameters = example["inputs"], example["parameters"]
-        if "scores" in inputs:
-            asked = {"scores": numbers(inputs["scores"])}
-            if "valid_lens" in inputs:
-                asked["lengths"] = np.asarray(inputs["valid_lens"])
-            if keep := parameters.get("keep"):
-                asked["attn_mask"] = np.tri(len(asked["scores"]), k=0 if keep == "column <= row" else -1, dtype=bool)
-            yield id, "weights", asked, {}, whole
-        elif "mask" in example["expected"] and "n" in inputs:
-            yield id, "mask", {"scores": np.zeros((inputs["n"], inputs["n"]))}, {"is_causal": True}, _counted
-        elif parameters.get("procedure"):
-            query, key = numbers(inputs["query"]), numbers(inputs["key"])
-            asked = {"scores": parameters["scale"] * query @ key.T}
-            if "renormalised" in example["expected"]:
-                yield id, "masked_weights", asked, {}, np.tril
-                yield id, "row_sums", asked, {}, _lower_sums
-                yield id, "renormalised", asked, {"is_causal": True}, whole
-                yield id, "renormalised_row_sums", asked, {"is_causal": True}, _lower_sums
-            else:
-                yield id, "weights", asked, {"is_causal": True}, whole
-    for id, example in documents.of("attention").items():
-        inputs, parameters = example["inputs"], example["parameters"]
-        if parameters.get("normaliser") == "divide by the sum":
+def given() -> Iterator[tuple[Excerpt, str, dict[str, Array], dict[str, Any], Select]]:
+    """An example, the quantity that it gives, scores and lengths or mask, options, and what makes it of weights."""
+    for example in documents.of("masked_softmax", kind="values"):
+        if "scores" in example.inputs:
+            yield example, "weights", _scores(example), {}, np.asarray
+        elif "mask" in example.expected and "n" in example.inputs:
+            equal = np.zeros((example.inputs["n"], example.inputs["n"]))
+            yield example, "mask", {"scores": equal}, {"is_causal": True}, _counted
+        elif example.parameters.get("procedure"):
+            for quantity, options, select in _procedure(example):
+                query, key = (numbers(example.inputs[name]) for name in ("query", "key"))
+                yield example, quantity, {"scores": example.parameters["scale"] * query @ key.T}, options, select
+    for example in documents.of("attention"):
+        inputs = example.inputs
+        if example.parameters.get("normaliser") == "divide by the sum":
             scores = inputs.get("unnormalised")
             terms = numbers(inputs["query"]) @ numbers(inputs["key"]).T if scores is None else numbers(scores)
-            yield id, "weights", {"scores": terms}, {"normaliser": "sum"}, whole
-        elif "scores" in inputs and "weights" in example["expected"]:
-            yield id, "weights", {"scores": numbers(inputs["scores"])}, {}, whole
+            yield example, "weights", {"scores": terms}, {"normaliser": "sum"}, np.asarray
+        elif "scores" in inputs and "weights" in example.expected:
+            yield example, "weights", {"scores": numbers(inputs["scores"])}, {}, np.asarray
 
 
-def _as_given(inputs: Inputs, random: Generator) -> Inputs:
-    return inputs
+def _scores(example: Excerpt) -> dict[str, Array]:
+    """Scores, with lengths or a mask where the example has them."""
+    found = {"scores": numbers(example.inputs["scores"])}
+    if "valid_lens" in example.inputs:
+        found["lengths"] = np.asarray(example.inputs["valid_lens"])
+    if keep := example.parameters.get("keep"):
+        found["attn_mask"] = np.tri(len(found["scores"]), k=0 if keep == "column <= row" else -1, dtype=bool)
+    return found
+
+
+def _procedure(example: Excerpt) -> list[tuple[str, dict[str, Any], Select]]:
+    """The quantities on the way of a procedure, the options that ask for each, and what makes it of weights."""
+    causal = {"is_causal": True}
+    if "renormalised" not in example.expected:
+        return [("weights", causal, np.asarray)]
+    return [
+        ("masked_weights", {}, np.tril),
+        ("row_sums", {}, _lower_sums),
+        ("renormalised", causal, np.asarray),
+        ("renormalised_row_sums", causal, _lower_sums),
+    ]
 
 
 def _counted(weights: Array) -> Array:

@@ -26,16 +26,10 @@ Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Call, Contract, rooms
+from suite.asking import Call, declare
 
 POSITIONAL = ("scores",)
 NORMALISERS = ("softmax", "sum")
-PARAMETERS = {
-    "normaliser": ("sum",),
-    "attn_mask": ("bool_mask",),
-    "lengths": ("lengths",),
-    "is_causal": ("causal",),
-}
 FEATURES = {
     "sum": "division by the sum",
     "bool_mask": "boolean masks",
@@ -43,28 +37,23 @@ FEATURES = {
     "causal": "is_causal",
     "rank3": "scores of rank 3",
     "rank4": "scores of rank 4",
-    **EVERYWHERE,
+}
+PARAMETERS = {
+    "normaliser": ("sum",),
+    "attn_mask": ("bool_mask",),
+    "lengths": ("lengths",),
+    "is_causal": ("causal",),
 }
 
 
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    return frozenset().union(*map(_needs, calls))
+def _rank(call: Call) -> int:
+    return call.tensors["scores"].dim()
 
 
-def _needs(call: Call) -> set[str]:
-    scores = call.tensors["scores"]
-    needed = {str(scores.dtype).removeprefix("torch.")}
-    needed |= {feature for name in call.arguments - {"normaliser"} for feature in PARAMETERS[name]}
-    if call.options.get("normaliser") == "sum":
-        needed.add("sum")
-    return needed | ({f"rank{scores.dim()}"} if scores.dim() > 2 else set())
-
-
-CONTRACT = Contract(
-    name="attention_weights",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs,
-    **rooms(__package__, strangers="strangers.strangers"),
+CONTRACT = declare(
+    __package__,
+    FEATURES,
+    PARAMETERS,
+    by_value=("normaliser",),
+    also={"rank3": lambda call: _rank(call) == 3, "rank4": lambda call: _rank(call) == 4},
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.question import within
+from suite.asking.tensors import valid
 from suite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
@@ -26,7 +26,7 @@ def attention_weights(
     if attn_mask is not None:
         allowed &= attn_mask
     if lengths is not None:
-        allowed &= within(lengths, keys)
+        allowed &= valid(lengths, keys)
     if is_causal:
         allowed &= np.tril(np.ones((queries, keys), dtype=bool))
     if normaliser == "softmax":

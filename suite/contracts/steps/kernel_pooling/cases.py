@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from suite import asking
-from suite.asking.layouts import Scattered
-from suite.asking.question import Array, Generator, Inputs, Printed, Question, Refused, numbers
+from suite.asking import Case
+from suite.asking.due import Due
+from suite.asking.formula import Formula
+from suite.asking.printed import Printed
+from suite.asking.refused import Refused
+from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
 from suite.contracts.steps.kernel_pooling.contract import KERNELS, POSITIONAL
 from suite.contracts.steps.kernel_pooling.oracle import kernel_pooling
-from suite.records import DTYPES
+from suite.records import Figures, Source
 from suite.sources import documents
 
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
@@ -25,10 +28,10 @@ GRID = 16
 """Keys and queries lie on a grid of sixteenths, which every dtype holds; queries halfway, so that none is at an edge unless asked."""
 
 
-def cases() -> list[asking.Case]:
+def cases() -> list[Case]:
     """All cases, the plainest first."""
     return [
-        *plain(), *printed(), *forty_points(), *kernels(), *widths(), *support(), *sizes(), *layouts(), *bad_input(),
+        *plain(), *printed(), *forty_points(), *kernels(), *widths(), *support(), *sizes(), *asked.layouts(), *bad_input(),
     ]  # fmt: skip
 
 
@@ -53,95 +56,91 @@ def drawn(
     return inputs | {name: random.normal(size=shape) for name, shape in shapes.items()}
 
 
-def question(name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> Question:
-    options: dict[str, Any] = {option: unusual.pop(option) for option in ("kernel", "width") if option in unusual}
-    return Question(name, why, kernel_pooling, partial(drawn, **unusual), POSITIONAL, options, dtypes)
+asked = Formula(kernel_pooling, POSITIONAL, drawn, options=("kernel", "width"))
 
 
-def plain() -> Iterator[Question]:
+def plain() -> Iterator[Case]:
     """Gaussians of width 1."""
-    yield question("plain/usual", "more keys than queries")
-    yield question("plain/square", "as many keys as queries and numbers in a value", queries=6, keys=6, value_width=6)
-    yield question("plain/by_name", "the default, spelled out", kernel="gaussian")
+    yield asked("plain/usual", "more keys than queries")
+    yield asked("plain/square", "as many keys as queries and numbers in a value", queries=6, keys=6, value_width=6)
+    yield asked("plain/by_name", "the default, spelled out", kernel="gaussian")
 
 
-def kernels() -> Iterator[Question]:
+def kernels() -> Iterator[Case]:
     """Every kernel by its name."""
     for kernel in KERNELS[1:]:
-        yield question(f"kernel/{kernel}", "near and far keys on both sides", kernel=kernel, keys=40)
-    yield question("kernel/narrow_epanechikov", "a parabola of a half", kernel="epanechikov", width=0.5, keys=40)
+        yield asked(f"kernel/{kernel}", "near and far keys on both sides", kernel=kernel, keys=40)
+    yield asked("kernel/narrow_epanechikov", "a parabola of a half", kernel="epanechikov", width=0.5, keys=40)
 
 
-def widths() -> Iterator[Question]:
+def widths() -> Iterator[Case]:
     """Narrower and wider kernels."""
-    yield question("width/narrow", "a Gaussian of a tenth", width=0.1)
-    yield question("width/wide", "a Gaussian of three", width=3.0)
-    yield question("width/boxcar", "a box of three quarters", kernel="boxcar", width=0.75, keys=40)
-    yield question("width/triangular", "a triangle of two", kernel="triangular", width=2.0)
-    yield question("width/barely", "keys that a triangle barely reaches", ("float64", "float32"), kernel="triangular",
+    yield asked("width/narrow", "a Gaussian of a tenth", width=0.1)
+    yield asked("width/wide", "a Gaussian of three", width=3.0)
+    yield asked("width/boxcar", "a box of three quarters", kernel="boxcar", width=0.75, keys=40)
+    yield asked("width/triangular", "a triangle of two", kernel="triangular", width=2.0)
+    yield asked("width/barely", "keys that a triangle barely reaches", PRECISE, kernel="triangular",
                    width=1 / 32 + 1e-5, keys=40)  # fmt: skip
 
 
-def support() -> Iterator[Question]:
+def support() -> Iterator[Case]:
     """Queries far from every key."""
     for kernel in ("boxcar", "triangular", "epanechikov"):
-        yield question(f"support/no_{kernel}", "no key within reach gives zeros", kernel=kernel, away=8.0)
-    yield question("support/edge", "keys on the edge of a box, which is outside", kernel="boxcar", width=0.5, keys=40,
+        yield asked(f"support/no_{kernel}", "no key within reach gives zeros", kernel=kernel, away=8.0)
+    yield asked("support/edge", "keys on the edge of a box, which is outside", kernel="boxcar", width=0.5, keys=40,
                    reach=1.0, on_grid=True)  # fmt: skip
-    yield question("support/far_gaussian", "every exponential underflows, yet the nearest keys decide",
-                   ("float64", "float32"), away=60.0)  # fmt: skip
-    yield question("support/far_constant", "a constant reaches everywhere", kernel="constant", away=60.0)
+    yield asked("support/far_gaussian", "every exponential underflows, yet the nearest keys decide",
+                   PRECISE, away=60.0)  # fmt: skip
+    yield asked("support/far_constant", "a constant reaches everywhere", kernel="constant", away=60.0)
 
 
-def sizes() -> Iterator[Question]:
+def sizes() -> Iterator[Case]:
     """Many points, one, and none."""
-    yield question("size/keys", "a last key among many", keys=129, reach=0.5, queries=3)
-    yield question("size/queries", "a last query among many", queries=129)
-    yield question("size/one", "one key, whose value it is", keys=1)
-    yield question("size/no_keys", "nothing to attend to gives zeros", keys=0)
+    yield asked("size/keys", "a last key among many", keys=129, reach=0.5, queries=3)
+    yield asked("size/queries", "a last query among many", queries=129)
+    yield asked("size/one", "one key, whose value it is", keys=1)
+    yield asked("size/no_keys", "nothing to attend to gives zeros", keys=0)
     for kernel in KERNELS[1:]:
-        yield question(f"size/no_keys_{kernel}", "nothing to attend to gives zeros", keys=0, kernel=kernel)
-    yield question("size/no_queries", "nobody asks", queries=0)
-
-
-def layouts() -> Iterator[asking.Case]:
-    """Points and values that do not lie in memory row by row."""
-    yield Scattered(question("layout/scattered", "in memory from the last axis to the first, with gaps"))
+        yield asked(f"size/no_keys_{kernel}", "nothing to attend to gives zeros", keys=0, kernel=kernel)
+    yield asked("size/no_queries", "nobody asks", queries=0)
 
 
 def bad_input() -> Iterator[Refused]:
     """What is not defined."""
-    asked: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
-        ("kernel", "a kernel that does not exist", {}, {"kernel": "cosine"}),
-        ("zero_width", "a width of 0", {}, {"width": 0.0}),
-        ("negative_width", "a width of −1", {}, {"width": -1.0}),
-        ("lengths", "9 keys beside 8 values", {"value": (8, 3)}, {}),
-        ("query_rank", "queries of rank 2", {"query": (5, 1)}, {}),
-        ("value_rank", "values of rank 1", {"value": (9,)}, {}),
-    ]
-    for name, why, unusual, options in asked:
-        yield Refused(f"bad_input/{name}", why, partial(drawn, **unusual), POSITIONAL, options)
+    return asked.refused(
+        ("kernel", "a kernel that does not exist", {"kernel": "cosine"}),
+        ("zero_width", "a width of 0", {"width": 0.0}),
+        ("negative_width", "a width of −1", {"width": -1.0}),
+        ("lengths", "9 keys beside 8 values", {"value": (8, 3)}),
+        ("query_rank", "queries of rank 2", {"query": (5, 1)}),
+        ("value_rank", "values of rank 1", {"value": (9,)}),
+    )
+
+
+class Curve(Printed):
+    """A kernel's curve: of each query, the weight of the key at 0 over that of its own, which is the kernel's largest."""
+
+    def room(self, due: Due) -> Array:
+        """A quotient's error: what both weights may be off by, over the one that it is divided by."""
+        (_, own), (of_zero, of_own) = _pair(due.numbers), _pair(due.room)
+        room: Array = (of_zero + self.select(due.numbers) * of_own) / (own - of_own)
+        return room
 
 
 def printed() -> Iterator[Printed]:
     """The documents' small examples: estimates, weights read through identity values, and the kernels' curves."""
-    for id, example in documents.of("kernel_pooling", kind="values").items():
-        expected, why = example["expected"], f"{example['document']}, section {example['section']}: "
-        if "u" in example["inputs"]:
-            draw = partial(_curve, numbers(example["inputs"]["u"]))
+    for example in documents.of("kernel_pooling", kind="values"):
+        if "u" in example.inputs:
+            inputs = _curve(numbers(example.inputs["u"]))
             for kernel in KERNELS[:4]:
-                yield Printed(
-                    f"documents/{id}/{kernel}", f"{why}{kernel}", kernel_pooling, draw, POSITIONAL, {"kernel": kernel},
-                    printed=expected[kernel], select=_ratio,
-                )  # fmt: skip
+                case = asked.given(*example.named(kernel), inputs, kernel=kernel)
+                yield Curve(case, example.gives(kernel), _ratio)
             continue
-        points = tuple(numbers(example["inputs"][name]) for name in ("x_val", "x_train", "y_train"))
+        points = tuple(numbers(example.inputs[name]) for name in ("x_val", "x_train", "y_train"))
+        options = _named(example.parameters["kernel"])
         for quantity, of in (("y_hat", "estimates"), ("weights", "weights")):
-            yield Printed(
-                f"documents/{id}/{quantity}", f"{why}{quantity}", kernel_pooling, partial(_points, points, of),
-                POSITIONAL, _named(example["parameters"]["kernel"]),
-                printed=_rows(expected[quantity]),
-            )  # fmt: skip
+            case = asked.given(*example.named(quantity), _points(points, of), **options)
+            yield Printed(case, example.gives(quantity, _rows(example.expected[quantity])))
 
 
 def forty_points() -> Iterator[Printed]:
@@ -150,29 +149,18 @@ def forty_points() -> Iterator[Printed]:
     points = tuple(numbers(data[name]) for name in ("x_val", "x_train", "y_train"))
     corner = np.ix_(data["corner_cols"], data["corner_rows"])  # rows of the output are queries
     for kernel, given in data["kernels"].items():
-        why = f"{data['document']}, section {data['section']}: "
-        for quantity, of, select in (
-            ("y_hat", "estimates", np.asarray),
-            ("attention_weights", "weights", partial(_corner, corner)),
-        ):
+        id = f"{data['document']}/11.2.2-forty-points-{kernel}"
+        for quantity, of in (("y_hat", "estimates"), ("attention_weights", "weights")):
             fixed = given[f"{quantity}_format"] == "fixed4"
-            yield Printed(
-                f"documents/{data['document']}/11.2.2-forty-points-{kernel}/{quantity}", f"{why}{quantity}",
-                kernel_pooling, partial(_points, points, of), POSITIONAL, _named(kernel),
-                printed=_rows(given[quantity]), select=select,
-                decimals=4 if fixed else None, significant=None if fixed else 5,
-            )  # fmt: skip
+            digits = {"decimals": 4} if fixed else {"significant": 5}
+            figures = Figures(Source(id, data["document"], data["section"], quantity), _rows(given[quantity]), **digits)
+            why = f"{data['document']}, section {data['section']}: {quantity}"
+            case = asked.given(f"documents/{id}/{quantity}", why, _points(points, of), **_named(kernel))
+            yield Printed(case, figures, partial(_corner, corner) if of == "weights" else np.asarray)
     process = documents.examples()[PROCESS]
-    why = f"{process['document']}, section {process['section']}: "
-    for quantity, of, shape in (
-        ("constant_estimate", "estimates", (50, 1)),
-        ("constant_weight", "weights", (50, 40)),
-    ):
-        yield Printed(
-            f"documents/{PROCESS}/{quantity}", f"{why}{quantity}", kernel_pooling, partial(_points, points, of),
-            POSITIONAL, _named("constant"), printed=np.full(shape, process["expected"][quantity]),
-            decimals=process["printed_decimals"][quantity],
-        )  # fmt: skip
+    for quantity, of, shape in (("constant_estimate", "estimates", (50, 1)), ("constant_weight", "weights", (50, 40))):
+        case = asked.given(*process.named(quantity), _points(points, of), kernel="constant")
+        yield Printed(case, process.gives(quantity, np.full(shape, process.expected[quantity])))
 
 
 @cache
@@ -193,20 +181,24 @@ def _rows(values: Any) -> Array:
     return array[:, None] if array.ndim == 1 else array.T
 
 
-def _points(points: tuple[Array, ...], of: str, random: Generator) -> Inputs:
+def _points(points: tuple[Array, ...], of: str) -> Inputs:
     query, key, value = points
     return {"query": query, "key": key, "value": value[:, None] if of == "estimates" else np.eye(len(key))}
 
 
-def _curve(u: Array, random: Generator) -> Inputs:
+def _curve(u: Array) -> Inputs:
     """Queries at u, each with a key of its own there and one key at 0 for all."""
     return {"query": u, "key": np.concatenate([[0.0], u]), "value": np.eye(len(u) + 1)}
 
 
 def _ratio(output: Array) -> Array:
-    """The weight of the key at 0 over that of the query's own, which has the kernel's largest value, 1."""
-    chosen: Array = output[:, 0] / np.diagonal(output, offset=1)
-    return chosen
+    of_zero, own = _pair(output)
+    return of_zero / own
+
+
+def _pair(output: Array) -> tuple[Array, Array]:
+    """What belongs to the key at 0, and to each query's own key."""
+    return output[:, 0], np.diagonal(output, offset=1)
 
 
 def _corner(corner: Any, output: Array) -> Array:

@@ -27,29 +27,14 @@ Axes: `l` query, `s` key, `s v` value, `l v` output (l queries, s keys, v value 
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Call, Contract, rooms
+from suite.asking import declare
 
 POSITIONAL = ("query", "key", "value")
 KERNELS = ("gaussian", "boxcar", "constant", "triangular", "epanechikov")
-PARAMETERS = {"kernel": KERNELS[1:], "width": ("width",)}
-FEATURES = {
-    **{kernel: f"the {kernel} kernel" for kernel in KERNELS[1:]},
-    "width": "a width other than 1",
-    **EVERYWHERE,
-}
 
-
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    dtypes = {str(call.tensors["query"].dtype).removeprefix("torch.") for call in calls}
-    kernels = {str(call.options.get("kernel")) for call in calls} & set(KERNELS[1:])
-    return frozenset(dtypes | kernels | {"width" for call in calls if "width" in call.options})
-
-
-CONTRACT = Contract(
-    name="kernel_pooling",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs,
-    **rooms(__package__, strangers="strangers.strangers"),
+CONTRACT = declare(
+    __package__,
+    {**{kernel: f"the {kernel} kernel" for kernel in KERNELS[1:]}, "width": "a width other than 1"},
+    {"kernel": KERNELS[1:], "width": ("width",)},
+    by_value=("kernel",),
 )

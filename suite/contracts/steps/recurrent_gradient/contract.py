@@ -34,13 +34,12 @@ The document's probabilities may differ from step to step; here one serves all.
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Call, Contract, rooms
+from suite.asking import declare
 
 POSITIONAL = ("x", "y", "h0", "w_hx", "w_hh", "w_qh")
 QUANTITIES = ("d_w_hh", "d_w_hx", "d_w_qh", "d_hidden", "d_output", "hidden", "output", "loss")
 THROUGH_TIME = ("d_w_hh", "d_w_hx", "d_hidden")
 """What truncating and randomising change."""
-PARAMETERS = {"of": QUANTITIES[1:], "truncate": ("truncated",), "keep": ("randomised",)}
 FEATURES = {
     "d_w_hx": "the gradient of the input weights",
     "d_w_qh": "the gradient of the output weights",
@@ -51,22 +50,11 @@ FEATURES = {
     "loss": "the loss",
     "truncated": "truncated gradients",
     "randomised": "randomised gradients",
-    **EVERYWHERE,
 }
 
-
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    dtypes = {str(call.tensors["x"].dtype).removeprefix("torch.") for call in calls}
-    quantities = {str(call.options.get("of")) for call in calls} & set(QUANTITIES[1:])
-    shortened = {PARAMETERS[name][0] for call in calls for name in ("truncate", "keep") if name in call.options}
-    return frozenset(dtypes | quantities | shortened)
-
-
-CONTRACT = Contract(
-    name="recurrent_gradient",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs,
-    **rooms(__package__, strangers="strangers.strangers"),
+CONTRACT = declare(
+    __package__,
+    FEATURES,
+    {"of": QUANTITIES[1:], "truncate": ("truncated",), "keep": ("randomised",)},
+    by_value=("of",),
 )

@@ -28,36 +28,24 @@ Axes: `b l` tokens and special, `2 b l` masking (b items, l tokens of each). Dev
     bad input        raises: another rank than 2, shapes that differ, special tokens that are not marked by booleans,
                      tokens that are no int64, tokens or a mask token outside the vocabulary, a share outside [0, 1]
 
-Tokens are integers, so that there is one dtype to ask: the cases stand in the rows of float32. A statistical case
-accuses an honest implementation with probability ≤ 1e-9.
+Tokens are integers, so that there is one dtype to ask: the cases stand in the rows of float32. A run accuses an
+honest implementation with probability ≤ 1e-9.
 """
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, Call, Contract, rooms
+from suite.asking import EVERYWHERE, declare
 
 POSITIONAL = ("tokens", "special")
 IGNORED = -100
 """The label of what is not to be predicted: what PyTorch's cross entropy ignores."""
 FATES = {"mask": 0.8, "random": 0.1, "kept": 0.1}
 """What becomes of the selected."""
-PARAMETERS = {"select": ("select",)}
-FEATURES = {
-    "select": "a share other than 15 %",
-    "float32": "integers, which have this row",
-    **{device: EVERYWHERE[device] for device in ("cpu", "cuda")},
-}
 
-
-def needs(calls: tuple[Call, ...]) -> frozenset[str]:
-    """The features that these calls need, read off the calls themselves."""
-    return frozenset({"float32"} | {"select" for call in calls if "select" in call.options})
-
-
-CONTRACT = Contract(
-    name="token_masking",
-    features=FEATURES,
-    parameter_features=PARAMETERS,
-    needs=needs,
-    **rooms(__package__, strangers="strangers.strangers"),
+CONTRACT = declare(
+    __package__,
+    {"select": "a share other than 15 %"},
+    {"select": ("select",)},
+    also={"float32": lambda call: True},
+    everywhere={"float32": "integers, which have this row", "cpu": EVERYWHERE["cpu"], "cuda": EVERYWHERE["cuda"]},
 )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from suite.contracts.steps.token_masking.contract import FATES, IGNORED
+from suite.judging.patterns import agreement, pairs
 from suite.judging.shares import Share, exactly
 
 Array = np.ndarray[Any, Any]
@@ -51,6 +52,13 @@ class Masking:
             "random": (FATES["random"] - 2 * by_chance, FATES["random"]),
             "kept": (FATES["kept"], FATES["kept"] + by_chance),
         }
+
+    @property
+    def agreeing(self) -> tuple[float, float]:
+        """How likely two places agree in their selection: as independent draws do, or less where counts are exact."""
+        p, length = self.select, self.tokens.shape[1]
+        independent = p * p + (1 - p) ** 2
+        return independent - 2 * p * (1 - p) / (length - 1), independent
 
 
 WORDS = {
@@ -129,14 +137,8 @@ def positions(maskings: Sequence[Masking]) -> list[Share]:
 def apart(maskings: Sequence[Masking]) -> list[Share]:
     """How often places some steps apart are both selected or both not, along each axis."""
     (masking,) = maskings
-    found = []
-    for axis, name in enumerate(("items", "positions")):
-        places = np.moveaxis(masking.selected, axis, 0)
-        for lag in (lag for lag in LAGS if 2 * lag <= len(places)):
-            one, other = _pairs(places, lag)
-            even = one == other
-            found.append(_agreement(f"pairs of {name} {lag} apart agree in their selection", even, masking))
-    return found
+    says = "pairs of {} {} apart agree in their selection"
+    return agreement(masking.selected, ("items", "positions"), LAGS, says, *masking.agreeing)
 
 
 def mixed(maskings: Sequence[Masking]) -> list[Share]:
@@ -152,14 +154,13 @@ def mixed(maskings: Sequence[Masking]) -> list[Share]:
             says = f"selected tokens in half {half} of the {name} become the mask token"
             found.append(Share(says, _count(fates[selected] == "mask"), _count(selected), *masking.likely["mask"]))
     fates = masking.fates[masking.selected]
-    fates = fates[: len(fates) // 2 * 2].reshape(-1, 2)
     of_item = masking.select * masking.tokens.shape[1]
     exact = sum(share * (share * of_item - 1) / (of_item - 1) for share in FATES.values())
     independent = sum(most * most for _, most in masking.likely.values())
-    both: Array = np.logical_and(*_pairs(masking.selected, 1))
-    beside = _pairs(masking.fates, 1)[:, both]
-    pairs = {"pairs of selected tokens": fates.T, "tokens selected in two neighbouring items": beside}
-    for says, (one, other) in pairs.items():
+    both: Array = np.logical_and(*pairs(masking.selected, 1))
+    beside = pairs(masking.fates, 1)[:, both]
+    next_to = {"pairs of selected tokens": pairs(fates, 1), "tokens selected in two neighbouring items": beside}
+    for says, (one, other) in next_to.items():
         found.append(Share(f"{says} share their fate", _count(one == other), one.size, exact, independent))
     return found
 
@@ -171,12 +172,12 @@ def uniform(maskings: Sequence[Masking]) -> list[Share]:
     others = np.delete(np.arange(masking.vocab_size), known)
     random = masking.corrupted[masking.selected & (masking.fates == "random")]
     drawn = random[~np.isin(random, known)]
-    pairs = drawn[: len(drawn) // 2 * 2].reshape(-1, 2)
-    even = pairs[:, 0] == pairs[:, 1]
+    one, other = pairs(drawn, 1)
+    even = one == other
     by_chance = FATES["random"] * len(known) / masking.vocab_size
     says = "selected tokens become another of those that were there"
-    beside = _pairs(masking.corrupted, 1)
-    both: Array = np.logical_and(*_pairs(masking.selected, 1)) & ~np.isin(beside, known).any(0)
+    beside = pairs(masking.corrupted, 1)
+    both: Array = np.logical_and(*pairs(masking.selected, 1)) & ~np.isin(beside, known).any(0)
     same: Array = both & (beside[0] == beside[1])
     found = [
         Share(says, len(random) - len(drawn), _count(masking.selected), 0.0, by_chance),
@@ -201,9 +202,10 @@ def repeated(maskings: Sequence[Masking]) -> list[Share]:
         fates = one.fates[chosen], two.fates[chosen]
         random = (fates[0] == "random") & (fates[1] == "random")
         even = one.corrupted[chosen] == two.corrupted[chosen]
+        agree = one.selected == two.selected
         low, high = (sum(share[end] ** 2 for share in first.likely.values()) for end in (0, 1))
         found += [
-            _agreement(f"places agree in their selection by {by}", one.selected == two.selected, first),
+            Share(f"places agree in their selection by {by}", _count(agree), agree.size, *first.agreeing),
             Share(f"places selected twice share their fate by {by}", _count(fates[0] == fates[1]), fates[0].size,
                   low, high),
             Share(f"random tokens are the same by {by}", _count(even & random), _count(random), 0.0,
@@ -224,19 +226,6 @@ def in_all(wanted: str, probability: float) -> Judge:
         return [Share(f"tokens {WORDS[wanted]}", counts[wanted], masking.tokens.size, low, high)]
 
     return judge
-
-
-def _agreement(says: str, even: Array, masking: Masking) -> Share:
-    """Places agree as independent draws do, or less by what exact counts of an item take away."""
-    p, length = masking.select, masking.tokens.shape[1]
-    independent = p * p + (1 - p) ** 2
-    return Share(says, _count(even), even.size, independent - 2 * p * (1 - p) / (length - 1), independent)
-
-
-def _pairs(places: Array, lag: int) -> Array:
-    """What lies so many steps apart along the first axis, in pairs that share no place; shape 2 n lag and the rest."""
-    whole = places[: len(places) // (2 * lag) * (2 * lag)]
-    return whole.reshape(-1, 2, lag, *places.shape[1:]).swapaxes(0, 1)
 
 
 def _count(places: Array) -> int:

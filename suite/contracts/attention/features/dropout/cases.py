@@ -4,86 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite import asking
+from suite.asking import Case
+from suite.asking.drawn import Counted
 from suite.asking.layouts import INPUTS
+from suite.asking.tensors import FAST
 from suite.contracts.attention.cases.bad_input import BadInput
-from suite.contracts.attention.cases.case import Case
-from suite.contracts.attention.features.dropout.draws import (
-    KEPT,
-    Judge,
-    Kept,
-    Statistic,
-    columns_vary,
-    neighbours,
-    rows_vary,
-    seeds,
-    share,
-    successive_calls,
-)
+from suite.contracts.attention.cases.case import AttentionCase
+from suite.contracts.attention.features.dropout.draws import KEPT, counted, kept
 from suite.contracts.attention.features.mask import Mask
+from suite.judging import patterns
+from suite.judging.patterns import Judge, columns_vary, neighbours, repeated, rows_vary
 
-FAST = ("float32", "float16", "bfloat16")
-"""Not in float64, whose extended-precision oracle is slow."""
 
-
-def cases() -> Sequence[asking.Case]:
+def cases() -> Sequence[Case]:
     """p = 0 and p = 1 exactly, masks read back exactly, and the statistics of many draws."""
     of = KEPT
     tiled = of.but(batch=1, heads=1, queries=24, keys=140, width=140)
     return [
-        Case("dropout/zero", "p = 0 is exact", dropout_p=0.0),
-        Case("dropout/zero_gradient", "p = 0 is exact backwards too", dropout_p=0.0, gradient_of=INPUTS),
-        Case("dropout/one", "p = 1 gives zeros", dropout_p=1.0),
-        Case("dropout/one_gradient", "p = 1 gives zero gradients", dropout_p=1.0, gradient_of=INPUTS),
-        Kept("dropout/kept", "kept weights are multiplied by 1/(1 − p)", of),
-        Kept("dropout/kept_masked", "the same under a mask", of.but(mask=Mask())),
-        Kept("dropout/kept_scaled", "the same with a scale", of.but(scale=0.7)),
-        Kept("dropout/kept_grouped", "the same with grouped heads", of.but(heads=4, key_heads=2)),
-        Kept("dropout/kept_biased", "the same with a float mask", of.but(mask=Mask("float"))),
-        Kept("dropout/kept_rank_3", "the same with one leading axis", of.but(rank=3, batch=1, heads=6)),
-        Kept("dropout/kept_empty_rows", "the same beside empty rows", of.but(mask=Mask(pattern="empty_rows"))),
-        Kept(
+        AttentionCase("dropout/zero", "p = 0 is exact", dropout_p=0.0),
+        AttentionCase("dropout/zero_gradient", "p = 0 is exact backwards too", dropout_p=0.0, gradient_of=INPUTS),
+        AttentionCase("dropout/one", "p = 1 gives zeros", dropout_p=1.0),
+        AttentionCase("dropout/one_gradient", "p = 1 gives zero gradients", dropout_p=1.0, gradient_of=INPUTS),
+        kept("dropout/kept", "kept weights are multiplied by 1/(1 − p)", of),
+        kept("dropout/kept_masked", "the same under a mask", of.but(mask=Mask())),
+        kept("dropout/kept_scaled", "the same with a scale", of.but(scale=0.7)),
+        kept("dropout/kept_grouped", "the same with grouped heads", of.but(heads=4, key_heads=2)),
+        kept("dropout/kept_biased", "the same with a float mask", of.but(mask=Mask("float"))),
+        kept("dropout/kept_rank_3", "the same with one leading axis", of.but(rank=3, batch=1, heads=6)),
+        kept("dropout/kept_empty_rows", "the same beside empty rows", of.but(mask=Mask(pattern="empty_rows"))),
+        kept(
             "dropout/gradient_masked",
             "the same mask backwards under a mask",
             of.but(mask=Mask(), gradient_of=INPUTS),
         ),
-        Case("dropout/one_masked", "p = 1 gives zeros under a mask", dropout_p=1.0, mask=Mask()),
-        Case("dropout/one_value_width", "p = 1 gives zeros of the values' width", dropout_p=1.0, value_width=3),
-        Kept("dropout/kept_rarely_dropped", "1/(1 − p) far from 1/p", of.but(dropout_p=0.1)),
-        Kept("dropout/kept_mostly_dropped", "1/(1 − p) is 5", of.but(dropout_p=0.8)),
-        Kept("dropout/kept_tiled", "across tiles", tiled),
-        Kept("dropout/gradient", "the backward pass uses the forward's mask", of.but(gradient_of=INPUTS)),
-        Kept("dropout/gradient_query_alone", "the same with one input", of.but(gradient_of=("query",))),
-        Kept("dropout/gradient_tiled", "the forward's mask across tiles", tiled.but(gradient_of=INPUTS), FAST),
-        *(_many(f"dropout/share_{p}", "as many are kept as should be", share, p) for p in (0.1, 0.5)),
+        AttentionCase("dropout/one_masked", "p = 1 gives zeros under a mask", dropout_p=1.0, mask=Mask()),
+        AttentionCase("dropout/one_value_width", "p = 1 gives zeros of the values' width", dropout_p=1.0, value_width=3),
+        kept("dropout/kept_rarely_dropped", "1/(1 − p) far from 1/p", of.but(dropout_p=0.1)),
+        kept("dropout/kept_mostly_dropped", "1/(1 − p) is 5", of.but(dropout_p=0.8)),
+        kept("dropout/kept_tiled", "across tiles", tiled),
+        kept("dropout/gradient", "the backward pass uses the forward's mask", of.but(gradient_of=INPUTS)),
+        kept("dropout/gradient_query_alone", "the same with one input", of.but(gradient_of=("query",))),
+        kept("dropout/gradient_tiled", "the forward's mask across tiles", tiled.but(gradient_of=INPUTS), FAST),
+        *(_many(f"dropout/share_{p}", "as many are kept as should be", patterns.kept, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_columns_{p}", "independent within a column", columns_vary, p) for p in (0.1, 0.5)),
-        *(
-            _many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p)
-            for p in (0.1, 0.5)
-        ),
-        Statistic(
-            "dropout/far_apart",
-            "no mask is used again in another tile",
-            neighbours,
-            p=0.4,
-            batch=2,
-            heads=8,
-            size=256,
-            dtypes=("float32", "float16"),
-        ),
-        Statistic("dropout/seeds", "torch.manual_seed governs the draw", seeds, seeds=(3, 3, 4)),
+        *(_many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p) for p in (0.1, 0.5)),
+        counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=12, size=256, dtypes=("float32", "float16")),
+        counted("dropout/seeds", "torch.manual_seed governs the draw", repeated, seeds=(3, 3, 4)),
         *bad_input(),
-        Statistic("dropout/successive_calls", "the generator moves on", successive_calls, seeds=(3, None)),
-    ]
+        counted("dropout/successive_calls", "the generator moves on", repeated, seeds=(3, None)),
+    ]  # fmt: skip
 
 
-def _many(name: str, why: str, judge: Judge, p: float) -> Statistic:
-    return Statistic(name, why, judge, p, batch=16, heads=16, size=32)
+def _many(name: str, why: str, judge: Judge, p: float) -> Counted:
+    return counted(name, why, judge, p, batch=16, heads=16, size=40)
 
 
-def bad_input() -> Sequence[asking.Case]:
-    """Probabilities that are none."""
+def bad_input() -> Sequence[Case]:
+    """Numbers outside [0, 1], which are no probabilities."""
     return [
         BadInput("bad_input/dropout_below_zero", "dropout_p = −0.1", {}, {"dropout_p": -0.1}),
         BadInput("bad_input/dropout_above_one", "dropout_p = 1.5", {}, {"dropout_p": 1.5}),

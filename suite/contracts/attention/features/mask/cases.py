@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from suite import asking
+from suite.asking import Call, Case
 from suite.asking.layouts import INPUTS
-from suite.asking.question import Generator
+from suite.asking.tensors import FAST, PRECISE, Generator
 from suite.contracts.attention.cases.bad_input import BadInput
-from suite.contracts.attention.cases.behaviour import SMALL, Calls, each, same_storage
-from suite.contracts.attention.cases.case import Case
+from suite.contracts.attention.cases.behaviour import SMALL, InARow, each, same_storage
+from suite.contracts.attention.cases.case import AttentionCase
 from suite.contracts.attention.cases.gradients import backward
 from suite.contracts.attention.cases.layout import STRANGE
 from suite.contracts.attention.cases.metamorphic import (
@@ -26,11 +26,9 @@ from suite.contracts.attention.cases.metamorphic import (
 from suite.contracts.attention.features.mask.patterns import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
-FAST = ("float32", "float16", "bfloat16")
-"""Not in float64, whose extended-precision oracle is slow."""
 
 
-def cases() -> Sequence[asking.Case]:
+def cases() -> Sequence[Case]:
     """All cases of masks."""
     return [
         *bool_mask(),
@@ -50,61 +48,67 @@ def cases() -> Sequence[asking.Case]:
 def bool_mask() -> list[Case]:
     """True means may attend; broadcastable to … h l s."""
     return [
-        Case("bool_mask/random", "True means may attend", mask=Mask()),
-        Case("bool_mask/everything", "an all-True mask changes nothing", mask=Mask(pattern="everything")),
-        Case("bool_mask/square", "rows are queries, columns are keys", queries=7, mask=Mask()),
-        Case("bool_mask/causal_pattern", "a lower triangle", queries=7, mask=Mask(pattern="causal")),
-        Case("bool_mask/single_key", "each query sees one key: its value comes out", mask=Mask(pattern="single")),
-        Case("bool_mask/window", "a band around the diagonal", queries=16, keys=16, mask=Mask(pattern="window")),
-        Case("bool_mask/early", "only the first keys", keys=40, mask=Mask(pattern="early")),
-        Case("bool_mask/late", "only the last keys", keys=40, mask=Mask(pattern="late")),
-        Case("bool_mask/rank_2", "one mask for all items and heads", mask=Mask(axes="ls")),
-        Case("bool_mask/rank_1", "one mask for all queries too", mask=Mask(axes="s")),
-        Case("bool_mask/rank_3", "a mask per head, aligned from the right", batch=3, mask=Mask(axes="hls")),
-        Case("bool_mask/rank_3_as_many_items", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="hls")),
-        Case("bool_mask/per_item", "broadcast over heads", batch=3, heads=4, mask=Mask(axes="b1ls")),
-        Case(
+        AttentionCase("bool_mask/random", "True means may attend", mask=Mask()),
+        AttentionCase("bool_mask/everything", "an all-True mask changes nothing", mask=Mask(pattern="everything")),
+        AttentionCase("bool_mask/square", "rows are queries, columns are keys", queries=7, mask=Mask()),
+        AttentionCase("bool_mask/causal_pattern", "a lower triangle", queries=7, mask=Mask(pattern="causal")),
+        AttentionCase(
+            "bool_mask/single_key", "each query sees one key: its value comes out", mask=Mask(pattern="single")
+        ),
+        AttentionCase(
+            "bool_mask/window", "a band around the diagonal", queries=16, keys=16, mask=Mask(pattern="window")
+        ),
+        AttentionCase("bool_mask/early", "only the first keys", keys=40, mask=Mask(pattern="early")),
+        AttentionCase("bool_mask/late", "only the last keys", keys=40, mask=Mask(pattern="late")),
+        AttentionCase("bool_mask/rank_2", "one mask for all items and heads", mask=Mask(axes="ls")),
+        AttentionCase("bool_mask/rank_1", "one mask for all queries too", mask=Mask(axes="s")),
+        AttentionCase("bool_mask/rank_3", "a mask per head, aligned from the right", batch=3, mask=Mask(axes="hls")),
+        AttentionCase(
+            "bool_mask/rank_3_as_many_items", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="hls")
+        ),
+        AttentionCase("bool_mask/per_item", "broadcast over heads", batch=3, heads=4, mask=Mask(axes="b1ls")),
+        AttentionCase(
             "bool_mask/per_item_as_many_heads", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="b1ls")
         ),
-        Case("bool_mask/per_head", "broadcast over items", batch=3, heads=3, mask=Mask(axes="1hls")),
-        Case(
+        AttentionCase("bool_mask/per_head", "broadcast over items", batch=3, heads=3, mask=Mask(axes="1hls")),
+        AttentionCase(
             "bool_mask/per_row",
             "one entry opens a whole row",
             mask=Mask(axes="bhl1", pattern="everything"),
         ),
-        Case("bool_mask/negative_scale", "hidden after scaling, whatever its sign", scale=-0.4, mask=Mask()),
+        AttentionCase("bool_mask/negative_scale", "hidden after scaling, whatever its sign", scale=-0.4, mask=Mask()),
         *(
-            Case(f"bool_mask/axes_{axes}", "broadcast along what it lacks", batch=3, mask=Mask(axes=axes))
+            AttentionCase(f"bool_mask/axes_{axes}", "broadcast along what it lacks", batch=3, mask=Mask(axes=axes))
             for axes in ("1h1s", "h1s", "11s")
         ),
-        Case(
+        AttentionCase(
             "bool_mask/triangle_across_tiles",
             "a triangle is a mask like any other",
             queries=70,
             keys=70,
             mask=Mask(pattern="causal"),
         ),
-        Case(
+        AttentionCase(
             "bool_mask/decode_late",
             "decoding where whole tiles of the cache are hidden",
             queries=1,
             keys=520,
             mask=Mask(pattern="late"),
         ),
-        Case(
+        AttentionCase(
             "bool_mask/decode_early",
             "decoding where the cache's end is hidden",
             queries=1,
             keys=520,
             mask=Mask(pattern="early"),
         ),
-        Case(
+        AttentionCase(
             "bool_mask/padding",
             "lengths per item, the commonest mask",
             batch=4,
             mask=Mask(axes="b11s", pattern="padding"),
         ),
-        Case(
+        AttentionCase(
             "bool_mask/rank_2_inputs",
             "masks for inputs without leading axes",
             rank=2,
@@ -112,7 +116,7 @@ def bool_mask() -> list[Case]:
             heads=1,
             mask=Mask(axes="ls"),
         ),
-        Case(
+        AttentionCase(
             "bool_mask/rank_3_inputs",
             "masks for inputs with one leading axis",
             rank=3,
@@ -120,9 +124,9 @@ def bool_mask() -> list[Case]:
             heads=3,
             mask=Mask(axes="hls"),
         ),
-        Case("bool_mask/grouped", "one mask per query head", heads=6, key_heads=2, mask=Mask()),
-        Case("bool_mask/other_value_width", "mask and value width together", value_width=5, mask=Mask()),
-        Case(
+        AttentionCase("bool_mask/grouped", "one mask per query head", heads=6, key_heads=2, mask=Mask()),
+        AttentionCase("bool_mask/other_value_width", "mask and value width together", value_width=5, mask=Mask()),
+        AttentionCase(
             "bool_mask/one_query",
             "decoding with a padded cache",
             queries=1,
@@ -135,116 +139,116 @@ def bool_mask() -> list[Case]:
 def float_mask() -> list[Case]:
     """Added to the scaled scores; may hold −inf."""
     return [
-        Case("float_mask/random", "biases with some −inf", mask=Mask("float")),
-        Case("float_mask/bias_only", "finite biases hide nothing", mask=Mask("float", "everything")),
-        Case("float_mask/rank_2", "one bias for all items and heads", mask=Mask("float", axes="ls")),
-        Case("float_mask/rank_1", "one bias for all queries too", mask=Mask("float", axes="s")),
-        Case("float_mask/rank_3", "a bias per head, aligned from the right", batch=3, mask=Mask("float", axes="hls")),
-        Case("float_mask/rank_3_as_many_items", "as many heads", batch=3, heads=3, mask=Mask("float", axes="hls")),
-        Case("float_mask/per_item", "broadcast over heads", batch=3, heads=3, mask=Mask("float", axes="b1ls")),
-        Case("float_mask/per_head", "broadcast over items", batch=3, heads=3, mask=Mask("float", axes="1hls")),
-        *(Case(f"float_mask/axes_{axes}", "broadcast along what it lacks", batch=3, mask=Mask("float", "everything", axes)) for axes in ("1h1s", "h1s", "l1", "hl1", "b1l1", "1")),
-        Case("float_mask/padding", "−inf beyond each length", batch=4, mask=Mask("float", "padding", "b11s")),
-        Case("float_mask/per_row", "a constant per row cancels", mask=Mask("float", "everything", "bhl1")),
-        Case("float_mask/causal_pattern", "a triangle of −inf", queries=7, mask=Mask("float", "causal")),
-        Case("float_mask/square", "rows are queries, columns are keys", queries=7, mask=Mask("float")),
-        Case("float_mask/single_key", "all but one key −inf", mask=Mask("float", "single")),
-        Case("float_mask/rank_3_inputs", "a bias for inputs with one leading axis", rank=3, batch=1, heads=3, mask=Mask("float", axes="hls")),
-        Case("float_mask/rank_2_inputs", "a bias for inputs without leading axes", rank=2, batch=1, heads=1, mask=Mask("float", axes="ls")),
-        Case("float_mask/grouped", "one bias per query head", heads=6, key_heads=3, mask=Mask("float")),
-        Case("float_mask/one_query", "decoding with a bias", queries=1, keys=33, mask=Mask("float", axes="b11s")),
+        AttentionCase("float_mask/random", "biases with some −inf", mask=Mask("float")),
+        AttentionCase("float_mask/bias_only", "finite biases hide nothing", mask=Mask("float", "everything")),
+        AttentionCase("float_mask/rank_2", "one bias for all items and heads", mask=Mask("float", axes="ls")),
+        AttentionCase("float_mask/rank_1", "one bias for all queries too", mask=Mask("float", axes="s")),
+        AttentionCase("float_mask/rank_3", "a bias per head, aligned from the right", batch=3, mask=Mask("float", axes="hls")),
+        AttentionCase("float_mask/rank_3_as_many_items", "as many heads", batch=3, heads=3, mask=Mask("float", axes="hls")),
+        AttentionCase("float_mask/per_item", "broadcast over heads", batch=3, heads=3, mask=Mask("float", axes="b1ls")),
+        AttentionCase("float_mask/per_head", "broadcast over items", batch=3, heads=3, mask=Mask("float", axes="1hls")),
+        *(AttentionCase(f"float_mask/axes_{axes}", "broadcast along what it lacks", batch=3, mask=Mask("float", "everything", axes)) for axes in ("1h1s", "h1s", "l1", "hl1", "b1l1", "1")),
+        AttentionCase("float_mask/padding", "−inf beyond each length", batch=4, mask=Mask("float", "padding", "b11s")),
+        AttentionCase("float_mask/per_row", "a constant per row cancels", mask=Mask("float", "everything", "bhl1")),
+        AttentionCase("float_mask/causal_pattern", "a triangle of −inf", queries=7, mask=Mask("float", "causal")),
+        AttentionCase("float_mask/square", "rows are queries, columns are keys", queries=7, mask=Mask("float")),
+        AttentionCase("float_mask/single_key", "all but one key −inf", mask=Mask("float", "single")),
+        AttentionCase("float_mask/rank_3_inputs", "a bias for inputs with one leading axis", rank=3, batch=1, heads=3, mask=Mask("float", axes="hls")),
+        AttentionCase("float_mask/rank_2_inputs", "a bias for inputs without leading axes", rank=2, batch=1, heads=1, mask=Mask("float", axes="ls")),
+        AttentionCase("float_mask/grouped", "one bias per query head", heads=6, key_heads=3, mask=Mask("float")),
+        AttentionCase("float_mask/one_query", "decoding with a bias", queries=1, keys=33, mask=Mask("float", axes="b11s")),
     ]  # fmt: skip
 
 
-def others() -> Sequence[asking.Case]:
+def others() -> Sequence[Case]:
     """Masks without keys, and with dropout that drops all."""
     return [
-        Case("no_keys/biased", "s = 0 with a float mask", keys=0, mask=Mask("float", "everything")),
-        Case("no_keys/masked", "s = 0 with a mask of no columns", keys=0, mask=Mask(pattern="everything")),
+        AttentionCase("no_keys/biased", "s = 0 with a float mask", keys=0, mask=Mask("float", "everything")),
+        AttentionCase("no_keys/masked", "s = 0 with a mask of no columns", keys=0, mask=Mask(pattern="everything")),
     ]
 
 
-def sizes() -> Sequence[asking.Case]:
+def sizes() -> Sequence[Case]:
     """Masks across tiles."""
     return [
         *(
-            Case(f"both/masked_{n}", f"masked, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, mask=Mask())
+            AttentionCase(f"both/masked_{n}", f"masked, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, mask=Mask())
             for n in (31, 65, 129, 257)
         ),
         *(
-            Case(f"both/biased_{n}", f"biased, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, mask=Mask("float"))
+            AttentionCase(f"both/biased_{n}", f"biased, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, mask=Mask("float"))
             for n in (31, 65, 129, 257)
         ),
-        Case("both/padded_long", "padding ends inside a late tile", batch=2, heads=1, queries=20, keys=1500, mask=Mask(axes="b11s", pattern="padding")),
+        AttentionCase("both/padded_long", "padding ends inside a late tile", batch=2, heads=1, queries=20, keys=1500, mask=Mask(axes="b11s", pattern="padding")),
     ]  # fmt: skip
 
 
-def numerics() -> Sequence[asking.Case]:
+def numerics() -> Sequence[Case]:
     """What masks hide, however extreme the numbers are."""
     return [
-        Case("numerics/far_below_zero_masked", "a masked score of 0 is not the maximum", draw="opposite_logits", mask=Mask()),
-        Case("numerics/allowed_below_fill", "allowed scores of −23,000: a hidden one filled with −10⁴ would win", draw="abysmal_logits", mask=Mask()),
-        Case("numerics/lowest_mask", "hidden by finfo.min instead of −inf", mask=Mask("float", hidden="lowest"), dtypes=("float64", "float32")),
-        Case("numerics/lowest_mask_leading", "a leading block of finfo.min wider than any tile", keys=700, mask=Mask("float", "late", hidden="lowest"), dtypes=("float64", "float32")),
-        Case("numerics/minus_ten_thousand", "hidden by −10⁴, which float16 can hold", mask=Mask("float", hidden=-1e4)),
-        Case("numerics/minus_ten_thousand_leading", "a leading block of −10⁴", keys=300, mask=Mask("float", "late", hidden=-1e4)),
-        Case("numerics/leading_block_float", "a leading block of −inf wider than any tile", keys=1400, heads=1, mask=Mask("float", "late", "b1ls")),
-        Case("numerics/leading_block_bool", "a leading block of False wider than any tile", keys=1400, heads=1, mask=Mask("bool", "late", "b1ls")),
-        Case("numerics/trailing_block", "all keys beyond the first few hidden, in every tile but one", keys=1400, heads=1, mask=Mask("bool", "early", "b1ls")),
-        Case("numerics/mask_cancels_logits", "a positive bias is as good as a negative one", scale=4.0, mask=Mask("float", "everything")),
+        AttentionCase("numerics/far_below_zero_masked", "a masked score of 0 is not the maximum", draw="opposite_logits", mask=Mask()),
+        AttentionCase("numerics/allowed_below_fill", "allowed scores of −23,000: a hidden one filled with −10⁴ would win", draw="abysmal_logits", mask=Mask()),
+        AttentionCase("numerics/lowest_mask", "hidden by finfo.min instead of −inf", mask=Mask("float", hidden="lowest"), dtypes=PRECISE),
+        AttentionCase("numerics/lowest_mask_leading", "a leading block of finfo.min wider than any tile", keys=700, mask=Mask("float", "late", hidden="lowest"), dtypes=PRECISE),
+        AttentionCase("numerics/minus_ten_thousand", "hidden by −10⁴, which float16 can hold", mask=Mask("float", hidden=-1e4)),
+        AttentionCase("numerics/minus_ten_thousand_leading", "a leading block of −10⁴", keys=300, mask=Mask("float", "late", hidden=-1e4)),
+        AttentionCase("numerics/leading_block_float", "a leading block of −inf wider than any tile", keys=1400, heads=1, mask=Mask("float", "late", "b1ls")),
+        AttentionCase("numerics/leading_block_bool", "a leading block of False wider than any tile", keys=1400, heads=1, mask=Mask("bool", "late", "b1ls")),
+        AttentionCase("numerics/trailing_block", "all keys beyond the first few hidden, in every tile but one", keys=1400, heads=1, mask=Mask("bool", "early", "b1ls")),
+        AttentionCase("numerics/mask_cancels_logits", "a positive bias is as good as a negative one", scale=4.0, mask=Mask("float", "everything")),
     ]  # fmt: skip
 
 
-def layout() -> Sequence[asking.Case]:
+def layout() -> Sequence[Case]:
     """Masks behind other strides, offsets and expansions."""
     return [
         *(
-            Case(f"layout/{kind}_mask_{layout}", f"{kind} mask: {words}", queries=6, mask=Mask(kind), layout={"attn_mask": layout})
+            AttentionCase(f"layout/{kind}_mask_{layout}", f"{kind} mask: {words}", queries=6, mask=Mask(kind), layout={"attn_mask": layout})
             for kind in ("bool", "float")
             for layout, words in STRANGE.items()
         ),
         *(
-            Case(f"layout/long_{kind}_mask_{layout}", f"{kind} mask across tiles: {STRANGE[layout]}", batch=1, queries=70, keys=140, mask=Mask(kind), layout={"attn_mask": layout})
+            AttentionCase(f"layout/long_{kind}_mask_{layout}", f"{kind} mask across tiles: {STRANGE[layout]}", batch=1, queries=70, keys=140, mask=Mask(kind), layout={"attn_mask": layout})
             for kind, layout in (("bool", "sliced"), ("float", "strided"))
         ),
     ]  # fmt: skip
 
 
-def gradients() -> Sequence[asking.Case]:
+def gradients() -> Sequence[Case]:
     """Hidden keys get no gradient."""
     return [
-        Case("gradients/bool_mask", "hidden keys get no gradient", gradient_of=INPUTS, mask=Mask()),
-        Case("gradients/bool_mask_padding", "a broadcast mask", gradient_of=INPUTS, mask=Mask(axes="b11s", pattern="padding")),
-        Case("gradients/float_mask_fixed", "a float mask that requires none", gradient_of=INPUTS, mask=Mask("float")),
+        AttentionCase("gradients/bool_mask", "hidden keys get no gradient", gradient_of=INPUTS, mask=Mask()),
+        AttentionCase("gradients/bool_mask_padding", "a broadcast mask", gradient_of=INPUTS, mask=Mask(axes="b11s", pattern="padding")),
+        AttentionCase("gradients/float_mask_fixed", "a float mask that requires none", gradient_of=INPUTS, mask=Mask("float")),
         backward("gradient_sizes/masked", "backward across tiles: masked", queries=65, keys=129, mask=Mask()),
         backward("gradient_sizes/biased", "backward across tiles: biased", queries=65, keys=129, mask=Mask("float")),
     ]  # fmt: skip
 
 
-def mask_gradient() -> Sequence[asking.Case]:
+def mask_gradient() -> Sequence[Case]:
     """The gradient of a float mask flows, and is summed where it was broadcast."""
     return [
-        Case("mask_gradient/full", "a bias for every score", gradient_of=WITH_MASK, mask=Mask("float", "everything")),
-        Case("mask_gradient/with_hidden", "entries of −inf get none", gradient_of=WITH_MASK, mask=Mask("float")),
-        Case("mask_gradient/square", "rows are queries, columns are keys", gradient_of=WITH_MASK, queries=7, mask=Mask("float", axes="ls")),
-        Case("mask_gradient/alone", "nothing but the mask requires one", gradient_of=("attn_mask",), mask=Mask("float")),
-        Case("mask_gradient/alone_broadcast", "nothing but a broadcast mask", gradient_of=("attn_mask",), mask=Mask("float", axes="ls")),
+        AttentionCase("mask_gradient/full", "a bias for every score", gradient_of=WITH_MASK, mask=Mask("float", "everything")),
+        AttentionCase("mask_gradient/with_hidden", "entries of −inf get none", gradient_of=WITH_MASK, mask=Mask("float")),
+        AttentionCase("mask_gradient/square", "rows are queries, columns are keys", gradient_of=WITH_MASK, queries=7, mask=Mask("float", axes="ls")),
+        AttentionCase("mask_gradient/alone", "nothing but the mask requires one", gradient_of=("attn_mask",), mask=Mask("float")),
+        AttentionCase("mask_gradient/alone_broadcast", "nothing but a broadcast mask", gradient_of=("attn_mask",), mask=Mask("float", axes="ls")),
         *(
-            Case(f"mask_gradient/axes_{axes}", "summed over the axes it was broadcast along", gradient_of=WITH_MASK, batch=3, mask=Mask("float", "everything", axes))
+            AttentionCase(f"mask_gradient/axes_{axes}", "summed over the axes it was broadcast along", gradient_of=WITH_MASK, batch=3, mask=Mask("float", "everything", axes))
             for axes in ("ls", "1hls", "b1ls", "b11s", "bhl1", "hls", "s", "11l1")
         ),
-        Case("mask_gradient/scaled", "not multiplied by the scale", gradient_of=WITH_MASK, scale=0.3, mask=Mask("float")),
-        Case("mask_gradient/grouped", "one bias per query head", gradient_of=WITH_MASK, heads=4, key_heads=2, mask=Mask("float")),
-        Case("mask_gradient/tiles", "across tiles", gradient_of=WITH_MASK, batch=1, heads=2, queries=70, keys=130, mask=Mask("float", axes="1hls"), dtypes=("float32", "float16", "bfloat16")),
-        Case("mask_gradient/rank_2", "without leading axes", gradient_of=WITH_MASK, rank=2, batch=1, heads=1, mask=Mask("float", axes="ls")),
+        AttentionCase("mask_gradient/scaled", "not multiplied by the scale", gradient_of=WITH_MASK, scale=0.3, mask=Mask("float")),
+        AttentionCase("mask_gradient/grouped", "one bias per query head", gradient_of=WITH_MASK, heads=4, key_heads=2, mask=Mask("float")),
+        AttentionCase("mask_gradient/tiles", "across tiles", gradient_of=WITH_MASK, batch=1, heads=2, queries=70, keys=130, mask=Mask("float", axes="1hls"), dtypes=FAST),
+        AttentionCase("mask_gradient/rank_2", "without leading axes", gradient_of=WITH_MASK, rank=2, batch=1, heads=1, mask=Mask("float", axes="ls")),
     ]  # fmt: skip
 
 
-def metamorphic() -> Sequence[asking.Case]:
+def metamorphic() -> Sequence[Case]:
     """Relations between answers under masks."""
-    padded = Case("metamorphic/padded", "", queries=6, keys=9, mask=Mask(axes="b11s", pattern="padding"))
+    padded = AttentionCase("metamorphic/padded", "", queries=6, keys=9, mask=Mask(axes="b11s", pattern="padding"))
     padded_float = padded.but(mask=Mask("float", "padding", "b11s"))
-    biased = Case("metamorphic/biased", "", queries=6, keys=9, mask=Mask("float"))
+    biased = AttentionCase("metamorphic/biased", "", queries=6, keys=9, mask=Mask("float"))
     hidden = "what masked keys and values hold does not matter"
     return [
         Relation("metamorphic/permuted_keys_masked", "keys, values and mask move together", permuted_keys, padded.but(mask=Mask())),
@@ -256,7 +260,7 @@ def metamorphic() -> Sequence[asking.Case]:
     ]  # fmt: skip
 
 
-def shifted_mask_row(call: asking.Call, random: Generator) -> tuple[Sequence[asking.Call], Any]:
+def shifted_mask_row(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
     mask = (call.tensors["attn_mask"] * 4).round() / 4  # quarters, so that adding 8 is exact
     shift = torch.arange(mask.shape[-2], dtype=mask.dtype)[:, None] % 3 * 8
     return (with_tensors(call, attn_mask=mask), with_tensors(call, attn_mask=mask + shift)), same(
@@ -264,7 +268,7 @@ def shifted_mask_row(call: asking.Call, random: Generator) -> tuple[Sequence[ask
     )
 
 
-def poisoned_masked_keys(call: asking.Call, random: Generator) -> tuple[Sequence[asking.Call], Any]:
+def poisoned_masked_keys(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
     mask = call.tensors["attn_mask"]
     hidden = ~mask if mask.dtype == torch.bool else mask == -torch.inf
     poison = torch.where(hidden.reshape(*hidden.shape[:2], -1, 1), 3000.0, 0.0)  # hidden is b 1 1 s: b 1 s 1
@@ -273,7 +277,7 @@ def poisoned_masked_keys(call: asking.Call, random: Generator) -> tuple[Sequence
     return (with_tensors(call, query=query), with_tensors(call, query=query, **changed)), same(everywhere, everywhere)
 
 
-def hidden_keys_removed(call: asking.Call, random: Generator) -> tuple[Sequence[asking.Call], Any]:
+def hidden_keys_removed(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
     keys = call.tensors["key"].shape[-2]
     visible = torch.arange(keys) % 3 != 1
     masked = with_tensors(call, attn_mask=visible.reshape(1, 1, 1, -1))
@@ -282,16 +286,16 @@ def hidden_keys_removed(call: asking.Call, random: Generator) -> tuple[Sequence[
     )
 
 
-def behaviour() -> Sequence[asking.Case]:
+def behaviour() -> Sequence[Case]:
     """Masks are read, never written, and none is remembered."""
     return [
-        Calls("behaviour/alternating_mask", "mask, none, another mask", each(SMALL.but(mask=Mask()), SMALL, SMALL.but(mask=Mask(pattern="early")))),
-        Calls("behaviour/same_pointers_other_mask", "another mask behind the same pointer", same_storage(SMALL.but(mask=Mask()))),
-        Case("behaviour/masked_inputs_unchanged", "a mask is read, never written", mask=Mask("float", "random")),
+        InARow("behaviour/alternating_mask", "mask, none, another mask", each(SMALL.but(mask=Mask()), SMALL, SMALL.but(mask=Mask(pattern="early")))),
+        InARow("behaviour/same_pointers_other_mask", "another mask behind the same pointer", same_storage(SMALL.but(mask=Mask()))),
+        AttentionCase("behaviour/masked_inputs_unchanged", "a mask is read, never written", mask=Mask("float", "random")),
     ]  # fmt: skip
 
 
-def bad_input() -> Sequence[asking.Case]:
+def bad_input() -> Sequence[Case]:
     """Masks that cannot broadcast to the scores."""
     return [
         BadInput("bad_input/mask_of_other_keys", "a mask for 6 of 7 keys", {"attn_mask": (5, 6)}),

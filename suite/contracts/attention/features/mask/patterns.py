@@ -12,7 +12,7 @@ from suite.contracts.attention.lazily import np, torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.asking.question import Generator
+    from suite.asking.tensors import Generator
 
     Array = np.ndarray[Any, Any]
     Pattern = Callable[[Generator, tuple[int, ...]], Array]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite import asking
+from suite.asking import Case
 from suite.contracts.blocks.multi_head_attention.cases import decisions
 from suite.contracts.blocks.multi_head_attention.cases.bad_input import bad_input
 from suite.contracts.blocks.multi_head_attention.cases.documents import printed_examples
@@ -10,7 +10,7 @@ from suite.contracts.blocks.multi_head_attention.cases.dropout import dropout
 from suite.contracts.blocks.multi_head_attention.cases.plug import plug
 
 
-def cases() -> list[asking.Case]:
+def cases() -> list[Case]:
     """All cases, the plainest first."""
     return [
         *decisions.plain(),

@@ -1,19 +1,16 @@
-"""The usual question, and how its numbers are drawn: always so that a mistake shows."""
+"""How the numbers of a case are drawn: always so that a mistake shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
-from suite.asking.question import Generator, Inputs, Question
+from suite.asking.formula import Formula
+from suite.asking.tensors import Array, Generator, Inputs
 from suite.contracts.blocks.multi_head_attention.contract import POSITIONAL
 from suite.contracts.blocks.multi_head_attention.oracle import multi_head_attention
-from suite.records import DTYPES
 
-Array = np.ndarray[Any, Any]
 Mask = Callable[[Generator], Array]
 
 
@@ -23,8 +20,9 @@ def drawn(
     batch: int = 2,
     queries: int = 5,
     keys: int = 7,
-    heads: int = 2,
+    num_heads: int = 2,
     head_width: int = 4,
+    width: int = 0,
     value_head_width: int = 0,
     query_width: int = 0,
     key_width: int = 0,
@@ -38,10 +36,11 @@ def drawn(
 ) -> Inputs:
     """Inputs whose scores differ by several units, so that a mistake shows; values with a non-zero mean.
 
-    Widths that are not given are those of all heads together, and there is an output map where its width is given. A
-    name with a shape replaces that tensor.
+    Widths that are not given are the `width` of all heads together, and there is an output map where its width is
+    given. A name with a shape replaces that tensor.
     """
-    width, value_columns = heads * head_width, heads * (value_head_width or head_width)
+    width = width or num_heads * head_width
+    value_columns = num_heads * value_head_width or width
     sizes = {
         "query": (batch, queries, query_width or width),
         "key": (batch, keys, key_width or width),
@@ -61,15 +60,11 @@ def drawn(
     return inputs if mask is None else inputs | {"attn_mask": mask(random)}
 
 
-def question(
-    name: str,
-    why: str,
-    dtypes: tuple[str, ...] = DTYPES,
-    *,
-    heads: int = 2,
-    options: Mapping[str, Any] | None = None,
-    **unusual: Any,
-) -> Question:
-    """A question of so many heads, and what is unusual about its inputs."""
-    draw = partial(drawn, heads=heads, **unusual)
-    return Question(name, why, multi_head_attention, draw, POSITIONAL, {"num_heads": heads, **(options or {})}, dtypes)
+asked = Formula(
+    multi_head_attention,
+    POSITIONAL,
+    drawn,
+    options=("is_causal", "dropout_p"),
+    shared=("num_heads",),
+    always={"num_heads": 2},
+)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from suite import asking
+from suite.asking import Case
 from suite.contracts.models.seq2seq_attention.cases import decisions
 from suite.contracts.models.seq2seq_attention.cases.bad_input import bad_input
 from suite.contracts.models.seq2seq_attention.cases.documents import printed
 
 
-def cases() -> list[asking.Case]:
+def cases() -> list[Case]:
     """All cases, the plainest first."""
     return [
         *decisions.plain(),

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.layouts import Scattered
-from suite.asking.model import Posed, Remade
-from suite.asking.question import Generator, Inputs, generator
-from suite.contracts.models.seq2seq_attention.cases.draws import KIND, SINGLE, USUAL, drawn, posed, weights
+from suite.asking import Case
+from suite.asking.layouts import out_of_order
+from suite.asking.model import remade
+from suite.asking.tensors import PRECISE, Generator, Inputs, generator
+from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, drawn, model, weights
 
 
-def several_and_one(name: str, why: str, **unusual: Any) -> Posed:
+def several_and_one(name: str, why: str, **unusual: Any) -> Case:
     """Three items of several lengths, then one."""
     config = {**USUAL, **unusual}
 
@@ -24,20 +25,20 @@ def several_and_one(name: str, why: str, **unusual: Any) -> Posed:
         )
         return [several, one]
 
-    return Posed(name, why, KIND, config, inputs)
+    return model(name, why, config, calls=inputs)
 
 
-def plain() -> Iterator[Posed]:
+def plain() -> Iterator[Case]:
     """Additive scores and a GRU of one layer."""
     square = {**USUAL, "source_vocab": 8, "target_vocab": 8, "embedding": 8}
-    yield posed("plain/usual", "sources longer than targets, several items")
-    yield posed("plain/long_target", "a target longer than the source", source=3, target=9)
-    yield posed(
+    yield model("plain/usual", "sources longer than targets, several items")
+    yield model("plain/long_target", "a target longer than the source", source=3, target=9)
+    yield model(
         "plain/square", "all sizes equal: axes that were swapped still fit", square, batch=8, source=8, target=8
     )
 
 
-def lengths() -> Iterator[Posed]:
+def lengths() -> Iterator[Case]:
     """Sources that may be attended to in part."""
 
     def more_padding(random: Generator) -> Sequence[Inputs]:
@@ -48,98 +49,90 @@ def lengths() -> Iterator[Posed]:
         first = drawn(random, lengths=(7, 4, 2))
         return [first, {**first, "lengths": np.array([3, 7, 5])}]
 
-    def short(random: Generator) -> Sequence[Inputs]:
-        return [drawn(random, lengths=(1, 1, 2))]
-
     far_apart = weights(USUAL, generator("far apart"), peak=1e5)
-    yield posed("lengths/several", "each item has a length of its own", lengths=(2, 7, 4))
-    yield posed("lengths/ones", "nothing but the first position may be attended to", lengths=(1, 1, 1))
-    yield posed("lengths/window", "windows that reach beyond a length", {**USUAL, "window": 2}, lengths=(4, 7, 5))
-    yield Posed("lengths/more_padding", "the encoder runs over the padding, which gives no keys but changes its final state",
-                KIND, USUAL, more_padding)  # fmt: skip
-    yield Posed("lengths/again", "other lengths of the same source", KIND, USUAL, again)
-    yield Posed("lengths/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
-                KIND, USUAL, short, far_apart, SINGLE)  # fmt: skip
+    yield model("lengths/several", "each item has a length of its own", lengths=(2, 7, 4))
+    yield model("lengths/ones", "nothing but the first position may be attended to", lengths=(1, 1, 1))
+    yield model("lengths/window", "windows that reach beyond a length", {**USUAL, "window": 2}, lengths=(4, 7, 5))
+    yield model("lengths/more_padding", "the encoder runs over the padding, which gives no keys but changes its final state",
+                calls=more_padding)  # fmt: skip
+    yield model("lengths/again", "other lengths of the same source", calls=again)
+    yield model("lengths/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
+                dtypes=PRECISE, weights=far_apart, lengths=(1, 1, 2))  # fmt: skip
 
 
-def score() -> Iterator[Posed]:
+def score() -> Iterator[Case]:
     """Dot products in place of additive scores."""
-    yield posed("score/dot", "as they are", {**USUAL, "score": "dot"})
-    yield posed("score/scaled_dot", "divided by √d", {**USUAL, "score": "scaled_dot"})
+    yield model("score/dot", "as they are", {**USUAL, "score": "dot"})
+    yield model("score/scaled_dot", "divided by √d", {**USUAL, "score": "scaled_dot"})
     yield several_and_one("score/dot_lengths", "dot products with keys that get no weight", score="dot")
 
 
-def cell() -> Iterator[Posed]:
+def cell() -> Iterator[Case]:
     """LSTMs in place of GRUs."""
-    yield posed("cell/lstm", "four gates, and two parts of a state", {**USUAL, "cell": "lstm"})
-    yield posed("cell/lstm_layers", "each layer hands on its own memory cell", {**USUAL, "cell": "lstm", "layers": 2})
-    yield posed(
+    yield model("cell/lstm", "four gates, and two parts of a state", {**USUAL, "cell": "lstm"})
+    yield model("cell/lstm_layers", "each layer hands on its own memory cell", {**USUAL, "cell": "lstm", "layers": 2})
+    yield model(
         "cell/lstm_dot", "the hidden state asks, not the memory cell", {**USUAL, "cell": "lstm", "score": "dot"}
     )
     yield several_and_one("cell/lstm_lengths", "LSTMs run over the padding, which gives no keys", cell="lstm", layers=2)
 
 
-def window() -> Iterator[Posed]:
+def window() -> Iterator[Case]:
     """Attention to positions around the step alone."""
-    yield posed("window/usual", "three positions, fewer at the source's ends", {**USUAL, "window": 1}, target=7)
-    yield posed("window/zero", "the step's own position", {**USUAL, "window": 0})
-    yield posed("window/beyond", "windows that lie beyond the source give no context", {**USUAL, "window": 2},
+    yield model("window/usual", "three positions, fewer at the source's ends", {**USUAL, "window": 1}, target=7)
+    yield model("window/zero", "the step's own position", {**USUAL, "window": 0})
+    yield model("window/beyond", "windows that lie beyond the source give no context", {**USUAL, "window": 2},
                 source=4, target=9)  # fmt: skip
-    yield posed("window/all", "a window wider than the source", {**USUAL, "window": 20})
+    yield model("window/all", "a window wider than the source", {**USUAL, "window": 20})
     yield several_and_one("window/lstm", "an LSTM attends to a window", cell="lstm", window=2)
     yield several_and_one("window/scaled_dot", "scaled dot products, where some windows lie beyond the length",
                           score="scaled_dot", window=1)  # fmt: skip
 
 
-def layers() -> Iterator[Posed]:
+def layers() -> Iterator[Case]:
     """Several layers."""
-    yield posed("layers/two", "the top layer is attended to, and asks", {**USUAL, "layers": 2})
-    yield posed("layers/dot", "the top layer asks in dot products too", {**USUAL, "layers": 2, "score": "dot"})
-    yield posed("layers/window", "two layers attend to a window", {**USUAL, "layers": 2, "window": 1})
-    yield posed("layers/three", "each layer begins with the state of its own", {**USUAL, "layers": 3})
+    yield model("layers/two", "the top layer is attended to, and asks", {**USUAL, "layers": 2})
+    yield model("layers/dot", "the top layer asks in dot products too", {**USUAL, "layers": 2, "score": "dot"})
+    yield model("layers/window", "two layers attend to a window", {**USUAL, "layers": 2, "window": 1})
+    yield model("layers/three", "each layer begins with the state of its own", {**USUAL, "layers": 3})
 
 
-def sizes() -> Iterator[Posed]:
+def sizes() -> Iterator[Case]:
     """One model, called with batches and lengths of many sizes."""
 
     def several(random: Generator) -> Sequence[Inputs]:
         return [drawn(random, batch=batch, source=source, target=3) for batch in (7, 1) for source in (1, 5, 33)]
 
-    def one_of_each(random: Generator) -> Sequence[Inputs]:
-        return [drawn(random, batch=1, source=1, target=1)]
-
-    yield Posed("sizes/several", "batches of 7 and 1, sources of 1, 5 and 33", KIND, USUAL, several)
-    yield Posed("sizes/one_of_each", "one item, one position, one step", KIND, USUAL, one_of_each, dtypes=SINGLE)
-    yield posed("sizes/long_target", "many steps", batch=2, target=19)
+    yield model("sizes/several", "batches of 7 and 1, sources of 1, 5 and 33", calls=several)
+    yield model("sizes/one_of_each", "one item, one position, one step", dtypes=PRECISE, batch=1, source=1, target=1)
+    yield model("sizes/long_target", "many steps", batch=2, target=19)
 
 
-def repeated() -> Iterator[Posed]:
+def repeated() -> Iterator[Case]:
     """One model, called again with inputs of the same shape."""
 
     def others(random: Generator) -> Sequence[Inputs]:
         first, second = drawn(random), drawn(random)
         return [first, second, {**first, "target": second["target"]}, first]
 
-    yield Posed("repeated/others", "nothing is left of the calls before", KIND, USUAL, others)
-    yield Remade("repeated/other_weights", "two models of one config are there at once, each with weights of its own", KIND,
-                 USUAL, lambda random: [drawn(random)], dtypes=SINGLE)  # fmt: skip
+    yield model("repeated/others", "nothing is left of the calls before", calls=others)
+    yield remade(model("repeated/other_weights", "two models of one config are there at once, each with weights of its own",
+                       dtypes=PRECISE))  # fmt: skip
 
 
-def layout() -> Iterator[Scattered]:
+def layout() -> Iterator[Case]:
     """Tensors that do not lie in memory row by row."""
-    yield Scattered(posed("layout/columns", "weights and tokens lie column by column, with gaps", lengths=(7, 4, 2)))
+    yield out_of_order(model("layout/columns", "weights and tokens lie column by column, with gaps", lengths=(7, 4, 2)))
 
 
-def numerics() -> Iterator[Posed]:
+def numerics() -> Iterator[Case]:
     """Large numbers."""
-
-    def usual(random: Generator) -> Sequence[Inputs]:
-        return [drawn(random)]
-
     peaked = weights(USUAL, generator("peaked"), peak=300.0)
     drawn_once = weights(USUAL, generator("sharp"))
     sharp = {name: 200.0 * tensor if ".b_" in name else tensor for name, tensor in drawn_once.items()}
-    yield Posed("numerics/large_scores", "scores of which a naive exponential overflows", KIND, USUAL, usual, peaked,
-                SINGLE)  # fmt: skip
-    yield Posed("numerics/saturated_gates", "gates that are open or shut, where a naive sigmoid overflows", KIND, USUAL,
-                usual, sharp)  # fmt: skip
+    yield model(
+        "numerics/large_scores", "scores of which a naive exponential overflows", dtypes=PRECISE, weights=peaked
+    )
+    yield model(
+        "numerics/saturated_gates", "gates that are open or shut, where a naive sigmoid overflows", weights=sharp
+    )

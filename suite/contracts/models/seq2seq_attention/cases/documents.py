@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from suite.asking.model import Config, Posed, Printed, Shaped, Weights
-from suite.asking.question import Inputs, numbers
-from suite.contracts.models.seq2seq_attention.cases.draws import KIND, USUAL
+from suite.asking import Case
+from suite.asking.model import Config, Weights
+from suite.asking.printed import Printed, Shaped
+from suite.asking.tensors import Array, Inputs, numbers
+from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, model
 from suite.contracts.models.seq2seq_attention.contract import shapes
 from suite.sources import documents
-
-Array = np.ndarray[Any, Any]
+from suite.sources.documents import Excerpt
 
 ONE_STEP = {**USUAL, "source_vocab": 4, "target_vocab": 7, "embedding": 5, "hidden": 12}
 COMBINED = {**USUAL, "source_vocab": 4, "target_vocab": 4, "embedding": 2, "hidden": 4, "score": "dot"}
@@ -26,47 +27,38 @@ SMALL = 2.0**-20
 """A factor that brings numbers to where tanh is its argument."""
 
 
-def printed() -> Iterator[Posed]:
+def printed() -> Iterator[Case]:
     """The documents' examples. States are given as tokens whose embeddings lead to them; the last is the query."""
-    for id, example in documents.of("seq2seq_attention", kind="shape").items():
-        yield _shaped(f"documents/{id}", _why(example, "shape"), example)
+    for example in documents.of("seq2seq_attention", kind="shape"):
+        yield _shaped(example)
     step = documents.examples()["doc-004/11.4-one-step"]
+    asked = _four_tokens(step.inputs["valid_lens"])
     for quantity, columns in (("weights", slice(0, 3)), ("rnn_input", slice(3, 7))):
-        yield Printed(
-            f"documents/doc-004/11.4-one-step/{quantity}", _why(step, quantity), KIND, ONE_STEP,
-            lambda _: [_four_tokens(step["inputs"]["valid_lens"])], _one_step(step["inputs"]),
-            printed=step["expected"][quantity], select=partial(_columns, columns),
-        )  # fmt: skip
+        case = model.given(*step.named(quantity), ONE_STEP, asked, _one_step(step.inputs))
+        yield Printed(case, step.gives(quantity), partial(_columns, columns))
     output, compared = documents.examples()["doc-002/output-vector"], documents.examples()["doc-002/decoder-step"]
-    yield Printed(
-        "documents/doc-002/output-vector/combined", _why(output, "combined"), KIND, COMBINED,
-        lambda _: [_four_tokens([3])], _combined(output["inputs"]["decoder_state"], compared["inputs"]["key"]),
-        printed=[[output["expected"]["combined"]]],
-    )  # fmt: skip
+    weights = _combined(output.inputs["decoder_state"], compared.inputs["key"])
+    case = model.given(*output.named("combined"), COMBINED, _four_tokens([3]), weights)
+    yield Printed(case, output.gives("combined", [[output.expected["combined"]]]))
 
 
-def _why(example: dict[str, Any], quantity: str) -> str:
-    return f"{example['document']}, section {example['section']}: {quantity}"
-
-
-def _shaped(name: str, why: str, example: dict[str, Any]) -> Shaped:
+def _shaped(example: Excerpt) -> Shaped:
     """Tokens of one value; all of the source may be attended to."""
-    parameters, (batch, length) = example["parameters"], example["inputs"]["token_shape"]
-    vocab = parameters["vocab_size"]
+    parameters, (batch, length) = example.parameters, example.inputs["token_shape"]
     config = {
         **USUAL,
-        "source_vocab": vocab,
-        "target_vocab": vocab,
+        "source_vocab": parameters["vocab_size"],
+        "target_vocab": parameters["vocab_size"],
         "embedding": parameters["embed_size"],
         "hidden": parameters["num_hiddens"],
         "layers": parameters["num_layers"],
     }
-    tokens = np.full((batch, length), example["inputs"]["token_value"])
+    tokens = np.full((batch, length), example.inputs["token_value"])
     asked = {"source": tokens, "lengths": np.full(batch, length), "target": tokens}
-    return Shaped(name, why, KIND, config, lambda _: [asked], shape=tuple(example["expected"]["output_shape"]))
+    return Shaped(model.given(*example.named(), config, asked), example.at(), example.output_shape)
 
 
-def _one_step(given: dict[str, Any]) -> Weights:
+def _one_step(given: Mapping[str, Any]) -> Weights:
     """Logits that are the weights of three positions, then the recurrent cell's input: context and embedding.
 
     The weights are seen since each position has half a one in a place of its own, which the scores overlook.

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from suite.asking.model import Config, Kind, Posed, Weights
-from suite.asking.question import Generator, Inputs
+from suite.asking.model import Config, Model, Weights
+from suite.asking.tensors import Array, Generator, Inputs
 from suite.contracts.models.seq2seq_attention import oracle
 from suite.contracts.models.seq2seq_attention.contract import POSITIONAL, shapes
 from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
-
-Array = np.ndarray[Any, Any]
 
 USUAL: Config = {
     "source_vocab": 11,
@@ -26,12 +23,10 @@ USUAL: Config = {
     "cell": "gru",
     "window": None,
 }
-SINGLE = ("float64", "float32")
-"""Where rounding is too coarse in half types, or the eager model's one vector too little to judge by."""
 
 
 def weights(config: Config, random: Generator, peak: float = 4.0) -> Weights:
-    """Weights of which attention is peaked, and no gate without effect."""
+    """Weights that peak the attention, and give every gate an effect."""
 
     def tensor(name: str, shape: tuple[int, ...]) -> Array:
         size = peak / math.sqrt(shape[0]) if name.endswith("w_score") else 0.5
@@ -40,9 +35,6 @@ def weights(config: Config, random: Generator, peak: float = 4.0) -> Weights:
         return size * random.normal(size=shape)
 
     return {name: tensor(name, shape) for name, shape in shapes(config).items()}
-
-
-KIND = Kind(oracle.seq2seq_attention, Recurrent(), weights, POSITIONAL)
 
 
 def drawn(
@@ -62,6 +54,4 @@ def drawn(
     }
 
 
-def posed(name: str, why: str, config: Config = USUAL, **unusual: Any) -> Posed:
-    """A question with one call."""
-    return Posed(name, why, KIND, config, lambda random: [drawn(random, config=config, **unusual)])
+model = Model(oracle.seq2seq_attention, Recurrent(), weights, drawn, POSITIONAL, USUAL)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from suite import asking
+from suite.asking import Case
 from suite.contracts.models.transformer.cases import decisions
 from suite.contracts.models.transformer.cases.bad_input import bad_input
 from suite.contracts.models.transformer.cases.documents import printed
-from suite.contracts.models.transformer.cases.draws import KIND
-
-__all__ = ["KIND", "cases"]
 
 
-def cases() -> list[asking.Case]:
+def cases() -> list[Case]:
     """All cases, the plainest first."""
     return [
         *decisions.plain(),

@@ -8,30 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.model import Posed, Printed, Shaped
-from suite.asking.question import numbers
+from suite.asking import Case
+from suite.asking.model import Config
+from suite.asking.printed import Printed, Shaped
+from suite.asking.tensors import Array, numbers
 from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from suite.contracts.models.transformer.cases.draws import KIND, Array
+from suite.contracts.models.transformer.cases.draws import model
 from suite.contracts.models.transformer.contract import shapes
 from suite.judging.precision import PRECISIONS
 from suite.judging.rounded import Rounded
 from suite.sources import documents
+from suite.sources.documents import Excerpt
 
 
-def printed() -> Iterator[Posed]:
+def printed() -> Iterator[Case]:
     """The documents' examples. Numbers given in place of tokens pass through tables of embeddings."""
-    for id, example in documents.of("transformer", kind="shape").items():
-        why = f"{example['document']}, section {example['section']}: shape"
-        yield _shaped(f"documents/{id}", why, example)
-    for id, example in documents.of("transformer", kind="values").items():
-        if "x" in example["inputs"]:
-            why = f"{example['document']}, section {example['section']}: output"
-            yield _literal(f"documents/{id}/output", why, example)
+    for example in documents.of("transformer", kind="shape"):
+        yield _shaped(example)
+    for example in documents.of("transformer", kind="values"):
+        if "x" in example.inputs:
+            yield _literal(example)
 
 
-def _shaped(name: str, why: str, example: dict[str, Any]) -> Shaped:
+def _shaped(example: Excerpt) -> Shaped:
     """An encoder where the example is one; a decoder's block is seen through logits of its own width."""
-    inputs, parameters = example["inputs"], example["parameters"]
+    inputs, parameters = example.inputs, example.parameters
     decodes = parameters["part"].startswith("decoder")
     config = {
         "source_vocab": parameters.get("vocab_size", 2),
@@ -44,54 +45,52 @@ def _shaped(name: str, why: str, example: dict[str, Any]) -> Shaped:
         "decoding": "full",
     }
     batch, length = (inputs.get("token_shape") or inputs["x_shape"])[:2]
-    asked = {
-        "source": np.ones((batch, length), np.int64),
-        "lengths": np.array(inputs.get("valid_lens") or inputs["encoder_valid_lens"]),
-        "target": np.ones((batch, length), np.int64),
-    }
-    if not decodes:
-        del asked["target"]
-    return Shaped(name, why, KIND, config, lambda _: [asked], shape=tuple(example["expected"]["output_shape"]))
+    lengths = np.array(inputs.get("valid_lens") or inputs["encoder_valid_lens"])
+    asked = {"source": np.ones((batch, length), np.int64), "lengths": lengths}
+    if decodes:
+        asked["target"] = np.ones((batch, length), np.int64)
+    return Shaped(model.given(*example.named(), config, asked), example.at(), example.output_shape)
 
 
-def _literal(name: str, why: str, example: dict[str, Any]) -> Printed:
+def _literal(example: Excerpt) -> Printed:
     """One block with the example's weights; what goes in is a row for each position, less what positions add."""
-    given, decodes = example["inputs"], example["parameters"]["part"].startswith("decoder")
+    given, decodes = example.inputs, example.parameters["part"].startswith("decoder")
     x, memory = numbers(given["x"]), numbers(given.get("encoder_outputs", given["x"]))
-    width, inner = x.shape[-1], numbers(given["w1"]).shape[-1]
+    width = x.shape[-1]
     config = {
         "source_vocab": memory.shape[1],
         "target_vocab": max(width, x.shape[1]),
         "width": width,
-        "heads": example["parameters"]["num_heads"],
-        "ffn_width": inner,
+        "heads": example.parameters["num_heads"],
+        "ffn_width": numbers(given["w1"]).shape[-1],
         "encoder_blocks": int(not decodes),
         "decoder_blocks": int(decodes),
         "decoding": "full",
     }
-    found = {
-        tensor: np.ones(shape) if tensor.endswith("weight") else np.zeros(shape)
-        for tensor, shape in shapes(config).items()
-    }
+    found = _weights(config, given, decodes)
     found["source_embedding"] = _before_positions(memory)
-    block = "decoder.0" if decodes else "encoder.0"
-    attentions = ("self_attention", "cross_attention") if decodes else ("attention",)
-    for attention in attentions:
-        of = given[attention] if decodes else given
-        found |= {
-            f"{block}.{attention}.{role}": numbers(of[role]) for role in ("w_query", "w_key", "w_value", "w_output")
-        }
-    found |= {f"{block}.ffn.{role}": numbers(given[role]) for role in ("w1", "b1", "w2", "b2")}
-    asked = {
-        "source": np.arange(memory.shape[1])[None],
-        "lengths": np.array(given.get("encoder_valid_lens") or given["valid_lens"]),
-    }
+    lengths = np.array(given.get("encoder_valid_lens") or given["valid_lens"])
+    asked = {"source": np.arange(memory.shape[1])[None], "lengths": lengths}
     if decodes:
         found["target_embedding"][: x.shape[1]] = _before_positions(x)
         found["w_logits"][:, :width] = np.eye(width)
         asked["target"] = np.arange(x.shape[1])[None]
-    return Printed(name, why, KIND, config, lambda _: [asked], found, printed=example["expected"]["output"],
-                   select=lambda output: output[..., :width])  # fmt: skip
+    case = model.given(*example.named("output"), config, asked, found)
+    return Printed(case, example.gives("output"), lambda output: output[..., :width])
+
+
+def _weights(config: Config, given: Any, decodes: bool) -> dict[str, Array]:
+    """The example's weights of its block; norms of one, and nothing else."""
+    found = {
+        tensor: np.ones(shape) if tensor.endswith("weight") else np.zeros(shape)
+        for tensor, shape in shapes(config).items()
+    }
+    block = "decoder.0" if decodes else "encoder.0"
+    for attention in ("self_attention", "cross_attention") if decodes else ("attention",):
+        of = given[attention] if decodes else given
+        for role in ("w_query", "w_key", "w_value", "w_output"):
+            found[f"{block}.{attention}.{role}"] = numbers(of[role])
+    return found | {f"{block}.ffn.{role}": numbers(given[role]) for role in ("w1", "b1", "w2", "b2")}
 
 
 def _before_positions(x: Array) -> Array:

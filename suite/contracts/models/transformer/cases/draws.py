@@ -1,23 +1,17 @@
-"""The usual question, and how its numbers are drawn: always so that a mistake shows."""
+"""What cases are made of: weights, tokens, and what is usual; always so that a mistake shows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from suite.asking.model import Config, Kind, Posed, Weights
-from suite.asking.question import Generator, Inputs
+from suite.asking.model import Config, Model, Weights
+from suite.asking.tensors import Array, Generator, Inputs
 from suite.contracts.models.transformer import oracle
 from suite.contracts.models.transformer.contract import POSITIONAL, shapes
 from suite.contracts.models.transformer.deviations.staged import Transformer
-from suite.records import DTYPES
-
-Array = np.ndarray[Any, Any]
-Draw = Callable[[Generator], Sequence[Inputs]]
 
 USUAL: Config = {
     "source_vocab": 11,
@@ -31,13 +25,10 @@ USUAL: Config = {
 }
 ENCODER = {**USUAL, "decoder_blocks": 0}
 CACHED = {**USUAL, "decoding": "cached"}
-SURE = ("float64", "float32")
-"""Half types are asked where there are vectors enough for the eager model's worst to be a yardstick, and not of every
-config, for each is exported anew."""
 
 
 def weights(config: Config, random: Generator) -> Weights:
-    """Weights of which attention is peaked, and no block without effect."""
+    """Weights that peak the attention, and give every block an effect."""
     return {name: _tensor(name, shape, random) for name, shape in shapes(config).items()}
 
 
@@ -57,13 +48,10 @@ def faint(config: Config, random: Generator) -> Weights:
 
 
 def far_apart(config: Config, random: Generator) -> Weights:
-    """Weights of which scores are tens of thousands, above zero and below."""
+    """Weights that make scores of tens of thousands, above zero and below."""
     return {
         name: tensor * (3e4 if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
     }
-
-
-KIND = Kind(oracle.transformer, Transformer(), weights, POSITIONAL)
 
 
 def drawn(
@@ -75,7 +63,7 @@ def drawn(
     target: int = 5,
     lengths: Sequence[int] | None = None,
 ) -> Inputs:
-    """Tokens, and lengths of which the first is the whole source."""
+    """Tokens, and lengths; the first is that of the whole source."""
     inputs = {
         "source": random.integers(config["source_vocab"], size=(batch, source)),
         "lengths": np.array(lengths) if lengths else np.append(source, random.integers(1, source + 1, size=batch - 1)),
@@ -86,11 +74,4 @@ def drawn(
     return inputs
 
 
-def posed(name: str, why: str, config: Config = USUAL, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> Posed:
-    """A question with one call."""
-    return Posed(name, why, KIND, config, once(partial(drawn, config=config, **unusual)), dtypes=dtypes)
-
-
-def once(draw: Callable[[Generator], Inputs]) -> Draw:
-    """One call."""
-    return lambda random: [draw(random)]
+model = Model(oracle.transformer, Transformer(), weights, drawn, POSITIONAL, USUAL)

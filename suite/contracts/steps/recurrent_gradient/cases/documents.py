@@ -2,99 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from suite.asking.question import Array, Generator, Inputs, Printed, Question, numbers
-from suite.contracts.steps.recurrent_gradient import oracle
+from suite.asking import Case
+from suite.asking.printed import Printed
+from suite.asking.tensors import Array, Inputs, numbers
+from suite.contracts.steps.recurrent_gradient.cases.draws import asked
 from suite.contracts.steps.recurrent_gradient.cases.randomised import Expected
 from suite.contracts.steps.recurrent_gradient.contract import POSITIONAL
+from suite.records import Figures
 from suite.sources import documents
+from suite.sources.documents import Excerpt
+
+MEAN_SEEDS = tuple(range(16))
+"""The seeds of the answers that are held against the possible ones, whose mean a document gives."""
 
 
-def printed() -> Iterator[Question]:
+def printed() -> Iterator[Case]:
     """All of them, with every quantity that they give."""
-    yield from linear("doc-004/9.7.2-linear-rnn")
-    yield from scalar("doc-004/9.7.1-scalar-rnn")
-    yield from expected("doc-004/9.7.1.3-randomised")
-    id = "doc-004/9.7.1-recursion"
-    example = documents.examples()[id]
-    yield case(id, "a", _recursion(example["inputs"]), example["expected"]["a"], select=_last, of="hidden")
-    yield from powers("doc-004/9.7.2-powers")
+    examples = documents.examples()
+    yield from linear(examples["doc-004/9.7.2-linear-rnn"])
+    yield from scalar(examples["doc-004/9.7.1-scalar-rnn"])
+    yield from expected(examples["doc-004/9.7.1.3-randomised"])
+    recursion = examples["doc-004/9.7.1-recursion"]
+    yield case(recursion, "a", _recursion(recursion.inputs), recursion.expected["a"], select=_last, of="hidden")
+    yield from powers(examples["doc-004/9.7.2-powers"])
 
 
-def linear(id: str) -> Iterator[Printed]:
+def linear(example: Excerpt) -> Iterator[Printed]:
     """Every quantity of one network."""
-    example = documents.examples()[id]
-    inputs = {name: numbers(example["inputs"][name]) for name in POSITIONAL}
+    inputs = {name: numbers(example.inputs[name]) for name in POSITIONAL}
     words = {"h": "hidden", "o": "output", "dL_do": "d_output", "dL_dh": "d_hidden"}
-    for quantity, due in example["expected"].items():
-        yield case(id, quantity, inputs, due, of=words.get(quantity, quantity.replace("dL_dw", "d_w")))
+    for quantity, due in example.expected.items():
+        yield case(example, quantity, inputs, due, of=words.get(quantity, quantity.replace("dL_dw", "d_w")))
 
 
-def scalar(id: str) -> Iterator[Printed]:
+def scalar(example: Excerpt) -> Iterator[Printed]:
     """A network of width 1, its truncated gradients, and the derivatives of its hidden states."""
-    example = documents.examples()[id]
-    inputs, due = _scalar(example["inputs"]), example["expected"]
+    inputs, due = _scalar(example.inputs), example.expected
     words = {"h": "hidden", "o": "output", "loss": "loss", "grad_w_h": "d_w_hh", "grad_w_o": "d_w_qh"}
     for quantity, of in words.items():
         select = np.ravel if np.ndim(due[quantity]) else _only
-        yield case(id, quantity, inputs, due[quantity], select=select, of=of)
+        yield case(example, quantity, inputs, due[quantity], select=select, of=of)
     for tau, gradient in due["truncated_grad_w_h"].items():
-        yield case(id, f"truncated_grad_w_h_{tau}", inputs, gradient, select=_only, truncate=int(tau))
-    yield from derivatives(id, inputs, due["dh_dw"])
+        yield case(example, f"truncated_grad_w_h_{tau}", inputs, gradient, select=_only, truncate=int(tau))
+    yield from derivatives(example, inputs, due["dh_dw"])
 
 
-def expected(id: str) -> Iterator[Question]:
+def expected(example: Excerpt) -> Iterator[Case]:
     """Derivatives of hidden states, and the mean of randomised ones."""
-    example = documents.examples()[id]
-    inputs, due = _scalar(example["inputs"] | {"w_o": 1.0, "y": example["inputs"]["x"]}), example["expected"]
-    yield from derivatives(id, inputs, due["dh_dw"])
-    for step, mean in enumerate(due["expected_z"], start=1):
-        draw, options = partial(_as_given, _sensitive(inputs, step)), {"keep": example["parameters"]["pi"]}
-        yield Expected(*named(id, f"expected_z_{step}"), oracle.recurrent_gradient, draw, POSITIONAL, options,
-                       seeds=tuple(range(16)), given=mean)  # fmt: skip
+    inputs = _scalar({**example.inputs, "w_o": 1.0, "y": example.inputs["x"]})
+    yield from derivatives(example, inputs, example.expected["dh_dw"])
+    for step, mean in enumerate(example.expected["expected_z"], start=1):
+        quantity = f"expected_z_{step}"
+        of = asked.given(*example.named(quantity), _sensitive(inputs, step), keep=example.parameters["pi"])
+        yield Expected(of, Figures(example.at(quantity), mean), MEAN_SEEDS)
 
 
-def derivatives(id: str, inputs: dict[str, Array], due: list[float]) -> Iterator[Printed]:
+def derivatives(example: Excerpt, inputs: dict[str, Array], due: list[float]) -> Iterator[Printed]:
     """dh_t/dw for each step."""
     for step, derivative in enumerate(due, start=1):
-        yield case(id, f"dh_dw_{step}", _sensitive(inputs, step), derivative, select=_only)
+        yield case(example, f"dh_dw_{step}", _sensitive(inputs, step), derivative, select=_only)
 
 
-def powers(id: str) -> Iterator[Printed]:
+def powers(example: Excerpt) -> Iterator[Printed]:
     """The diagonals of powers of w_hh, as hidden states and as their gradients."""
-    example = documents.examples()[id]
-    w_hh, exponents = numbers(example["inputs"]["w_hh"]), example["inputs"]["exponents"]
-    due, most = example["expected"]["diagonals"], max(exponents)
+    w_hh, exponents = numbers(example.inputs["w_hh"]), example.inputs["exponents"]
+    due, most = example.expected["diagonals"], max(exponents)
     states = partial(_rows, [exponent - 1 for exponent in exponents])
-    yield case(id, "diagonals", _powers(w_hh, most), due, select=states, of="hidden")
+    yield case(example, "diagonals", _powers(w_hh, most), due, select=states, of="hidden")
     gradients = partial(_rows, [-1 - exponent for exponent in exponents])
-    yield case(id, "diagonals_backwards", _powers(w_hh, most + 1, True), due, select=gradients, of="d_hidden")
+    yield case(example, "diagonals_backwards", _powers(w_hh, most + 1, True), due, select=gradients, of="d_hidden")
 
 
-def case(id: str, quantity: str, inputs: Inputs, printed: Any, *, select: Any = np.asarray, **options: Any) -> Printed:
+def case(
+    example: Excerpt, quantity: str, inputs: Inputs, values: Any, *, select: Any = np.asarray, **options: Any
+) -> Printed:
     """What is selected of a quantity, held against a document's numbers."""
-    draw = partial(_as_given, inputs)
-    return Printed(
-        *named(id, quantity), oracle.recurrent_gradient, draw, POSITIONAL, options, printed=printed, select=select
-    )
+    of = asked.given(*example.named(quantity), inputs, **options)
+    return Printed(of, Figures(example.at(quantity), values), select)
 
 
-def named(id: str, quantity: str) -> tuple[str, str]:
-    """A case's name, and the place in the document as the reason."""
-    example = documents.examples()[id]
-    return f"documents/{id}/{quantity}", f"{example['document']}, section {example['section']}: {quantity}"
-
-
-def _as_given(inputs: Inputs, random: Generator) -> Inputs:
-    return inputs
-
-
-def _scalar(given: dict[str, Any]) -> dict[str, Array]:
+def _scalar(given: Mapping[str, Any]) -> dict[str, Array]:
     """A network of width 1, to which inputs go as they are."""
     return {
         "x": numbers(given["x"])[:, None],
@@ -107,7 +100,7 @@ def _scalar(given: dict[str, Any]) -> dict[str, Array]:
 
 
 def _sensitive(scalar: dict[str, Array], step: int) -> dict[str, Array]:
-    """The first so many steps with a loss that grows as the last hidden state: its gradient is dh/dw there."""
+    """The steps up to one, with a loss that grows as the last hidden state: its gradient is dh/dw there."""
     hidden = [float(scalar["h0"][0])]
     for number in scalar["x"][:step, 0]:
         hidden.append(float(scalar["w_hh"][0, 0]) * hidden[-1] + number)
@@ -116,7 +109,7 @@ def _sensitive(scalar: dict[str, Array], step: int) -> dict[str, Array]:
     return scalar | {"x": scalar["x"][:step], "y": y, "w_qh": np.ones((1, 1))}
 
 
-def _recursion(given: dict[str, Any]) -> dict[str, Array]:
+def _recursion(given: Mapping[str, Any]) -> dict[str, Array]:
     """a_t = b_t + c_t a_{t−1} for all t at once: h = b + C h with c below C's diagonal stands still at h = a."""
     b, c = numbers(given["b"]), numbers(given["c"])
     size = len(b)

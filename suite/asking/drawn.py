@@ -1,0 +1,114 @@
+"""Cases whose answers are drawn: judged exactly where the draw can be read back, by counts where it cannot."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from suite.asking.call import Call, Calls, Conventions, Replies
+from suite.asking.case import Around, Case
+from suite.asking.due import Due, Form, verdict
+from suite.asking.tensors import Array
+from suite.judging import compare, shares
+from suite.judging.patterns import Judge, Seeds
+from suite.judging.shares import Statistic
+from suite.judging.verdicts import Verdict
+from suite.records import Status
+
+Count = Callable[[Calls, Sequence[Array]], Sequence[Statistic]]
+"""What is counted in the outputs of some calls."""
+
+SEED = 11
+"""The seed of cases that ask one call alone."""
+
+
+class Counted(Around):
+    """Another case's call, once for each seed, whose answers are judged by what is counted in them."""
+
+    def __init__(self, of: Case, form: Callable[[Call], Form], count: Count, seeds: Seeds = (SEED,)) -> None:
+        """`form` is what each reply has to be; the seed None goes on where the call before left the random source."""
+        super().__init__(of)
+        self.form, self.count, self.seeds = form, count, tuple(seeds)
+
+    def calls(self, dtype: str) -> Calls:
+        (call,) = self.of.calls(dtype)
+        return tuple(replace(call, seed=seed) for seed in self.seeds)
+
+    def truth(self, calls: Calls, conventions: Conventions) -> None:
+        return None  # what is counted depends on the answer
+
+    def verdict(self, calls: Calls, replies: Replies, truth: None) -> Verdict:
+        if complaint := self._unfit(calls, replies):
+            return complaint
+        said = shares.complaint(self.counted(calls, replies))
+        return Verdict(Status.WRONG, said, output_wrong=True) if said else Verdict(Status.PASSED)
+
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: None) -> bool:
+        """By what is counted: two draws of one mistake have no more in common."""
+        if self._unfit(calls, replies) or self._unfit(calls, theirs):
+            return False
+        return shares.alike(self.counted(calls, replies), self.counted(calls, theirs))
+
+    def counted(self, calls: Calls, replies: Replies) -> Sequence[Statistic]:
+        """What is counted in these answers."""
+        return self.count(calls, [compare.numbers(reply.output) for reply in replies if reply.output is not None])
+
+    def _unfit(self, calls: Calls, replies: Replies) -> Verdict | None:
+        forms = (self.form(call).unfit(reply) for call, reply in zip(calls, replies, strict=True))
+        return next(filter(None, forms), None)
+
+
+class DroppedWeights(ABC):
+    """How the weights that dropout kept are read off an output over identity values, which is the weights themselves.
+
+    A contract says how: what form the output has, which weights were kept and which could be, and what is due then.
+    """
+
+    @abstractmethod
+    def form(self, call: Call) -> Form: ...
+
+    @abstractmethod
+    def kept(self, call: Call, output: Array) -> Array:
+        """Where a weight was kept, b h l s."""
+
+    def possible(self, call: Call, kept: Array) -> Array:
+        """Where a weight could be kept."""
+        return kept | True
+
+    @abstractmethod
+    def due(self, call: Call, kept: Array, conventions: Conventions) -> Due:
+        """What is due of a call whose draw is known."""
+
+    def count(self, judge: Judge, p: float, seeds: Seeds) -> Count:
+        """Counts in the patterns of kept weights."""
+        return lambda calls, outputs: judge(
+            [self.kept(call, output) for call, output in zip(calls, outputs, strict=True)], seeds, p
+        )
+
+
+class Kept(Around):
+    """A case whose first output shows which weights were kept: every output and gradient is held against that draw.
+
+    A second call with the same seed must drop the same ones, and gradients must use the mask of their forward pass.
+    """
+
+    def __init__(self, of: Case, dropped: DroppedWeights) -> None:
+        super().__init__(of)
+        self.dropped = dropped
+
+    def truth(self, calls: Calls, conventions: Conventions) -> Conventions:
+        return conventions  # the rest depends on which weights were kept
+
+    def verdict(self, calls: Calls, replies: Replies, truth: Conventions) -> Verdict:
+        call, output = calls[0], replies[0].output
+        if complaint := self.dropped.form(call).unfit(replies[0]):
+            return complaint
+        assert output is not None
+        kept = self.dropped.kept(call, compare.numbers(output))
+        possible = kept[self.dropped.possible(call, kept)]
+        if possible.all() or not possible.any():
+            what = "nothing" if possible.all() else "everything"
+            return Verdict(Status.WRONG, f"dropout_p={call.options['dropout_p']} dropped {what}")
+        found = verdict([self.dropped.due(each, kept, truth) for each in calls], replies)
+        return replace(found, output_wrong=False)  # another's draw is no diagnosis

@@ -1,0 +1,94 @@
+"""Cases of a contract that is one formula, whose oracle bounds its own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from suite.asking.call import Call, Calls, Conventions
+from suite.asking.case import Case
+from suite.asking.due import Form, Posed, Within
+from suite.asking.layouts import out_of_order
+from suite.asking.refused import Refused, Row
+from suite.asking.tensors import Draw, Inputs, as_tensors, dtype_of, generator
+from suite.judging import compare
+from suite.judging.precision import PRECISIONS, widest
+from suite.judging.rounded import Rounded
+from suite.records import DTYPES
+
+Oracle = Callable[..., Rounded]
+"""A formula in the contract's words: numbers come as `Rounded`, masks and integers as arrays, options as they are."""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What all cases of a contract have in common. `formula("family/what", "why", **unusual)` makes one."""
+
+    oracle: Oracle | None
+    """None where every answer is drawn, and judged by counts."""
+    positional: tuple[str, ...]
+    """The arguments that are passed by position, in order."""
+    draw: Callable[..., Inputs]
+    """`draw(random, **unusual)` makes the inputs; each of its arguments has a plain default."""
+    options: tuple[str, ...] = ()
+    """Which unusual arguments are given to the function, and not to `draw`."""
+    shared: tuple[str, ...] = ()
+    """Which are given to both."""
+    always: Mapping[str, Any] = field(default_factory=dict)
+    """Options of every call, where a case does not say otherwise."""
+
+    def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> FormulaCase:
+        given = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}
+        drawn = {size: value for size, value in unusual.items() if size not in self.options}
+        return FormulaCase(name, why, self, partial(self.draw, **drawn), {**self.always, **given}, dtypes)
+
+    def given(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
+        """A case with these very inputs."""
+        return FormulaCase(name, why, self, lambda random: inputs, {**self.always, **options})
+
+    def refused(self, *rows: Row) -> Iterator[Refused]:
+        """Cases of the family `bad_input`, of what is unusual in each row."""
+        for what, why, unusual in rows:
+            yield Refused(self(f"bad_input/{what}", why, **unusual))
+
+    def layouts(self, *rows: Row) -> Iterator[Case]:
+        """Cases of the family `layout`, whose tensors lie otherwise in memory: the usual one, and one of each row."""
+        for what, why, unusual in (("scattered", "in memory from the last axis to the first, with gaps", {}), *rows):
+            yield out_of_order(self(f"layout/{what}", why, **unusual))
+
+    def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
+        """What is due of a call. `told` is what the oracle has to know besides, such as what a draw has kept."""
+        assert self.oracle is not None
+        dtype = dtype_of(call)
+        asked = {
+            name: Rounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
+            if tensor.dtype.is_floating_point
+            else tensor.numpy()
+            for name, tensor in call.tensors.items()
+        }
+        with np.errstate(all="ignore"):
+            answer = self.oracle(**asked, **call.options, **told).bounded
+        return Within(Form(answer.value.shape, getattr(torch, dtype)), answer)
+
+
+@dataclass(frozen=True)
+class FormulaCase(Posed):
+    """One call. `draw` makes its inputs."""
+
+    name: str
+    why: str
+    formula: Formula
+    draw: Draw
+    options: Mapping[str, Any] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = DTYPES
+
+    def calls(self, dtype: str) -> Calls:
+        return (Call(as_tensors(self.draw(generator(self.name)), dtype), self.options, self.formula.positional),)
+
+    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
+        return tuple(self.formula.due(call, conventions) for call in calls)

@@ -1,0 +1,28 @@
+"""Cases whose tensors a document gives, or of which just the shapes are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.asking import Call, Conventions
+from suite.asking.due import Within
+from suite.asking.formula import Formula
+from suite.asking.layouts import INPUTS
+from suite.asking.tensors import Generator, Inputs
+from suite.contracts.attention.cases.case import due
+
+
+class Attention(Formula):
+    """The contract as a formula, whose oracle is not written in `Rounded` numbers."""
+
+    def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
+        return due(call, conventions, decided=True)
+
+
+def drawn(random: Generator, **shapes: tuple[int, ...]) -> Inputs:
+    """Tensors of these shapes; a mask is boolean and shows most keys."""
+    tensors = {name: random.normal(size=shape) for name, shape in shapes.items()}
+    return {name: array > -0.5 if name == "attn_mask" else array for name, array in tensors.items()}
+
+
+attention = Attention(None, INPUTS, drawn)

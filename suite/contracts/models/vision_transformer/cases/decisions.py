@@ -1,0 +1,83 @@
+"""What the contract decides: a family per decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from suite.asking import Case
+from suite.asking.layouts import out_of_order
+from suite.asking.model import remade
+from suite.asking.plugged import Plugged
+from suite.asking.tensors import PRECISE, Generator, Inputs, generator
+from suite.contracts.models.vision_transformer.cases.draws import (
+    BASE,
+    MANY,
+    MEAN,
+    STATES,
+    USUAL,
+    drawn,
+    faint,
+    model,
+    sharp,
+)
+
+
+def plain() -> Iterator[Case]:
+    """Whole models with a class token."""
+    yield model("plain/usual", "six patches in two rows, of three channels")
+    yield model("plain/one_patch", "the whole image is a patch", {**USUAL, "image_height": 4, "image_width": 4}, batch=1,
+                dtypes=PRECISE)  # fmt: skip
+    yield model("plain/single_numbers", "patches of one number each", {**USUAL, "image_height": 2, "image_width": 3,
+                "patch": 1, "channels": 1}, dtypes=PRECISE)  # fmt: skip
+    yield model("plain/faint", "variances as small as ε, which is added to them before the root", dtypes=PRECISE,
+                weights=faint(USUAL, generator("plain/faint")))  # fmt: skip
+    yield remade(model("plain/other_weights", "two models of one config are there at once, each with weights of its own",
+                       dtypes=PRECISE))  # fmt: skip
+
+
+def mean() -> Iterator[Case]:
+    """No class token: the mean of the patches is read."""
+    yield model("mean/usual", "the mean of six patches", MEAN)
+    config = {**MEAN, "image_height": 4, "classes": 1}
+    yield model("mean/one_class", "three patches and one class, with batches of 1 and 7", config, PRECISE,
+                calls=lambda random: [drawn(random, config=config, batch=batch) for batch in (1, 7)])  # fmt: skip
+    yield model("mean/many_patches", "patches beyond the 128th count too", {**MANY, "pooling": "mean"}, batch=1,
+                dtypes=PRECISE)  # fmt: skip
+
+
+def states() -> Iterator[Case]:
+    """No classes: the states of all positions are returned."""
+    yield model("states/class_token", "the class token's comes first", STATES)
+    yield model("states/no_blocks", "patches and positions alone", {**STATES, "pooling": "mean", "blocks": 0},
+                dtypes=PRECISE)  # fmt: skip
+
+
+def sizes() -> Iterator[Case]:
+    """Batches, sequences and models of several sizes."""
+
+    def batches(random: Generator) -> Sequence[Inputs]:
+        return [drawn(random, batch=batch) for batch in (1, 7, 17)]
+
+    def again(random: Generator) -> Sequence[Inputs]:
+        return [drawn(random), drawn(random)]
+
+    yield model("sizes/again", "other images are written into the same tensor", calls=again, same_storage=True)
+    yield model("sizes/batches", "one model with batches of 1, 7 and 17", calls=batches)
+    yield model("sizes/many_patches", "keys beyond the 128th", MANY, batch=1, dtypes=PRECISE)
+    yield model("sizes/vit_b_16", "ViT-B/16: 86 million weights, twelve blocks", BASE, batch=1, dtypes=("float32",))
+
+
+def layout() -> Iterator[Case]:
+    """Tensors that do not lie in memory row by row."""
+    yield out_of_order(model("layout/columns", "weights and images lie column by column, with gaps"))
+
+
+def numerics() -> Iterator[Case]:
+    """Large numbers."""
+    yield model("numerics/large_scores", "scores of which a naive exponential overflows", dtypes=("float32",),
+                weights=sharp(USUAL, generator("sharp")))  # fmt: skip
+
+
+def plug() -> Iterator[Case]:
+    """An attention that is plugged in."""
+    yield Plugged(model("plug/called", "the attention that is given computes all heads, and in the weights' dtype"))

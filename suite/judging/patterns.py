@@ -1,0 +1,83 @@
+"""What is counted in patterns of places that were kept or dropped: how many, how evenly, how independently.
+
+A pattern is an array of booleans, True where a place is kept. `names` are its axes, in the plural.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from suite.judging.shares import Share, Spread, Statistic, exactly
+
+Array = np.ndarray[Any, Any]
+Seeds = Sequence[int | None]
+"""Of each call; None goes on where the call before left the random source."""
+Judge = Callable[[Sequence[Array], Seeds, float], list[Statistic]]
+"""Counts in the patterns of some calls, given their seeds and the probability with which a place is dropped."""
+
+WEIGHTS = ("batch items", "heads", "queries", "keys")
+"""The axes of a pattern of weights, b h l s."""
+LAGS = (1, 2, 3, 4, 8, 16, 32, 64, 128)
+"""Distances at which patterns of weights are compared: neighbours, and whole tiles."""
+
+
+def kept(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
+    """How many weights are kept."""
+    (pattern,) = patterns
+    return [exactly("weights are kept", int(pattern.sum()), pattern.size, 1 - p)]
+
+
+def rows_vary(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
+    """How much the count per row varies."""
+    (pattern,) = patterns
+    return [Spread("counts per row", pattern.sum(-1), pattern.shape[-1], 1 - p)]
+
+
+def columns_vary(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
+    """How much the count per column varies."""
+    (pattern,) = patterns
+    return [Spread("counts per column", pattern.sum(-2), pattern.shape[-2], 1 - p)]
+
+
+def neighbours(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
+    """How often places some steps apart agree, along each axis and for many distances."""
+    (pattern,) = patterns
+    says, independent = "places of {} {} apart agree", p * p + (1 - p) ** 2
+    return [*agreement(pattern, WEIGHTS, LAGS, says, independent, independent)]
+
+
+def repeated(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
+    """Calls with one seed keep the same; all others agree as often as independent draws do."""
+    found: list[Statistic] = []
+    for number, (pattern, seed) in enumerate(zip(patterns, seeds, strict=True)):
+        for earlier, other in zip(patterns[:number], seeds[:number], strict=True):
+            if seed is not None and seed == other:
+                differ = int((pattern != earlier).sum())
+                found.append(exactly("places differ between two calls with one seed", differ, pattern.size, 0.0))
+            else:
+                agree, share = int((pattern == earlier).sum()), p * p + (1 - p) ** 2
+                found.append(exactly("places agree between two draws", agree, pattern.size, share))
+    return found
+
+
+def agreement(
+    pattern: Array, names: Sequence[str], lags: Sequence[int], says: str, low: float, high: float
+) -> list[Share]:
+    """How often places some steps apart are equal, along each axis; `says` has places for its name and the distance."""
+    found = []
+    for axis, name in enumerate(names):
+        places = np.moveaxis(pattern, axis, 0)
+        for lag in (lag for lag in lags if 2 * lag <= len(places)):
+            one, other = pairs(places, lag)
+            even = one == other
+            found.append(Share(says.format(name, lag), int(even.sum()), even.size, low, high))
+    return found
+
+
+def pairs(places: Array, lag: int) -> Array:
+    """Places that are `lag` steps apart along the first axis, in pairs that share none: 2 n lag, and the other axes."""
+    whole = places[: len(places) // (2 * lag) * (2 * lag)]
+    return whole.reshape(-1, 2, lag, *places.shape[1:]).swapaxes(0, 1)

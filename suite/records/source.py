@@ -1,0 +1,30 @@
+"""Where a document gives numbers, and the numbers that it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The place of an example in a source document, and which of its quantities is meant."""
+
+    example: str
+    """The example's id, such as `doc-003/3.3.1-context-query-2`."""
+    document: str
+    section: str
+    quantity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Numbers as a document gives them."""
+
+    source: Source
+    values: Any
+    """Nested lists, or an array."""
+    decimals: int | None = None
+    """How many decimals were printed; None for numbers that were derived from the definition in high precision."""
+    significant: int | None = None
+    """How many significant digits were printed, where that is what they have in common."""
