@@ -9,6 +9,7 @@ half of that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import special
 
 Array = np.ndarray[Any, Any]
 
@@ -132,11 +134,12 @@ class Spread:
 @lru_cache(maxsize=4096)
 def _least(total: int, probability: float, tail: float) -> int:
     """The least count that is left with this probability at most: nothing at probability 0, and all at 1."""
-    from scipy import stats  # takes a second, of every process, for few cases
-
     if probability <= 0 or not total:
         return 0
-    return total if probability >= 1 else int(stats.binom.ppf(tail, total, probability))
+    if probability >= 1:
+        return total
+    near = max(0, math.ceil(special.bdtrik(tail, total, probability)))  # as scipy.stats does, which takes long to import
+    return near - 1 if near and special.bdtr(near - 1, total, probability) >= tail else near
 
 
 def complaint(statistics: Sequence[Statistic]) -> str | None:
