@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from suite.asking.call import Calls, Conventions, Replies
 from suite.records import DTYPES, Example, Source
@@ -24,11 +25,17 @@ class Case(ABC):
     why: str
     dtypes: tuple[str, ...] = DTYPES
     devices: tuple[str, ...] = ("cpu", "cuda")
-    """The kinds of device on which it is asked."""
+    """The kinds of device on which it is asked; `on` names others."""
     source: Source | None = None
     """Where a document has the example that is asked, if one has."""
     in_worker: ClassVar[bool] = False
     """Asked in a process of its own, whatever the implementation: its calls may take the process down."""
+
+    def on(self, *devices: str) -> Self:
+        """The same case, asked on these kinds of device alone."""
+        limited = copy(self)
+        object.__setattr__(limited, "devices", devices)  # a case may be frozen
+        return limited
 
     @property
     def family(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -45,6 +46,7 @@ def check(
     total = sum(map(session.count, declarations))
     lines = sys.stderr if json_file == "-" else sys.stdout
     again, alone = asked_again(declarations, request), len(declarations) == 1
+    gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check
     with (
         JsonRows(json_file) as rows,
         Shown(total, lines, again=again, reasons=alone, outcome=lambda each: rows.write(row(each))) as shown,

@@ -138,8 +138,10 @@ def _least(total: int, probability: float, tail: float) -> int:
         return 0
     if probability >= 1:
         return total
-    near = max(0, math.ceil(special.bdtrik(tail, total, probability)))  # as scipy.stats does, which takes long to import
-    return near - 1 if near and special.bdtr(near - 1, total, probability) >= tail else near
+    # as scipy.stats.binom.ppf, which takes a second to import
+    near = max(0, math.ceil(special.bdtrik(tail, total, probability)))
+    too_far = near > 0 and special.bdtr(near - 1, total, probability) >= tail
+    return near - 1 if too_far else near
 
 
 def complaint(statistics: Sequence[Statistic]) -> str | None:

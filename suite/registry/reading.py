@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,21 @@ class ModuleSource:
 def read(file: Path) -> ModuleSource:
     """Read a file's functions and names. If it cannot be read as Python, its `problem` says why."""
     try:
+        return _parsed(file.read_bytes(), file)
+    except OSError as error:
+        return _unreadable(error, file)
+
+
+@cache  # one command finds what is registered several times
+def _parsed(source: bytes, file: Path) -> ModuleSource:
+    try:
         with _one_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(file.read_bytes(), str(file))
+            tree = ast.parse(source, str(file))
     except SyntaxError as error:
         return ModuleSource("", (), None, f"SyntaxError: {error.msg} ({file.name}, line {error.lineno})")
-    except (OSError, ValueError, RecursionError, MemoryError) as error:
-        return ModuleSource("", (), None, f"{type(error).__name__}: {error} ({file.name})".replace("\n", " "))
+    except (ValueError, RecursionError, MemoryError) as error:
+        return _unreadable(error, file)
     decorators = _decorators(tree)
     statements = list(_statements(tree.body))
     return ModuleSource(
@@ -69,6 +78,10 @@ def read(file: Path) -> ModuleSource:
         functions=tuple(_function(node, decorators) for node in statements if isinstance(node, ast.FunctionDef)),
         names=_names(tree, statements),
     )
+
+
+def _unreadable(error: Exception, file: Path) -> ModuleSource:
+    return ModuleSource("", (), None, f"{type(error).__name__}: {error} ({file.name})".replace("\n", " "))
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

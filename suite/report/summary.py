@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from suite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Status
 from suite.report.benchmark import wording
-from suite.report.benchmark.numbers import TOO_FEW
+from suite.report.benchmark.columns import TOO_FEW
 from suite.report.benchmark.timed_tables import BASELINE, Row, tables
 from suite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from suite.report.conformance.tally import breakdown, by_implementation, count, devices, groups

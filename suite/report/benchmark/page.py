@@ -10,9 +10,9 @@ from suite.records import EVERY_CASE, Machine, Run
 from suite.report import provenance
 from suite.report.benchmark import pivots, wording
 from suite.report.benchmark.absences import absence_table, note_table
+from suite.report.benchmark.columns import long_table, numbers
 from suite.report.benchmark.growth import growth_section, growth_table, growths
 from suite.report.benchmark.method import method
-from suite.report.benchmark.numbers import long_table, numbers
 from suite.report.benchmark.timed_tables import Setting, TimedTable
 from suite.report.benchmark.views import Material, by_group, by_setting, material
 from suite.report.cells import NOTHING, Span, code, joined, listed, number, said, strong

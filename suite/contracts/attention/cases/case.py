@@ -13,9 +13,9 @@ from torch import Tensor
 from suite.asking import Call, Calls, Conventions
 from suite.asking.due import Form, Posed, Within
 from suite.asking.layouts import INPUTS, LAYOUTS
-from suite.asking.tensors import Array, dtype_of, generator
+from suite.asking.tensors import Array, as_tensor, dtype_of
 from suite.contracts.attention import feature, oracle
-from suite.contracts.attention.cases.draws import DRAWS, Sizes
+from suite.contracts.attention.cases.draws import Sizes, drawn
 from suite.contracts.attention.feature import Drawing
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.judging import compare
@@ -80,9 +80,9 @@ class AttentionCase(Posed):
 
     def call(self, dtype: str) -> Call:
         """Draw the numbers, round them to the dtype, lay them out."""
-        random, precision = generator(self.name), getattr(torch, dtype)
-        drawn = dict(zip(INPUTS, DRAWS[self.draw](random, self.sizes, dtype), strict=True))
-        tensors = {name: torch.from_numpy(np.asarray(array)).to(precision) for name, array in drawn.items()}
+        precision = getattr(torch, dtype)
+        arrays, random = drawn(self.name, self.draw, self.sizes, dtype)
+        tensors = {name: as_tensor(array, dtype) for name, array in zip(INPUTS, arrays, strict=True)}
         shape = (*tensors["query"].shape[:-1], tensors["value"].shape[-1])
         upstream = torch.from_numpy(random.normal(size=shape) + 0.25).to(precision)
         given = feature.given(self.values, Drawing(random, self.sizes, precision))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from suite.asking.tensors import Generator
+from suite.asking.tensors import Generator, generator
 from suite.judging.precision import PRECISIONS
 
 Array = np.ndarray[Any, Any]
@@ -30,11 +31,27 @@ class Sizes:
 Triple = tuple[Array, Array, Array]
 Draw = Callable[[Generator, Sizes, str], Triple]
 DRAWS: dict[str, Draw] = {}
+BY_DTYPE = frozenset({"large_values", "subnormal_values", "subnormal_queries"})
+"""The draws that depend on the dtype: their numbers lie near its limits."""
 
 
 def draw(function: Draw) -> Draw:
     DRAWS[function.__name__] = function
     return function
+
+
+def drawn(name: str, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Generator]:
+    """The query, key and value of a case, and its random numbers from there on."""
+    found, state = _drawn(name, draw, sizes, dtype if draw in BY_DTYPE else "")
+    random = generator(name)
+    random.bit_generator.state = state
+    return found, random
+
+
+@lru_cache(maxsize=1)  # a case is asked in one dtype after the other
+def _drawn(name: str, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Mapping[str, Any]]:
+    random = generator(name)
+    return DRAWS[draw](random, sizes, dtype), random.bit_generator.state
 
 
 @draw

@@ -94,7 +94,7 @@ def cases() -> Sequence[Case]:
         AttentionCase("window/huge_logits", "what is hidden is not the maximum", window=(3, 0), draw="huge_logits", width=16, queries=20, keys=20),
         AttentionCase("window/gradient", "hidden keys get no gradient", window=(3, 1), gradient_of=INPUTS, queries=14, keys=14),
         AttentionCase("window/gradient_causal", "the same under causal", window=(3, None), causal=True, gradient_of=INPUTS, queries=14, keys=14),
-        AttentionCase("window/gradient_empty_rows", "rows left empty send none", window=(1, 0), gradient_of=INPUTS, queries=14, keys=6),
+        AttentionCase("empty_row_gradients/window", "rows left empty send none", window=(1, 0), gradient_of=INPUTS, queries=14, keys=6),
         AttentionCase("window/gradient_grouped", "with grouped heads", window=(5, 2), gradient_of=INPUTS, heads=4, key_heads=2, queries=20, keys=20),
         AttentionCase("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2), gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), queries=12, keys=12),
         AttentionCase("window/gradient_long", "backward across tiles", window=(40, 9), gradient_of=INPUTS, heads=1, width=16, queries=130, keys=140, dtypes=FAST),

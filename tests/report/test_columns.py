@@ -7,7 +7,7 @@ import pytest
 from builders import BASELINES, measured, without_time
 from pages import about_all, cells, column, page, recorded
 
-from suite.report.benchmark import numbers
+from suite.report.benchmark import columns
 from suite.report.benchmark.timed_tables import tables
 from suite.report.benchmark.views import material
 from suite.report.render import csv
@@ -96,7 +96,7 @@ def test_the_csv_has_a_line_for_each_measurement_with_its_numbers(tmp_path):
         measured(workload="ladder/1k"),
     ]
 
-    table = pandas.read_csv(io.StringIO(csv.render(numbers.numbers(material(recorded(*rows))))))
+    table = pandas.read_csv(io.StringIO(csv.render(columns.numbers(material(recorded(*rows))))))
 
     assert len(table) == len(rows)  # the missing one stands in two tables and has one line
     chunked = table[table["implementation"] == "attention/chunked"].iloc[0]
