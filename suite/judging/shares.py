@@ -139,7 +139,7 @@ def _least(total: int, probability: float, tail: float) -> int:
     if probability >= 1:
         return total
     # as scipy.stats.binom.ppf, which takes a second to import
-    near = max(0, math.ceil(special.bdtrik(tail, total, probability)))
+    near: int = max(0, math.ceil(special.bdtrik(tail, total, probability)))
     too_far = near > 0 and special.bdtr(near - 1, total, probability) >= tail
     return near - 1 if too_far else near
 
