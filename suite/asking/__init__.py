@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from suite.asking.call import ALL, Call, Calls, Conventions, Replies, Reply, Unanswered
 from suite.asking.case import Around, Case, Changed, questions
-from suite.asking.contract import EVERYWHERE, Contract, Deviation, Stranger, configured, declare, rooms
+from suite.asking.contract import Contract, Deviation, Stranger
+from suite.asking.declared import EVERYWHERE, configured, declare, rooms
 from suite.asking.workload import Workload
 
 __all__ = [

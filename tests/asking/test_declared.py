@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from suite.asking import Call
-from suite.asking.contract import configured, needed_by
+from suite.asking.declared import configured, needed_by
 
 X = torch.zeros(2)
 
