@@ -23,8 +23,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
 from suite.asking.axes import Axes, Sizes
+from suite.asking.contract import Deviation
 from suite.asking.layouts import in_memory_order
 from suite.asking.mistakes import Changed, Stepwise, collected
 
