@@ -43,10 +43,13 @@ def test_the_page_on_judging_quotes_the_audit() -> None:
     caught = re.search(r"(\d+ of \d+ deviations caught)", JUDGING)
     strangers = re.search(r"(\d+ correct\s+strangers)", JUDGING)
 
+    row = re.search(r"^\| `attention` \| (\d+) \| (\d+) \|.* (\d+) \| (\d+) \|$", audit, re.MULTILINE)
+    assert row is not None
+    deviations, found, honest, accused = row.groups()
     assert caught is not None
-    assert caught.group(1) in audit
+    assert caught.group(1) == f"{found} of {deviations} deviations caught"
     assert strangers is not None
-    assert " ".join(strangers.group(1).split()) in audit
+    assert (" ".join(strangers.group(1).split()), accused) == (f"{honest} correct strangers", "0")
 
 
 def test_the_page_on_timing_quotes_the_stopwatch_s_audits() -> None:

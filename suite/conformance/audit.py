@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +22,11 @@ from suite.records import EXEMPT, FAILURES, Audit, Outcome, Status
 from suite.registry import from_function
 from suite.worker import ask
 
+SLIP = re.compile(
+    r"(NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError): "
+    r"|TypeError: .*\(\) (takes \d+ positional|missing \d+ required)"
+)
+"""What Python raises where code names something that there is not, or is given other arguments than it takes."""
 Catch = tuple[str, str, str]
 """A deviation, the case that caught it, and the dtype."""
 
@@ -95,9 +101,15 @@ def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
 
 
 def catches(case: Case, calls: tuple[Call, ...], truth: object, deviation: Deviation) -> bool:
-    """Whether a case catches a deviation. If its bounds are loose only NaN and infinity count, for the rest is luck."""
+    """Whether a case catches a deviation by its mistake.
+
+    If the case's bounds are loose only NaN and infinity count, for the rest is luck. What Python says of a slip in the
+    deviation's own code is not the mistake that it is named for.
+    """
     failure = _failure(case, calls, truth, deviation.function)
-    return failure is not None and (case.counts(truth) or failure.error_ratio == math.inf)
+    if failure is None or SLIP.search(failure.detail):
+        return False
+    return case.counts(truth) or failure.error_ratio == math.inf
 
 
 def _failure(case: Case, calls: tuple[Call, ...], truth: object, function: Callable[..., object]) -> Verdict | None:

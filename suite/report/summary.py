@@ -60,9 +60,12 @@ def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> 
 def _declined(outcomes: Sequence[Outcome]) -> Iterator[Note]:
     """A line for each reason why cases were declined."""
     reasons = Counter(outcome.detail for outcome in outcomes if outcome.status == Status.DECLINED).most_common()
-    for reason, times in reasons[:MOST_REASONS]:
+    shown = (
+        len(reasons) if len(reasons) == MOST_REASONS + 1 else MOST_REASONS
+    )  # the last takes no more room than a count
+    for reason, times in reasons[:shown]:
         yield note(f"{times} × declined: {reason}", longest=LONGEST_SAID)
-    if others := [times for _, times in reasons[MOST_REASONS:]]:
+    if others := [times for _, times in reasons[shown:]]:
         yield note(f"{sum(others)} × declined for {len(others)} other reasons")
 
 

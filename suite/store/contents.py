@@ -94,6 +94,8 @@ def _journal(path: Path, data: bytes, known: Mapping[str, Run]) -> Iterator[tupl
             raise Damaged(path, str(error), number, REMEDY) from None
         if identity not in known:
             raise Damaged(path, f"{RUNS} has no run {identity!r:.80}", number, REMEDY)
+        if known[identity].finished:
+            raise Damaged(path, f"the run {identity!r:.80} is finished, so this row is not its own", number, REMEDY)
         yield identity, record
 
 

@@ -69,7 +69,8 @@ def read(
             held |= _held(found.id, object_of("rows", row.get("rows", {})))
         except (ValueError, TypeError) as error:
             raise UsageError(f"{path}, line {number}: {error}") from None
-        runs.pop(found.id, None)
+        if found.id in runs and runs.pop(found.id).finished:
+            raise Damaged(path, f"the run {found.id!r:.80} stands here twice", number)
         runs[found.id] = found
     return runs, held
 

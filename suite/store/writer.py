@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from suite.records import EVERY_CASE, Measurement, Outcome, Run, UsageError
 from suite.store import contents, files, rows, runs, together
@@ -32,11 +31,11 @@ class RunWriter:
         self._held = held
         self._closed = False
         self._journal: int | None = None
-        self._written: Any = None
         together.settle(folder)
+        there = contents.read(folder)  # before anything is mended: what is refused stays as it is
         mended = [files.mend(folder / name) for name in (RUNS, JOURNAL)]
+        self._written = sha256(together.content(folder, JOURNAL))
         self.notes = tuple(filter(None, (*notes, *mended)))
-        there = contents.read(folder)
         alike = [old for old in there.runs.values() if not old.finished and _identity(old) == _identity(run)]
         self.resumed = bool(alike)
         self.run = alike[-1] if alike else replace(run, id=_unused(run.id, there.runs), finished="")
@@ -60,8 +59,8 @@ class RunWriter:
         contents.journal_row(row)
         path = self.folder / JOURNAL
         if self._journal is None:
+            self._check_journal()
             self._journal = files.open_to_append(path)
-            self._written = sha256(path.read_bytes())
         self._written.update(files.append(self._journal, path, row))
         (self.done if isinstance(record, Outcome) else self.measured).add(record.key)
 
@@ -124,10 +123,8 @@ class RunWriter:
 
     def _check_journal(self) -> None:
         """UsageError where the journal is not what was read of it and written to it: there is one writer at a time."""
-        path = self.folder / JOURNAL
-        with files.one_line(path, "read"):
-            if self._written and sha256(path.read_bytes()).digest() != self._written.digest():
-                raise UsageError(f"{path} was changed by something else while this run wrote to it; restore it")
+        if sha256(together.content(self.folder, JOURNAL)).digest() != self._written.digest():
+            raise UsageError(f"{self.folder / JOURNAL} was changed by something else during this run; restore it")
 
     def _mine(self, recorded: Iterable[tuple[str, Record]]) -> tuple[list[Record], set[tuple[str, ...]]]:
         """This run's records, the last of each key, and their keys."""

@@ -185,3 +185,29 @@ def test_each_run_says_what_it_holds_of_each_implementation(results):
     ]
     assert held[0]["conformance"]["cpu"]["attention/chunked"][0] == 2
     assert all(len(digest) == 16 for of in held for _, digest in of["conformance"]["cpu"].values())
+
+
+def test_a_row_of_the_journal_that_a_finished_run_did_not_write_is_noticed(results):
+    row = {"run": RUN.id, "implementation": "attention/loops", "contract": "attention", "case": "a", "dtype": "float32"}
+    (folder(results) / "journal.jsonl").write_text(json.dumps({**row, "device": "cpu", "status": "passed"}) + "\n")
+
+    with pytest.raises(Damaged, match=f"line 1: the run '{RUN.id}' is finished, so this row is not its own"):
+        read(results)
+
+
+def test_a_finished_run_that_stands_twice_is_noticed(results):
+    runs = folder(results) / "runs.jsonl"
+    first, *others = runs.read_text().splitlines(keepends=True)
+    runs.write_text("".join([first, *others, first]))
+
+    assert f"line 3: the run '{RUN.id}' stands here twice" in damage(results)
+
+
+def test_a_folder_that_is_refused_stays_as_it_is(results):
+    runs = folder(results) / "runs.jsonl"
+    cut = runs.read_bytes()[:-3]
+    runs.write_bytes(cut)
+
+    damage(results)
+
+    assert runs.read_bytes() == cut

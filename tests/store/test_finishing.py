@@ -203,11 +203,28 @@ def test_what_else_writes_to_the_journal_is_noticed_and_nothing_is_replaced(tmp_
     forged = journal(tmp_path).read_text().replace('"passed"', '"raised"')
     journal(tmp_path).write_text(forged)
 
-    with pytest.raises(UsageError, match="was changed by something else while this run wrote to it"):
+    with pytest.raises(UsageError, match="was changed by something else during this run"):
         writer.finish()
 
     writer.close()
     assert journal(tmp_path).read_text() == forged
+    assert not read(tmp_path).runs[writer.run.id].finished
+
+
+@pytest.mark.parametrize("forged", [None, "raised"], ids=["lost", "altered"])
+def test_rows_of_a_resumed_run_are_those_that_it_was_opened_with(tmp_path, forged):
+    record(tmp_path, RUN, outcome("a"), outcome("b"), finish=False)
+    writer = Results(tmp_path).open_run(RUN)
+    if forged:
+        journal(tmp_path).write_text(journal(tmp_path).read_text().replace('"passed"', f'"{forged}"'))
+    else:
+        journal(tmp_path).unlink()
+
+    for go_on in (lambda: writer.write(outcome("c")), writer.finish):
+        with pytest.raises(UsageError, match="was changed by something else during this run"):
+            go_on()
+
+    writer.close()
     assert not read(tmp_path).runs[writer.run.id].finished
 
 

@@ -211,7 +211,7 @@ VISIBLE = mistakes(
     Dense,
     causal=rows(
         aligns_causal_at_the_end=Wrong(
-            "the causal mask is aligned at the lower right: the last query sees the last key; who means that declares "
+            "the causal mask is aligned at the lower right: the last query sees the last key; if that is meant, declare "
             'conventions={"causal": "lower_right"}',
             lambda grid, asked: visible(grid, True, {"causal": "lower_right"}),
             "flash-attention issue 282, pytorch issue 108108"

@@ -175,12 +175,12 @@ WEIGHTS = mistakes(
     Dense,
     softmax=rows(
         gives_nan_for_empty_row=Wrong(
-            'a query that may attend to nothing gives NaN; who means that declares conventions={"empty_row": "nan"}',
+            'a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}',
             _filled(lambda asked: math.nan),
             "pytorch issue 103963"
         ),
         gives_mean_for_empty_row=Wrong(
-            "a query that may attend to nothing gives the mean of the values; who means that declares "
+            "a query that may attend to nothing gives the mean of the values; if that is meant, declare "
             'conventions={"empty_row": "mean"}',
             _mean,
             "onnxruntime issue 28958"

@@ -130,8 +130,8 @@ def plain() -> Iterator[Case]:
 def proportions() -> Iterator[Case]:
     """How many are selected, and what becomes of them."""
     yield asked("share/usual", "15 % are selected; 80 %, 10 % and 10 % of them meet their fates", oracle.kinds,
-                items=136, length=200)  # fmt: skip
-    yield asked("share/fates", "80 %, 10 % and 10 % of many tokens meet their fates", oracle.kinds, items=180, length=200,
+                items=272, length=200)  # fmt: skip
+    yield asked("share/fates", "80 %, 10 % and 10 % of many tokens meet their fates", oracle.kinds, items=460, length=200,
                 select=1.0)  # fmt: skip
 
 

@@ -197,6 +197,10 @@ MISTAKES = mistakes(
         ),
     ),
     choose=rows(
+        selects_a_tenth_too_rarely=Wrong(
+            "a tenth fewer tokens are selected than the share says",
+            given(share=lambda share: share * 0.9 if isinstance(share, float) and share < 1 else share),
+        ),
         pairs_of_neighbours=Wrong("tokens are selected in pairs of neighbours", pairs_of_neighbours),
         same_for_all_items=Wrong(
             "the same places are selected in all items",
@@ -224,6 +228,7 @@ MISTAKES = mistakes(
             "of the 20 % that are not masked a tenth becomes a random token, not half", fated_by(0.8, 0.02)
         ),
         none_kept=Wrong("nothing stays as it is: 90 % become the mask token", fated_by(0.9, 0.1)),
+        eleven_random=Wrong("80 %, 11 % and 9 % meet their fates", fated_by(0.8, 0.11)),
         thirteen_random=Wrong("80 %, 13 % and 7 % meet their fates", fated_by(0.8, 0.13)),
         same_fates_every_call=Wrong("every call draws the same fates", given(source=alike)),
         fates_in_order=Wrong(

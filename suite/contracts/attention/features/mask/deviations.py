@@ -33,7 +33,7 @@ BOOLEAN = mistakes(
     Dense,
     bool_mask=rows(
         inverts_bool_mask=Wrong(
-            "True in a boolean mask is read as may not attend; who means that declares "
+            "True in a boolean mask is read as may not attend; if that is meant, declare "
             'conventions={"bool_mask": "may_not"}',
             lambda scores, mask, asked: scores.masked_fill(mask, -math.inf),
             "pytorch issue 170400",

@@ -79,7 +79,7 @@ def dropout() -> Iterator[Case]:
     yield _kept("kept_causal", "the same under causal", is_causal=True)
     yield _kept("kept_masked", "the same under a mask", mask=lambda random: random.random((2, 1, 8, 8)) < 0.7)
     yield _kept("kept_mapped", "the same with other values, their bias and an output map", mapped=True)
-    yield _counted("share", "as many are kept as should be", kept, p=0.1, items=8, num_heads=8, size=20)
+    yield _counted("share", "as many are kept as should be", kept, p=0.1, items=16, num_heads=8, size=26)
     yield _counted("independent", "heads, items, queries and keys draw for themselves", neighbours)
     yield _counted("seeds", "torch.manual_seed governs the draw", repeated, seeds=(3, 3, 4))
     yield _counted("successive_calls", "the generator moves on", repeated, seeds=(3, None))

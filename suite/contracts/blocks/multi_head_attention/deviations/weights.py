@@ -114,6 +114,10 @@ MISTAKES = mistakes(
             "weights are dropped with probability 1−p",
             lambda weights, p: weights * ~kept(weights, p) / (1 - p if p < 1 else 1.0) * (p < 1),
         ),
+        drops_a_tenth_too_rarely=Wrong(
+            "weights are dropped a tenth too rarely",
+            lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * (1 / (1 - p) if p < 1 else 0.0),
+        ),
         nan_for_certain_dropout=Wrong(
             "p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (math.nan if p == 1 else multiplier(weights, p))
         ),
