@@ -18,6 +18,8 @@ matched before: an implementation seldom makes many mistakes, and comparing all 
 CLEARLY_WRONG = 10.0
 """The error in bounds that a deviation's own answer must have on the case. Of a deviation that is nearly right there,
 agreement proves little."""
+MOST_NAMED = 2
+"""The mistakes that are named where several explain as many answers: a reader can look at two."""
 SECONDS = 30.0
 """Seconds of CPU time for the diagnosis of one implementation: someone waits for it. It is CPU time, so that a loaded
 machine diagnoses as much as an idle one."""
@@ -64,7 +66,10 @@ class Diagnostician:
         if not found:
             return Diagnosis()
         most = max(self.matches[deviation.name] for deviation in found)
-        likeliest = [deviation for deviation in found if self.matches[deviation.name] == most][:2]
+        likeliest = [deviation for deviation in found if self.matches[deviation.name] == most]
+        if len(likeliest) > MOST_NAMED and not _has_numbers(replies):
+            return Diagnosis()  # NaN everywhere is what many mistakes end in
+        likeliest = likeliest[:MOST_NAMED]
         says = " or ".join(f'equals "{deviation.name}": {deviation.says}' for deviation in likeliest)
         return Diagnosis(tuple(deviation.name for deviation in likeliest), says)
 
@@ -94,3 +99,8 @@ class Diagnostician:
         verdict = case.verdict(calls, theirs, truth)
         clear = verdict.error_ratio is None or verdict.error_ratio >= CLEARLY_WRONG
         return verdict.status != Status.PASSED and clear and case.alike(calls, replies, theirs, truth)
+
+
+def _has_numbers(replies: tuple[Reply, ...]) -> bool:
+    """Whether any number of the outputs is finite."""
+    return any(bool(reply.output.isfinite().any()) for reply in replies if reply.output is not None)

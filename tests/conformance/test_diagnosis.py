@@ -168,3 +168,18 @@ def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> Non
     assert outcome.detail.startswith(
         "answers by the contract's own rule, not by the convention declared (causal is lower"
     )
+
+
+def test_the_plainest_softmax_is_named_and_nan_everywhere_is_not() -> None:
+    def textbook(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None) -> Tensor:
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+        return scores.softmax(-1) @ value
+
+    some, all_of_them = ("empty_row/one_bool", "empty_row_gradients/bool"), ("empty_row_gradients/all_float",)
+    named = suite.check(textbook, cases=some, dtypes="float32")
+    (nan_alone,) = suite.check(textbook, cases=all_of_them, dtypes="float32")
+
+    assert all("takes_softmax_of_empty_row" in outcome.diagnosis for outcome in named)
+    assert (nan_alone.status, nan_alone.diagnosis) == ("wrong", ())

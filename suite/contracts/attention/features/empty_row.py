@@ -179,6 +179,12 @@ WEIGHTS = mistakes(
             _filled(lambda asked: math.nan),
             "pytorch issue 103963"
         ),
+        takes_softmax_of_empty_row=Wrong(
+            "a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if that is "
+            'meant, declare conventions={"empty_row": "nan"}',
+            lambda scores, asked: scores.softmax(-1),
+            "torch.softmax of a row of −∞"
+        ),
         gives_mean_for_empty_row=Wrong(
             "a query that may attend to nothing gives the mean of the values; if that is meant, declare "
             'conventions={"empty_row": "mean"}',
