@@ -177,9 +177,9 @@ def test_the_plainest_softmax_is_named_and_nan_everywhere_is_not() -> None:
             scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
         return scores.softmax(-1) @ value
 
-    some, all_of_them = ("empty_row/one_bool", "empty_row_gradients/bool"), ("empty_row_gradients/all_float",)
-    named = suite.check(textbook, cases=some, dtypes="float32")
-    (nan_alone,) = suite.check(textbook, cases=all_of_them, dtypes="float32")
+    first, *named = [o for o in suite.check(textbook, cases="empty_row_gradients", dtypes="float32") if o.fails]
+    (nan_alone,) = suite.check(textbook, cases="empty_row_gradients/all_float", dtypes="float32")
 
-    assert all("takes_softmax_of_empty_row" in outcome.diagnosis for outcome in named)
+    assert first.diagnosis, "several mistakes explain the first answer"
+    assert {outcome.diagnosis for outcome in named} == {("takes_softmax_of_empty_row",)}
     assert (nan_alone.status, nan_alone.diagnosis) == ("wrong", ())
