@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.case import Case
 from suite.asking.workload import Workload
 from suite.records import Example
+
+if TYPE_CHECKING:
+    from suite.asking.combined import Array
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class Contract:
     """The deviations' own computations without any mistake, by name: they must pass everything."""
     needs: Callable[[Calls], frozenset[str]]
     """The features that these calls need, read off the calls themselves."""
+    array: Callable[[], Array] | None = None
+    """The cases that combine what the contract has, where it has such; `cases` has them in the profile `full`."""
     core: str = "plain"
     """The family that asks the core: no implementation may decline those of its cases that need no feature."""
     strict_core: bool = False

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -13,20 +11,16 @@ from functools import partial
 from importlib.util import find_spec
 
 from suite import machine
-from suite.asking import Call, Case, Contract, Deviation, Stranger, questions
+from suite.asking import Case, Contract, Stranger, questions
 from suite.conformance import findings
+from suite.conformance.catching import catches, failure
+from suite.conformance.combinations import combinations
 from suite.conformance.runner import Check, Questions, Subject
 from suite.contracts import contract as contract_named
-from suite.judging.verdicts import Verdict
-from suite.records import EXEMPT, FAILURES, Audit, Outcome, Status
+from suite.records import EXEMPT, Audit, Outcome, Status
 from suite.registry import from_function
 from suite.worker import ask
 
-SLIP = re.compile(
-    r"(NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError): "
-    r"|TypeError: .*\(\) (takes \d+ positional|missing \d+ required)"
-)
-"""What Python raises where code names something that there is not, or is given other arguments than it takes."""
 Catch = tuple[str, str, str]
 """A deviation, the case that caught it, and the dtype."""
 
@@ -58,6 +52,7 @@ def audit(name: str, progress: Callable[[str], None] = lambda _: None, jobs: int
         absent=absent,
         contract=name,
         exempt=exempt(contract),
+        combinations=combinations(name, jobs, progress),
     )
 
 
@@ -90,35 +85,14 @@ def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
         calls = case.calls(dtype)
         truth = case.truth(calls, {})
         for control, function in controls.items():
-            if failure := _failure(case, calls, truth, function):
-                complaints.append(f"{control} fails {case.name} ({dtype}): {failure.detail}")
+            if failed := failure(case, calls, truth, function):
+                complaints.append(f"{control} fails {case.name} ({dtype}): {failed.detail}")
         caught += [
             (deviation.name, case.name, dtype)
             for deviation in deviations
             if dtype in deviation.dtypes and catches(case, calls, truth, deviation)
         ]
     return caught, complaints
-
-
-def catches(case: Case, calls: tuple[Call, ...], truth: object, deviation: Deviation) -> bool:
-    """Whether a case catches a deviation by its mistake.
-
-    If the case's bounds are loose only NaN and infinity count, for the rest is luck. What Python says of a slip in the
-    deviation's own code is not the mistake that it is named for.
-    """
-    failure = _failure(case, calls, truth, deviation.function)
-    if failure is None or SLIP.search(failure.detail):
-        return False
-    return case.counts(truth) or failure.error_ratio == math.inf
-
-
-def _failure(case: Case, calls: tuple[Call, ...], truth: object, function: Callable[..., object]) -> Verdict | None:
-    """The verdict on a function if it fails the case, else None."""
-    replies = ask(function, calls)
-    if any(reply.declined for reply in replies):
-        return None
-    verdict = case.verdict(calls, replies, truth)
-    return verdict if verdict.status in FAILURES else None
 
 
 def ask_strangers(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.records.audit import EXEMPT, Audit
+from suite.records.audit import EXEMPT, Audit, Combinations, Meetings
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
@@ -30,12 +30,14 @@ __all__ = [
     "PROFILES",
     "STATUSES",
     "Audit",
+    "Combinations",
     "ContractFacts",
     "Example",
     "Facts",
     "Figures",
     "Machine",
     "Measurement",
+    "Meetings",
     "Outcome",
     "Reason",
     "Run",

@@ -7,9 +7,37 @@ from dataclasses import dataclass, field
 
 from suite.records.outcome import Outcome
 
-EXEMPT = frozenset({"documents"})
+EXEMPT = frozenset({"documents", "combined"})
 """Families that need not catch a deviation alone, nor count against others: the documents' examples are asked for their
-own sake."""
+own sake, and cases that combine features are judged by mistakes that are made only where levels meet."""
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Pairs of levels, or triples of those that kernels fuse, in the rows of an array."""
+
+    possible: int
+    met: int
+    """How many of these are in some row."""
+    mistakes: int
+    """Implementations that are wrong where one of these meets and nowhere else, a small mistake and a meeting each."""
+    missed: tuple[str, ...] = ()
+    """Those of them that no row catches, in words."""
+
+    @property
+    def caught(self) -> int:
+        return self.mistakes - len(self.missed)
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """What the array of a contract covers and catches."""
+
+    quick: int
+    """The rows of the profile `quick`."""
+    full: int
+    pairs: Meetings
+    triples: Meetings
 
 
 @dataclass(frozen=True)
@@ -33,6 +61,8 @@ class Audit:
     contract: str = "attention"
     exempt: frozenset[str] = EXEMPT
     """Families of this contract that need not catch a deviation alone: EXEMPT, and its core where that is exempt."""
+    combinations: Combinations | None = None
+    """Where the contract has cases that combine features."""
 
     @property
     def missed(self) -> list[str]:

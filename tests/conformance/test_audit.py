@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Deviation
-from suite.conformance.audit import catches
+from suite.conformance.catching import catches
 from suite.contracts import contract
 
 

@@ -117,6 +117,7 @@ CONTRACT = Contract(
         controls="deviations.controls",
         strangers="strangers.strangers",
         workloads="workloads.workloads",
+        array="cases.combined.array",
     )
     | {"page": page()},
 )

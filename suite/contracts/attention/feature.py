@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from suite.asking import Call, Case, Conventions
+from suite.asking.covering import Contradiction
 from suite.contracts.attention.lazily import np
 
 if TYPE_CHECKING:
@@ -119,11 +120,27 @@ NOTHING_COMPUTED = Computed()
 
 
 @dataclass(frozen=True)
+class Levels:
+    """What the cases that combine features vary: factors, and what each of their levels is; the usual level first."""
+
+    factors: Mapping[str, Mapping[str, Any]]
+    given: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    """What a case is given, from what the levels of a row are, by factor."""
+    contradictions: tuple[Contradiction, ...] = ()
+
+    def __post_init__(self) -> None:
+        if lacking := [name for name, levels in self.factors.items() if len(levels) < 2]:
+            raise ValueError(f"the factor {lacking[0]} needs the usual level and one more")
+
+
+@dataclass(frozen=True)
 class Feature:
     """One feature. A field is left out where the feature has nothing of the kind."""
 
     name: str
     stage: str
+    levels: Levels
+    """What its cases combine with other features."""
     argument: Argument | None = None
     place: int = 0
     """The order within its stage."""
@@ -183,8 +200,19 @@ class Feature:
 def features() -> tuple[Feature, ...]:
     """All features, in the order in which they are computed."""
     names = {path.stem for path in (Path(__file__).parent / "features").iterdir() if path.name[0] not in "_."}
-    found: list[Feature] = [import_module(f"{__package__}.features.{name}").FEATURE for name in names]
+    found = [_declared(name) for name in sorted(names)]
     return tuple(sorted(found, key=lambda each: (STAGES.index(each.stage), each.place, each.name)))
+
+
+def _declared(name: str) -> Feature:
+    """The feature of a file or folder. TypeError, which names the file, where it declares none, or not all of it."""
+    try:
+        found = import_module(f"{__package__}.features.{name}").FEATURE
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TypeError(f"suite/contracts/attention/features/{name} declares no whole FEATURE: {error}") from error
+    if not isinstance(found, Feature):
+        raise TypeError(f"suite/contracts/attention/features/{name}: FEATURE is {found!r}, no Feature")
+    return found
 
 
 def arguments() -> tuple[Argument, ...]:

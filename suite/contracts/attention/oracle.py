@@ -172,7 +172,10 @@ class Forward:
 
 
 class Slopes:
-    """The gradients with the same analysis one step further: ρ is a weight's relative error, g = dP − D, dS = p g."""
+    """The gradients with the same analysis one step further: g = dP − D, dS = p g.
+
+    `slipped` is the error of a weight: ρ p, and up to 1 in rows whose score errors are too large for first order.
+    """
 
     def __init__(self, forward: Forward) -> None:
         assert forward.asked.output_gradient is not None
@@ -205,12 +208,14 @@ class Slopes:
         d_out, size = abs(self.upstream).astype(np.float64), abs(output).astype(np.float64)
         v, survival = abs(of.value).astype(np.float64), np.asarray(of.survival).astype(np.float64)
         slip = np.minimum(of.delta, 1)
-        self.rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1) + 2 * u
+        rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1) + 2 * u
+        self.slipped = np.where(of.loose & of.allowed, 1, p * rho)
         of_weights = (u + summing(of.precision, value_width)) * (d_out @ v.swapaxes(-1, -2)) * survival
         of_mean = (2 * u + a * value_width) * (d_out * size).sum(-1, keepdims=True)
         of_mean = of_mean + (d_out * of.bound).sum(-1, keepdims=True)
         # a weight may underflow where it is stored, which costs eta in each factor of what follows
-        error = p * (self.rho * g + of_weights + of_mean + 2 * u * g) + eta * (1 + g)
+        of_relative = of_weights + of_mean
+        error = self.slipped * (g + of.loose * of_relative) + p * (of_relative + 2 * u * g) + eta * (1 + g)
         self.error = np.where(of.allowed, error, 0)
 
     def _inputs(self) -> None:
@@ -222,7 +227,7 @@ class Slopes:
         q, k = (abs(x).astype(np.float64) for x in (of.query, of.key))
         by_query = self.error + (u + summing(of.precision, of.key.shape[-2])) * d_scores + stored
         by_key = self.error + (u + gathering) * d_scores + stored
-        kept = (of.weights.astype(np.float64) * (self.rho + gathering) + stored) * of.survival
+        kept = (self.slipped + of.weights.astype(np.float64) * gathering + stored) * of.survival
         of_value = kept.astype(np.float64).swapaxes(-1, -2) @ d_out
         of_value = of_value + eta * d_out.sum(-2, keepdims=True)  # weights may underflow
         self.inputs = {

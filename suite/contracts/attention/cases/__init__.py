@@ -6,7 +6,7 @@ A family is what stands before the slash of a name; a feature adds to several.
 from __future__ import annotations
 
 from suite.asking import Case
-from suite.contracts.attention.cases import core, gradients, sizes
+from suite.contracts.attention.cases import combined, core, gradients, sizes
 from suite.contracts.attention.cases.bad_input import bad_input
 from suite.contracts.attention.cases.behaviour import behaviour
 from suite.contracts.attention.cases.documents import printed_examples
@@ -34,6 +34,7 @@ def cases() -> list[Case]:
         *metamorphic(),
         *behaviour(),
         *bad_input(),
+        *combined.array().cases("full", 0),
     ]
     of_features = [case for each in features() for case in each.cases()]
     families = [case.family for case in (*first, *general)]

@@ -52,13 +52,14 @@ class AttentionCase(Posed):
         draw: str = "peaked",
         layout: Mapping[str, str] | None = None,
         spelled_out: bool = False,
+        grad_mode: bool = True,
         dtypes: tuple[str, ...] = DTYPES,
         **values: Any,
     ) -> None:
         self.name, self.why, self.dtypes = name, why, dtypes
         self.batch, self.heads, self.queries, self.keys, self.width = batch, heads, queries, keys, width
         self.value_width, self.rank, self.gradient_of, self.draw = value_width, rank, gradient_of, draw
-        self.layout = layout or {}
+        self.layout, self.grad_mode = layout or {}, grad_mode
         self.spelled_out = spelled_out
         """Pass every option that torch's function has, those at their defaults too."""
         self.values = {key: value for key, value in values.items() if value is not None and value is not False}
@@ -95,6 +96,7 @@ class AttentionCase(Posed):
             options,
             gradient_of=self.gradient_of,
             output_gradient=self._laid("output_gradient", upstream[leading]) if self.gradient_of else None,
+            grad_mode=self.grad_mode,
             seed=1 if any(each.seeded and each.key in self.values for each in feature.features()) else None,
         )
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case, Conventions
+from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, ignoring
 from suite.contracts.attention.computation.base import by_position, unless
 from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
-from suite.contracts.attention.feature import Argument, Feature, Grid
+from suite.contracts.attention.feature import Argument, Feature, Grid, Levels
 from suite.contracts.attention.features import scale
 from suite.contracts.attention.lazily import torch
 
@@ -27,7 +28,8 @@ def visible(grid: Grid, value: bool, conventions: Conventions) -> Any:
 
 def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> frozenset[str]:
     """Aligned at the lower right, causal attention leaves rows empty where there are more queries than keys."""
-    tall = getattr(case, "queries", 0) > getattr(case, "keys", 0)
+    of = getattr(case, "of", case)  # what a case around another one asks
+    tall = getattr(of, "queries", 0) > getattr(of, "keys", 0)
     return frozenset({"causal"} & needed if conventions.get("causal") == "lower_right" and tall else ())
 
 
@@ -300,9 +302,21 @@ OTHERS = [
     ),
 ]
 
+LEVELS = Levels(
+    {"causal": {"not_causal": False, "causal": True}},
+    lambda of: {"causal": of["causal"]},
+    (
+        Contradiction(
+            "what a mask and is_causal mean together is not defined",
+            {"causal": ("causal",), "mask": ("bool_mask", "float_mask")},
+        ),
+    ),
+)
+
 FEATURE = Feature(
     "causal",
     "visibility",
+    LEVELS,
     Argument("is_causal", False, place=2),
     decisions={
         "is_causal": "query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s",

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Call, Case, Conventions
+from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense
-from suite.contracts.attention.feature import Feature, Grid, Step, features, visible
+from suite.contracts.attention.feature import Feature, Grid, Levels, Step, features, visible
 from suite.contracts.attention.features.mask import Mask, is_bool
+from suite.contracts.attention.features.mask.levels import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS
 from suite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ def _unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) 
             found |= each.empties(case, needed, conventions)
         elif "empty_row" in needed:
             found |= set(each.hides) & needed
+    if len({rules(conventions).get(kind, "zeros") for kind in found}) > 1:
+        return f"its convention answers empty rows differently for {' and '.join(sorted(found))}, which meet here"
     if "gradient" in needed and any(rules(conventions).get(kind) == "nan" for kind in found):
         return "its convention answers NaN in empty rows, which leaves the gradients undefined"
     return ""
@@ -71,15 +75,16 @@ def _unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) 
 
 
 def _rule(of: Forward) -> str:
-    """What is declared for what hides keys in this call; for the first such thing where there are several."""
+    """What is declared for what hides keys in this call. Where that differs, no question is asked."""
     if of.key.shape[-2] == 0:
         return rules(of.asked.conventions).get("no_keys", "zeros")
-    for each in features():
-        value = each.value(of.asked.options)
-        if each.hides and value is not None:
-            kind = each.hides[0] if len(each.hides) == 1 else each.hides[not is_bool(value)]
-            return rules(of.asked.conventions).get(kind, "zeros")
-    return "zeros"
+    hiding = [each for each in features() if each.hides and each.value(of.asked.options) is not None]
+    emptying = [each for each in hiding if each.empties is None] or hiding
+    if not emptying:
+        return "zeros"
+    first, value = emptying[0], emptying[0].value(of.asked.options)
+    kind = first.hides[0] if len(first.hides) == 1 else first.hides[not is_bool(value)]
+    return rules(of.asked.conventions).get(kind, "zeros")
 
 
 def _weigh(of: Forward) -> None:
@@ -240,9 +245,34 @@ def sends_gradient_of_empty_row_to_values(kept_weights: Tensor, d_output: Tensor
     return Backward.value_gradient(kept_weights.masked_fill(nothing, 1 / max(saved.asked.keys, 1)), d_output, saved)
 
 
+def _emptied(of: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The mask of the row, which hides all keys from some queries, too."""
+    return {"mask": Mask(of["mask"], "empty_rows", of["mask_axes"])} if of["empty_row"] else {}
+
+
+LEVELS = Levels(
+    {"empty_row": {"no_row_emptied": False, "rows_emptied": True}},
+    _emptied,
+    (
+        Contradiction("rows are emptied by masks", {"empty_row": ("rows_emptied",), "mask": ("no_mask",)}),
+        Contradiction(
+            "rows are emptied by masks that have rows, and hide keys at random otherwise",
+            {"empty_row": ("rows_emptied",), "mask_pattern": NOT_RANDOM},
+        ),
+        Contradiction(
+            "rows are emptied by masks that have rows", {"empty_row": ("rows_emptied",), "mask_axes": WITHOUT_ROWS}
+        ),
+        Contradiction(
+            "a mask without columns hides nothing but whole rows",
+            {"empty_row": ("no_row_emptied",), "mask_axes": WITHOUT_COLUMNS},
+        ),
+    ),
+)
+
 FEATURE = Feature(
     "empty_row",
     "weights",
+    LEVELS,
     decisions={"empty row": "a query that may attend to nothing gives exact zeros, and zero, finite gradients"},
     words={"empty_row": "queries that may attend to nothing"},
     needed=_needed,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case
+from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
-from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Step
+from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Levels, Step
 from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.lazily import np
 
@@ -221,9 +222,28 @@ BACKWARD = mistakes(
     ),
 )
 
+
+def _groups(of: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Key heads: half as many as query heads, or one for all of them."""
+    _, heads = of["items"]
+    return {"key_heads": {"half": heads // 2, "one": 1}[of["key_heads"]]} if of["key_heads"] else {}
+
+
+LEVELS = Levels(
+    {"key_heads": {"own_kv": None, "half_kv": "half", "one_kv": "one"}},
+    _groups,
+    (
+        Contradiction(
+            "a single head is no group",
+            {"key_heads": ("half_kv", "one_kv"), "items": ("one_head",)},
+        ),
+    ),
+)
+
 FEATURE = Feature(
     "heads",
     "source",
+    LEVELS,
     Argument("enable_gqa", False, place=4),
     called="key_heads",
     decisions={"heads": "query head i reads key/value head i // (h/g)"},

@@ -11,7 +11,7 @@ from suite.asking.mistakes import Wrong, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward
 from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
-from suite.contracts.attention.feature import Argument, Computed, Feature, Step
+from suite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step
 from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.lazily import torch
 
@@ -223,9 +223,23 @@ BARELY = mistakes(
     },
 )
 
+LEVELS = Levels(
+    {
+        "scale": {
+            "default_scale": None,
+            "large_scale": 3.0,
+            "small_scale": 0.05,
+            "negative_scale": -1.0,
+            "zero_scale": 0.0,
+        }
+    },
+    lambda of: {} if of["scale"] is None else {"scale": of["scale"] / math.sqrt(of["width"])},
+)
+
 FEATURE = Feature(
     "scale",
     "score",
+    LEVELS,
     Argument("scale", None, place=3),
     decisions={"scale": "None means 1/√e; any float is legal, zero and negative included"},
     words={"scale": "an explicit scale"},

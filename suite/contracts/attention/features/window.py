@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case, Conventions
@@ -12,7 +12,7 @@ from suite.contracts.attention.computation.backward import Backward, ignoring
 from suite.contracts.attention.computation.base import by_position, unless
 from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
-from suite.contracts.attention.feature import Argument, Feature, Grid
+from suite.contracts.attention.feature import Argument, Feature, Grid, Levels
 from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.lazily import torch
 
@@ -233,9 +233,32 @@ ACCEPTED = mistakes(
 )
 
 
+def _reach(of: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A window that reaches over shares of the keys, so that it hides some of them at every size."""
+    if of["window"] is None:
+        return {}
+    left, right = (None if share is None else int(share * of["size"][1]) for share in of["window"])
+    return {"window": (left, right)}
+
+
+LEVELS = Levels(
+    {
+        "window": {
+            "no_window": None,
+            "window_left": (0.3, 0),
+            "window_right": (0, 0.3),
+            "window_both": (0.4, 0.2),
+            "window_past": (0.1, None),
+            "window_own": (0, 0),
+        }
+    },
+    _reach,
+)
+
 FEATURE = Feature(
     "window",
     "visibility",
+    LEVELS,
     Argument("window", None),
     decisions={
         "window": "(left, right): query i attends keys i − left ≤ j ≤ i + right, both ends included; None is unbounded; "

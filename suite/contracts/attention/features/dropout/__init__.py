@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Case
+from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, given, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
 from suite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
-from suite.contracts.attention.feature import Argument, Computed, Feature, Step
+from suite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step
 from suite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
@@ -229,9 +230,25 @@ ACCEPTED = mistakes(
     ),
 )
 
+LEVELS = Levels(
+    {"dropout": {"no_dropout": None, "dropout_0": 0.0, "dropout": 0.4}},
+    lambda of: {} if of["dropout"] is None else {"dropout_p": of["dropout"]},
+    (
+        Contradiction(
+            "what was dropped is read off values that are the identity, which are drawn for nothing else",
+            {"dropout": ("no_dropout", "dropout_0"), "draw": ("identity_values",)},
+        ),
+        Contradiction(
+            "what was dropped is read off values that are the identity",
+            {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")},
+        ),
+    ),
+)
+
 FEATURE = Feature(
     "dropout",
     "weights",
+    LEVELS,
     Argument("dropout_p", 0.0, place=1),
     place=1,
     called="dropout_p",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from suite.asking import Call, Case, Conventions
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Grid, Step
+from suite.contracts.attention.features.mask.levels import LEVELS
 from suite.contracts.attention.features.mask.patterns import Mask as Mask
 from suite.contracts.attention.lazily import np, torch
 
@@ -165,6 +166,7 @@ def _given(drawn: Mask, drawing: Drawing) -> dict[str, Tensor]:
 FEATURE = Feature(
     "mask",
     "score",
+    LEVELS,
     Argument("attn_mask", None, place=0),
     place=2,
     decisions={

@@ -1,0 +1,55 @@
+"""What a contract combines: the array of its levels, the case of each row, and mistakes made only where levels meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.asking.case import Case
+from suite.asking.contract import Deviation
+from suite.asking.covering import Meeting, Row, Space
+from suite.records import UsageError
+
+PROFILES = ("quick", "full")
+"""`quick`: every pair of levels meets. `full`: so does every triple of the factors that kernels fuse."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """A mistake that an implementation may make only where some levels meet."""
+
+    deviation: Deviation
+    """The mistake, made everywhere."""
+    where: frozenset[str] = frozenset()
+    """It can be made only in rows that have one of these levels; none: in all rows."""
+
+    def made_in(self, levels: Iterable[str]) -> bool:
+        return not self.where or not self.where.isdisjoint(levels)
+
+
+@dataclass(frozen=True)
+class Array:
+    """The rows that a contract asks, and what is needed to judge how much they catch."""
+
+    space: Space
+    rows: Callable[[str, int], Sequence[Row]]
+    """`rows(profile, seed)`; seed 0 is the array that is kept."""
+    case: Callable[[Row], Case]
+    mistakes: Callable[[], Sequence[Local]]
+    files: tuple[Path, Path]
+    """Where the kept array lies, a row in each line: that of the profile `quick`, and what `full` has beyond it."""
+
+    def cases(self, profile: str, seed: int) -> list[Case]:
+        """The cases of a profile. UsageError for one that there is not."""
+        if profile not in PROFILES:
+            raise UsageError(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
+        return [self.case(row) for row in self.rows(profile, seed)]
+
+    def wrong_only_where(self, fused: bool) -> dict[str, list[Meeting]]:
+        """By mistake, the pairs of levels, or the fused triples, where alone it could be made."""
+        possible = sorted(filter(self.space.possible, self.space.meetings(fused)))
+        return {
+            each.deviation.name: [met for met in possible if each.made_in(level for _, level in met)]
+            for each in self.mistakes()
+        }

@@ -1,0 +1,235 @@
+"""Covering arrays: few rows in which every pair of levels meets, and every triple of the factors that kernels fuse.
+
+A factor is something that questions may vary, such as the width; its levels are the values that it takes. A row chooses
+a level of every factor. Arrays are drawn greedily, a row at a time, and kept as text.
+
+See D. M. Cohen et al., "The AETG system: an approach to testing based on combinatorial design", IEEE Transactions on
+Software Engineering 23 (1997), and D. R. Kuhn, R. N. Kacker and Y. Lei, "Practical combinatorial testing", NIST SP
+800-142 (2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+from random import Random
+
+Row = Mapping[str, str]
+"""A level by factor: all of a row's, or those that are to meet."""
+Meeting = tuple[tuple[str, str], ...]
+"""Levels that meet, as pairs of factor and level, sorted."""
+JOINED = "+"
+"""What stands between the levels of a row where it is written down."""
+USUAL = "usual"
+"""How a row is written that has the usual level of every factor."""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Levels that no row may hold together: one of each factor's, where `test` agrees."""
+
+    says: str
+    levels: Mapping[str, Collection[str]]
+    test: Callable[..., bool] | None = None
+    """Whether these levels, one of each factor and in their order, contradict each other; None: they always do."""
+
+    def holds(self, row: Row) -> bool:
+        """Whether all its factors are in the row, and their levels contradict each other."""
+        if any(row.get(name) not in levels for name, levels in self.levels.items()):
+            return False
+        return self.test is None or self.test(*(row[name] for name in self.levels))
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many meetings of levels there can be, and which of them no row has."""
+
+    possible: int
+    unmet: tuple[Meeting, ...] = ()
+
+    @property
+    def met(self) -> int:
+        return self.possible - len(self.unmet)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What may be combined: the levels of each factor, the usual one first, and which of them contradict each other.
+
+    No two factors have a level in common, so that a row can be written as its unusual levels. ValueError where they
+    have, or where a contradiction names what there is not.
+    """
+
+    factors: Mapping[str, Sequence[str]]
+    contradictions: Sequence[Contradiction] = ()
+    fused: Sequence[tuple[str, ...]] = ()
+    """Groups of factors of which every triple of levels is to meet."""
+
+    def __post_init__(self) -> None:
+        seen: dict[str, str] = {}
+        for name, levels in self.factors.items():
+            for level in levels:
+                if level in seen:
+                    raise ValueError(f"{seen[level]} and {name} both have a level {level!r}")
+                seen[level] = name
+        for each in self.contradictions:
+            for name, named in each.levels.items():
+                if unknown := sorted(set(named) - set(self.factors.get(name, ()))):
+                    known = ", ".join(self.factors.get(name, ())) or "no such factor"
+                    raise ValueError(f"{each.says!r} names the level {unknown[0]!r} of {name}; there are: {known}")
+
+    @cached_property
+    def usual(self) -> Row:
+        """The first level of each factor."""
+        return {name: levels[0] for name, levels in self.factors.items()}
+
+    def read(self, text: str) -> Row:
+        """A row from its unusual levels. ValueError for a level that there is not, or levels that contradict."""
+        factor_of = {level: name for name, levels in self.factors.items() for level in levels}
+        words = [] if text == USUAL else text.split(JOINED)
+        if unknown := [word for word in words if word not in factor_of]:
+            raise ValueError(f"{text!r} names the level {unknown[0]!r}; there are: {', '.join(factor_of)}")
+        row = {**self.usual, **{factor_of[word]: word for word in words}}
+        if broken := [each.says for each in self.contradictions if each.holds(row)]:
+            raise ValueError(f"{text!r} is contradictory: {broken[0]}")
+        return row
+
+    def write(self, row: Row) -> str:
+        """A row as its unusual levels."""
+        return JOINED.join(row[name] for name, usual in self.usual.items() if row[name] != usual) or USUAL
+
+    def meetings(self, fused: bool) -> set[Meeting]:
+        """Every pair of levels of different factors, or every triple within a fused group, the impossible ones too."""
+        groups = self.fused if fused else [tuple(self.factors)]
+        chosen = {tuple(sorted(each)) for group in groups for each in combinations(group, 3 if fused else 2)}
+        return {
+            tuple(zip(names, levels, strict=True))
+            for names in chosen
+            for levels in product(*(self.factors[name] for name in names))
+        }
+
+    def coverage(self, rows: Iterable[Row], fused: bool) -> Coverage:
+        """Which pairs, or triples of fused factors, meet in these rows, and which could but do not."""
+        wanted = self.meetings(fused)
+        met = wanted & {meeting for row in rows for meeting in met_in(row, fused)}
+        unmet = tuple(sorted(filter(self.possible, wanted - met)))
+        return Coverage(len(met) + len(unmet), unmet)
+
+    def possible(self, meeting: Meeting) -> bool:
+        """Whether some row without contradiction has these levels."""
+        levels = dict(meeting)
+        return not any(each.holds(levels) for each in self.contradictions) and self._completes(levels)
+
+    def _completes(self, levels: Row) -> bool:
+        """Whether levels without contradiction are part of a row: the factor with the least choice is tried first."""
+        choices = {name: self.choices(name, levels) for name in self._spoken_of if name not in levels}
+        if not choices:
+            return True
+        name = min(choices, key=lambda each: len(choices[each]))
+        return any(self._completes({**levels, name: level}) for level in choices[name])
+
+    def choices(self, name: str, levels: Row) -> list[str]:
+        """The levels of a factor that do not contradict those chosen."""
+        excluded = frozenset[str]().union(*(self._excluded[level] for level in levels.values()))
+        rules = self._spoken_of.get(name, ())
+        return [
+            level
+            for level in self.factors[name]
+            if level not in excluded and not any(each.holds({**levels, name: level}) for each in rules)
+        ]
+
+    @cached_property
+    def _excluded(self) -> Mapping[str, frozenset[str]]:
+        """The levels that contradict a level by themselves, by that level."""
+        found: dict[str, set[str]] = {level: set() for levels in self.factors.values() for level in levels}
+        for each in filter(_of_two, self.contradictions):
+            for one, other in product(*each.levels.values()):
+                found[one].add(other)
+                found[other].add(one)
+        return {level: frozenset(others) for level, others in found.items()}
+
+    @cached_property
+    def _spoken_of(self) -> Mapping[str, Sequence[Contradiction]]:
+        """By factor of which a contradiction speaks, those that are not of two levels alone."""
+        found: dict[str, list[Contradiction]] = {}
+        for each in self.contradictions:
+            for name in each.levels:
+                found.setdefault(name, []).extend([] if _of_two(each) else [each])
+        return found
+
+
+def _of_two(contradiction: Contradiction) -> bool:
+    return len(contradiction.levels) == 2 and contradiction.test is None
+
+
+def met_in(row: Row, fused: bool) -> Iterator[Meeting]:
+    """The pairs, or triples, of levels that meet in a row."""
+    yield from combinations(sorted(row.items()), 3 if fused else 2)
+
+
+def drawn(space: Space, seed: int, fused: bool) -> list[Row]:
+    """An array of the space, another one for another seed: every pair meets, and every fused triple where asked."""
+    return list(Drawing(space, Random(seed), space.meetings(False) | (space.meetings(True) if fused else set())).rows())
+
+
+class Drawing:
+    """Rows on their way: each is chosen so that much meets in it that is in no row yet."""
+
+    def __init__(self, space: Space, random: Random, wanted: Iterable[Meeting]) -> None:
+        self.space, self.random = space, random
+        self.order = sorted(wanted)
+        random.shuffle(self.order)
+        self.unmet = set(self.order)
+        self.fused = any(len(meeting) > 2 for meeting in self.order)
+
+    def rows(self) -> Iterator[Row]:
+        """Each row begins with a meeting that none before it has."""
+        for meeting in self.order:
+            if meeting in self.unmet and self.space.possible(meeting):
+                row = self.completed(dict(meeting))
+                assert row is not None, "what is possible can be completed"
+                self.unmet.difference_update(met_in(row, False), met_in(row, True) if self.fused else ())
+                yield row
+
+    def completed(self, levels: Row) -> Row | None:
+        """These levels and, of each other factor, one that meets much that has not met; None where there is none."""
+        choices = {name: self.space.choices(name, levels) for name in self.space.factors if name not in levels}
+        if not choices:
+            return levels
+        name = min(choices, key=lambda each: (len(choices[each]), self.random.random()))
+        by_worth = sorted(choices[name], key=lambda level: (-self.worth(name, level, levels), self.random.random()))
+        return next(filter(None, (self.completed({**levels, name: level}) for level in by_worth)), None)
+
+    def worth(self, name: str, level: str, levels: Row) -> int:
+        """How many meetings this level would add to a row that has these already."""
+        own, others = (name, level), sorted(levels.items())
+        pairs = (tuple(sorted((own, other))) for other in others)
+        return sum(map(self.unmet.__contains__, pairs)) + (self._triples(own, levels) if self.fused else 0)
+
+    def _triples(self, own: tuple[str, str], levels: Row) -> int:
+        groups = [group for group in self.space.fused if own[0] in group]
+        triples = {
+            tuple(sorted((own, (one, levels[one]), (other, levels[other]))))
+            for group in groups
+            for one, other in combinations([name for name in group if name in levels], 2)
+        }
+        return sum(map(self.unmet.__contains__, triples))
+
+
+def pairs_first(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    """The rows in two parts: some in which every pair meets that meets in any, and the others.
+
+    Chosen greedily: the row comes next in which the most pairs meet that have not met yet.
+    """
+    left = [(row, set(met_in(row, fused=False))) for row in rows]
+    chosen: list[Row] = []
+    while left:
+        place = max(range(len(left)), key=lambda each: len(left[each][1]))
+        row, met = left[place]
+        if not met:
+            break
+        chosen.append(row)
+        left = [(other, pairs - met) for at, (other, pairs) in enumerate(left) if at != place]
+    return chosen, [row for row, _ in left]

@@ -1,0 +1,61 @@
+"""Cases that combine features: a covering array of their levels, in which every pair meets and every fused triple.
+
+The array is data, in two files: rows in which every pair of levels meets, and more rows for the triples. Features name
+their levels in their own files; after a change of levels, `python -m suite.conformance.drawing attention` draws anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from suite.asking import Case
+from suite.asking.combined import Array
+from suite.asking.covering import Row, Space, drawn
+from suite.contracts.attention.cases.case import AttentionCase
+from suite.contracts.attention.cases.combined.levels import LEVELS
+from suite.contracts.attention.feature import features
+from suite.contracts.attention.features.dropout.draws import kept
+
+FAMILY = "combined"
+PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", "triples"))
+"""A row in each line, written as its unusual levels: those in which all pairs meet, and those that triples need more."""
+FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask", "causal", "window"))
+"""What kernels fuse: every triple of levels among these meets."""
+COMBINED = (*LEVELS, *(each.levels for each in features()))
+"""What is combined: first what is no feature's, then by feature."""
+SPACE = Space(
+    {name: tuple(levels) for each in COMBINED for name, levels in each.factors.items()},
+    [one for each in COMBINED for one in each.contradictions],
+    FUSED,
+)
+
+
+def rows(profile: str = "full", seed: int = 0) -> list[Row]:
+    """The array that is asked: in the profile `quick` every pair meets, in `full` every fused triple, too.
+
+    Seed 0 is the one that is kept; another seed draws another array. ValueError where the kept one does not fit the
+    levels.
+    """
+    if seed:
+        return drawn(SPACE, seed, fused=profile == "full")
+    files = (PAIRS,) if profile == "quick" else (PAIRS, TRIPLES)
+    return [SPACE.read(line) for file in files for line in file.read_text().splitlines()]
+
+
+def case(row: Row) -> Case:
+    """The case that combines these levels; its name says which are unusual."""
+    values = {name: levels[row[name]] for each in COMBINED for name, levels in each.factors.items()}
+    given: dict[str, Any] = {}
+    for each in COMBINED:
+        given |= each.given(values)
+    levels = SPACE.write(row)
+    one = AttentionCase(f"{FAMILY}/{levels}", "features meet", **given)
+    return kept(one.name, one.why, one, one.dtypes) if row["dropout"] == "dropout" else one
+
+
+def array() -> Array:
+    """The array of the contract."""
+    from suite.contracts.attention.cases.combined.mistakes import local_mistakes  # needs all features
+
+    return Array(SPACE, rows, case, local_mistakes, (PAIRS, TRIPLES))

@@ -1,0 +1,165 @@
+"""What cases combine that is no feature's argument: sizes, widths, ranks, layouts, draws, gradients and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from suite.asking.covering import Contradiction
+from suite.asking.layouts import INPUTS
+from suite.contracts.attention.feature import Levels
+from suite.records import DTYPES
+
+MOST_NUMBERS = {"float64": 2**16, "float32": 2**18, "float16": 2**18, "bfloat16": 2**18}
+"""The most scores and numbers of inputs in a call: its truth then takes some ten milliseconds. That of float64 is
+computed in extended precision, for which processors have no vectors: it takes several times as long."""
+
+SIZES = {
+    "tiny": (5, 7),
+    "ragged_tile": (70, 77),  # a tile of 64 and a part of one
+    "several_tiles": (100, 140),
+    "one_query": (1, 300),
+    "many_keys": (3, 2100),
+    "many_queries": (2100, 3),
+}
+"""Queries and keys. Kernels take tiles of 16 to 128 of each."""
+ITEMS = {"few_heads": (2, 4), "one_head": (1, 1), "many_heads": (1, 34), "many_items": (17, 2)}
+"""Batch items and heads: fewer and more than 32, which is how many some kernels take at a time."""
+WIDTHS = (8, 64, 65, 72, 80, 96, 128, 192, 256, 576)
+"""Those for which kernels are written, some between these, and one beyond all."""
+LAYOUTS = ("contiguous", "transposed_heads", "column_major", "sliced", "offset", "expanded")
+UPSTREAM_LAYOUTS = ("contiguous", "transposed_heads", "column_major", "expanded_rows")
+DRAWS = ("peaked", "offset_values", "opposite_logits", "uneven_sizes", "identity_values")
+GRADIENTS = {"no_gradient": (), **{f"d{name[0]}": (name,) for name in INPUTS}, "dqkv": INPUTS}
+MODES = {"grad": True, "no_grad": False}
+
+
+WIDTH = {f"e{width}": width for width in WIDTHS}
+Width = Callable[[int, int], int]
+VALUE_WIDTHS: Mapping[str, Width] = {
+    "equal_v": lambda width, keys: width,
+    "wider_v": lambda width, keys: width + 9,
+    "narrower_v": lambda width, keys: width // 2 + 1,
+    "square_v": lambda width, keys: keys,
+}
+
+
+def takes_long(size: str, width: str, value_width: str, items: str, dtype: str) -> bool:
+    """Whether the truth of a row would take too long for a suite that is run all day."""
+    (queries, keys), (batch, heads), values = (
+        SIZES[size],
+        ITEMS[items],
+        VALUE_WIDTHS[value_width](WIDTH[width], SIZES[size][1]),
+    )
+    numbers = queries * keys + (queries + keys) * WIDTH[width] + keys * values
+    return batch * heads * numbers > MOST_NUMBERS[dtype]
+
+
+def _sized(of: Mapping[str, Any]) -> Mapping[str, Any]:
+    (queries, keys), (batch, heads) = of["size"], of["items"]
+    return {"queries": queries, "keys": keys, "batch": batch, "heads": heads, "width": of["width"], "rank": of["rank"]}
+
+
+def _levels(prefix: str, names: tuple[str, ...]) -> dict[str, str]:
+    return {f"{prefix}_{name}": name for name in names}
+
+
+SHAPES = Levels(
+    {
+        "size": SIZES,
+        "items": ITEMS,
+        "width": WIDTH,
+        "rank": {"rank_4": 4, "rank_3": 3, "rank_2": 2},
+    },
+    _sized,
+    (
+        Contradiction(
+            "its truth would take long",
+            {"size": SIZES, "width": WIDTH, "value_width": VALUE_WIDTHS, "items": ITEMS, "dtype": DTYPES},
+            takes_long,
+        ),
+        Contradiction("rank 3 has an axis of heads alone", {"rank": ("rank_3",), "items": ("few_heads", "many_items")}),
+        Contradiction(
+            "rank 2 has no leading axis", {"rank": ("rank_2",), "items": ("few_heads", "many_heads", "many_items")}
+        ),
+    ),
+)
+
+VALUES = Levels(
+    {"value_width": VALUE_WIDTHS, "draw": {name: name for name in DRAWS}},
+    lambda of: {"value_width": of["value_width"](of["width"], of["size"][1]), "draw": of["draw"]},
+    (
+        Contradiction(
+            "values are the identity where they have a column for each key",
+            {"value_width": tuple(VALUE_WIDTHS)[:-1], "draw": ("identity_values",)},
+        ),
+        Contradiction(
+            "values have a column for each key where they are the identity",
+            {"value_width": ("square_v",), "draw": DRAWS[:-1]},
+        ),
+    ),
+)
+
+
+def _laid(of: Mapping[str, Any]) -> Mapping[str, Any]:
+    names = (*INPUTS, "output_gradient", "attn_mask")
+    return {"layout": {name: of[f"{name}_layout"] for name in names if of[f"{name}_layout"] != "contiguous"}}
+
+
+TENSORS = {"query": "q", "key": "k", "value": "v", "output_gradient": "do"}
+"""The tensors that lie in memory one way or another, and what levels call each."""
+PLACES = Levels(
+    {f"{name}_layout": _levels(TENSORS[name], LAYOUTS) for name in INPUTS}
+    | {"output_gradient_layout": {"no_do": "contiguous", **_levels("do", UPSTREAM_LAYOUTS)}},
+    _laid,
+    (
+        *(
+            Contradiction(
+                "heads are not an axis of rank 2",
+                {f"{name}_layout": (f"{letter}_transposed_heads",), "rank": ("rank_2",)},
+            )
+            for name, letter in TENSORS.items()
+        ),
+        *(
+            Contradiction(
+                "items and heads are axes of rank 4",
+                {f"{name}_layout": (f"{TENSORS[name]}_expanded",), "rank": ("rank_3", "rank_2")},
+            )
+            for name in INPUTS
+        ),
+    ),
+)
+
+BACKWARD = Levels(
+    {"gradient": {**GRADIENTS, "dqkv_mask": (*INPUTS, "attn_mask")}, "mode": MODES},
+    lambda of: {"gradient_of": of["gradient"], "grad_mode": of["mode"]},
+    (
+        Contradiction(
+            "an output gradient is sent where gradients are asked",
+            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "output_gradient_layout": ("no_do",)},
+        ),
+        Contradiction(
+            "without gradients there is no output gradient",
+            {
+                "gradient": ("no_gradient",),
+                "output_gradient_layout": tuple(_levels("do", UPSTREAM_LAYOUTS)),
+            },
+        ),
+        Contradiction(
+            "in half types, gradients of values near 1,000 are what rounding leaves of them",
+            {
+                "gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"),
+                "draw": ("offset_values",),
+                "dtype": ("float16", "bfloat16"),
+            },
+        ),
+        Contradiction(
+            "there are gradients only in grad mode",
+            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad",)},
+        ),
+    ),
+)
+
+PRECISION = Levels({"dtype": {dtype: dtype for dtype in DTYPES}}, lambda of: {"dtypes": (of["dtype"],)})
+
+LEVELS = (SHAPES, VALUES, PLACES, BACKWARD, PRECISION)
