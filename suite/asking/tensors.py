@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -25,9 +27,31 @@ FAST = ("float32", "float16", "bfloat16")
 """The dtypes of cases that would take long in float64, whose truth is computed in extended precision."""
 
 
+_SEED = ContextVar("seed", default=0)
+
+
+@contextmanager
+def seed(number: int) -> Iterator[None]:
+    """Inside the block, cases are made of other numbers: those of this seed. Seed 0 is what is asked by default.
+
+    Questions that are already made keep their numbers; so whoever keeps questions keeps them for one seed.
+    """
+    before = _SEED.set(number)
+    try:
+        yield
+    finally:
+        _SEED.reset(before)
+
+
+def seeded() -> int:
+    """The seed of the numbers that are drawn now. Whatever is cached of drawn numbers is cached by this, too."""
+    return _SEED.get()
+
+
 def generator(name: str) -> Generator:
-    """The random numbers of a case depend on its name alone."""
-    return np.random.Generator(np.random.Philox(zlib.crc32(name.encode())))
+    """The random numbers of a case depend on its name and the seed alone."""
+    key, salt = zlib.crc32(name.encode()), seeded()
+    return np.random.Generator(np.random.Philox([key, salt] if salt else key))
 
 
 def as_tensor(array: Array, dtype: str) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.tensors import Generator, generator
+from suite.asking.tensors import Generator, generator, seeded
 from suite.judging.precision import PRECISIONS
 
 Array = np.ndarray[Any, Any]
@@ -42,14 +42,14 @@ def draw(function: Draw) -> Draw:
 
 def drawn(name: str, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Generator]:
     """The query, key and value of a case, and its random numbers from there on."""
-    found, state = _drawn(name, draw, sizes, dtype if draw in BY_DTYPE else "")
+    found, state = _drawn(name, seeded(), draw, sizes, dtype if draw in BY_DTYPE else "")
     random = generator(name)
     random.bit_generator.state = state
     return found, random
 
 
 @lru_cache(maxsize=1)  # a case is asked in one dtype after the other
-def _drawn(name: str, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Mapping[str, Any]]:
+def _drawn(name: str, seed: int, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Mapping[str, Any]]:
     random = generator(name)
     return DRAWS[draw](random, sizes, dtype), random.bit_generator.state
 
