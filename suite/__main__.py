@@ -76,6 +76,12 @@ TimeLimit = Annotated[
         help="the most that an answer from a process of its own may take",
     ),
 ]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", metavar="N", parser=count, help="processes that ask at once; outcomes are those of one (the default)"
+    ),
+]
 Except = Annotated[
     list[str] | None, typer.Option("--except", metavar="TARGET", help="leave these out; may be repeated")
 ]
@@ -137,6 +143,7 @@ def check(
     json: Json = None,
     isolate: Isolate = False,
     time_limit: TimeLimit = TIME_LIMIT,
+    jobs: Jobs = 1,
     except_: Except = None,
 ) -> None:
     """Is it right? Every case is asked, and mistakes are named. Each case is asked in every dtype."""
@@ -144,7 +151,7 @@ def check(
 
     raise typer.Exit(
         checking.check(
-            targets or [], contract, case or [], dtype or [], device, json, isolate, time_limit, except_ or []
+            targets or [], contract, case or [], dtype or [], device, json, isolate, time_limit, except_ or [], jobs
         )
     )
 
@@ -215,13 +222,14 @@ def run(
     device: Device = "cpu",
     results: Folder = Path("results"),
     isolate: Isolate = False,
+    jobs: Jobs = 1,
     except_: Except = None,
     contract: ContractName = None,
 ) -> None:
     """The main job: check everything, time it, write the tables. An interrupted run is resumed."""
     from suite.commands import running
 
-    raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or [], contract))
+    raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or [], contract, jobs))
 
 
 @app.command()

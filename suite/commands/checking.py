@@ -34,20 +34,23 @@ def check(
     isolate: bool,
     time_limit: float,
     leave_out: Sequence[str] = (),
+    jobs: int = 1,
 ) -> int:
     """Check the targets and return the exit status. UsageError if the only target named is missing."""
     declarations = chosen(targets, leave_out, contract)
     single_threaded()
-    from suite.conformance.session import CheckRequest, Session
+    from suite.conformance.divided import session_of
+    from suite.conformance.session import CheckRequest
 
     request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit)
-    session = Session(request, several=len(declarations) > 1)
+    session = session_of(request, len(declarations), jobs)
     declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))
     lines = sys.stderr if json_file == "-" else sys.stdout
     again, alone = asked_again(declarations, request), len(declarations) == 1
     gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check
     with (
+        session,
         JsonRows(json_file) as rows,
         Shown(total, lines, again=again, reasons=alone, outcome=lambda each: rows.write(row(each))) as shown,
     ):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -94,6 +94,12 @@ class Session:
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing outlives the check of an implementation."""
+
     def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
         """Check one implementation. Questions that have an outcome in `earlier` are not asked again."""
         with ExitStack() as stack:
@@ -105,11 +111,15 @@ class Session:
                 yield from check.run()
 
     def check(
-        self, implementation: Declaration | Loaded, stack: ExitStack, earlier: Sequence[Outcome] = ()
+        self,
+        implementation: Declaration | Loaded,
+        stack: ExitStack,
+        earlier: Sequence[Outcome] = (),
+        foresee: bool = True,
     ) -> Check | Outcome:
         """The check of one implementation, ready to run, or the outcome that says why there is none.
 
-        Its process ends with `stack`.
+        Its process ends with `stack`. With `foresee`, the process that some cases need is prepared at once.
         """
         declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
         problem = declaration.broken
@@ -122,7 +132,8 @@ class Session:
         if problem:
             return unaskable(Broken(declaration, problem), self.request.device, declaration)
         asked = self.asked(contract)
-        subject = self._subject(implementation, contract, stack, apart=any(case.in_worker for case, _ in asked))
+        apart = foresee and any(case.in_worker for case, _ in asked)
+        subject = self._subject(implementation, contract, stack, apart)
         if isinstance(subject, Outcome):
             return subject
         known = self.findings(contract) if has_findings(declaration) else []
