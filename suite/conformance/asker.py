@@ -16,7 +16,8 @@ from typing import Any
 
 from suite.asking import Call
 from suite.asking.tensors import seed
-from suite.conformance.runner import Answer, Check, Subject
+from suite.conformance.questions import Answer, Subject
+from suite.conformance.runner import Check
 from suite.conformance.session import Session, alone
 from suite.records import Outcome, Status, UsageError
 from suite.records.limits import KILL_LIMIT

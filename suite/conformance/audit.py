@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from suite import machine
 from suite.asking import Call, Case, Contract, Deviation, Stranger, questions
 from suite.conformance import findings
-from suite.conformance.runner import Check, Questions, Subject
+from suite.conformance.questions import Questions, Subject
+from suite.conformance.runner import Check
 from suite.contracts import contract as contract_named
 from suite.judging.verdicts import Verdict
 from suite.records import EXEMPT, FAILURES, Audit, Outcome, Status

@@ -16,7 +16,8 @@ from typing import Any
 from suite.asking import Call, Case
 from suite.asking.tensors import seeded
 from suite.conformance.asker import Ask, AskCalls, Failed, FindMisdeclared, Found, Open, Opened, Process, serve
-from suite.conformance.runner import Answer, Check, Subject
+from suite.conformance.questions import Answer, Subject
+from suite.conformance.runner import Check
 from suite.conformance.session import CheckRequest, Session, alone, has_findings, unaskable
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names

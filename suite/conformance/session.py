@@ -15,7 +15,8 @@ import torch
 from suite import machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
 from suite.conformance import findings
-from suite.conformance.runner import Ask, Check, Questions, Subject
+from suite.conformance.questions import Ask, Questions, Subject
+from suite.conformance.runner import Check
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Outcome, UsageError
