@@ -76,6 +76,26 @@ TimeLimit = Annotated[
         help="the most that an answer from a process of its own may take",
     ),
 ]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", metavar="N", parser=count, help="processes that ask at once; outcomes are those of one (the default)"
+    ),
+]
+ArrayProfile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="P",
+        help="how features are combined: quick, in which every pair meets, or full (the default), triples too",
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", metavar="N", parser=count, help="ask other numbers, and other combinations of features; 0 by default"
+    ),
+]
 Except = Annotated[
     list[str] | None, typer.Option("--except", metavar="TARGET", help="leave these out; may be repeated")
 ]
@@ -137,6 +157,9 @@ def check(
     json: Json = None,
     isolate: Isolate = False,
     time_limit: TimeLimit = TIME_LIMIT,
+    jobs: Jobs = 1,
+    profile: ArrayProfile = None,
+    seed: Seed = 0,
     except_: Except = None,
 ) -> None:
     """Is it right? Every case is asked, and mistakes are named. Each case is asked in every dtype."""
@@ -144,7 +167,18 @@ def check(
 
     raise typer.Exit(
         checking.check(
-            targets or [], contract, case or [], dtype or [], device, json, isolate, time_limit, except_ or []
+            targets or [],
+            contract,
+            case or [],
+            dtype or [],
+            device,
+            json,
+            isolate,
+            time_limit,
+            except_ or [],
+            jobs,
+            profile,
+            seed,
         )
     )
 
@@ -215,13 +249,14 @@ def run(
     device: Device = "cpu",
     results: Folder = Path("results"),
     isolate: Isolate = False,
+    jobs: Jobs = 1,
     except_: Except = None,
     contract: ContractName = None,
 ) -> None:
     """The main job: check everything, time it, write the tables. An interrupted run is resumed."""
     from suite.commands import running
 
-    raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or [], contract))
+    raise typer.Exit(running.run(targets or [], device, results, isolate, except_ or [], contract, jobs))
 
 
 @app.command()

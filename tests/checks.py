@@ -11,7 +11,8 @@ from torch import Tensor
 
 from suite import registry, worker
 from suite.conformance import findings
-from suite.conformance.runner import Check, Questions, Subject
+from suite.conformance.questions import Questions, Subject
+from suite.conformance.runner import Check
 from suite.conformance.session import CheckRequest
 from suite.contracts.attention.contract import CONTRACT
 from suite.records import EVERY_CASE, Outcome

@@ -9,9 +9,8 @@ from pathlib import Path
 from suite.asking.case import Case
 from suite.asking.contract import Deviation
 from suite.asking.covering import Meeting, Row, Space
-from suite.records import UsageError
 
-PROFILES = ("quick", "full")
+QUICK, FULL = PROFILES = ("quick", "full")
 """`quick`: every pair of levels meets. `full`: so does every triple of the factors that kernels fuse."""
 
 
@@ -41,9 +40,7 @@ class Array:
     """Where the kept array lies, a row in each line: that of the profile `quick`, and what `full` has beyond it."""
 
     def cases(self, profile: str, seed: int) -> list[Case]:
-        """The cases of a profile. UsageError for one that there is not."""
-        if profile not in PROFILES:
-            raise UsageError(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
+        """The cases of a profile, in the order of the rows."""
         return [self.case(row) for row in self.rows(profile, seed)]
 
     def wrong_only_where(self, fused: bool) -> dict[str, list[Meeting]]:

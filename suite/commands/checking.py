@@ -34,20 +34,30 @@ def check(
     isolate: bool,
     time_limit: float,
     leave_out: Sequence[str] = (),
+    jobs: int = 1,
+    profile: str | None = None,
+    seed: int = 0,
 ) -> int:
     """Check the targets and return the exit status. UsageError if the only target named is missing."""
     declarations = chosen(targets, leave_out, contract)
     single_threaded()
-    from suite.conformance.session import CheckRequest, Session
+    from suite.asking import tensors
+    from suite.asking.combined import FULL
+    from suite.conformance.divided import session_of
+    from suite.conformance.session import CheckRequest
 
-    request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit)
-    session = Session(request, several=len(declarations) > 1)
+    request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit, profile or FULL, seed)
+    session = session_of(request, len(declarations), jobs)
     declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))
     lines = sys.stderr if json_file == "-" else sys.stdout
     again, alone = asked_again(declarations, request), len(declarations) == 1
     gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check
+    if seed:
+        print(f"the numbers and the combinations of features are those of --seed {seed}", file=lines)
     with (
+        tensors.seed(seed),
+        session,
         JsonRows(json_file) as rows,
         Shown(total, lines, again=again, reasons=alone, outcome=lambda each: rows.write(row(each))) as shown,
     ):
@@ -119,6 +129,10 @@ def asked_again(declarations: Sequence[Declaration], request: CheckRequest) -> d
     options = ["--isolate"] if request.isolate else []
     if request.time_limit != type(request).time_limit:
         options += ["--time-limit", f"{request.time_limit:g}"]
+    if request.profile != type(request).profile:
+        options += ["--profile", request.profile]
+    if request.seed:
+        options += ["--seed", str(request.seed)]
     words = {name: [*spelled, *options] for name, spelled in registry.spelled(declarations).items()}
     return {name: of for name, of in words.items() if of != [name]}
 

@@ -22,6 +22,7 @@ def run(
     isolate: bool,
     leave_out: Sequence[str] = (),
     contract: str | None = None,
+    jobs: int = 1,
 ) -> int:
     """Check the targets (all by default), time them in the profile `quick`, and write the tables.
 
@@ -30,7 +31,8 @@ def run(
     declarations = chosen(targets, leave_out, contract)
     single_threaded()
     from suite.benchmark import Request as BenchRequest
-    from suite.conformance.session import CheckRequest, Session
+    from suite.conformance.divided import session_of
+    from suite.conformance.session import CheckRequest
 
     request = CheckRequest(device=device, isolate=isolate)
     quick = BenchRequest(profile="quick", device=device)
@@ -41,12 +43,12 @@ def run(
     except UsageError:  # the profile has no workload of these contracts
         benchmarks = []
     again = asked_again(declarations, request)
-    session = Session(request, several=len(declarations) > 1)
+    session = session_of(request, len(declarations), jobs)
     facts = campaign.benchmark_facts(benchmarks, campaign.conformance_facts(declarations, again))
     new = campaign.new_run((*declarations, *timed), f"run on {device}", facts)
     with Results(results).open_run(new) as writer:
         say_how_it_starts(writer)
-        with Shown(sum(map(session.count, declarations)), sys.stdout, again=again) as shown:
+        with session, Shown(sum(map(session.count, declarations)), sys.stdout, again=again) as shown:
             outcomes = campaign.check(session, declarations, shown, writer)
         for benchmark in benchmarks:
             benchmark.earlier = campaign.by_implementation(outcomes)

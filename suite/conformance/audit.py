@@ -15,7 +15,8 @@ from suite.asking import Case, Contract, Stranger, questions
 from suite.conformance import findings
 from suite.conformance.catching import catches, failure
 from suite.conformance.combinations import combinations
-from suite.conformance.runner import Check, Questions, Subject
+from suite.conformance.questions import Questions, Subject
+from suite.conformance.runner import Check
 from suite.contracts import contract as contract_named
 from suite.records import EXEMPT, Audit, Outcome, Status
 from suite.registry import from_function

@@ -1,7 +1,7 @@
 """Draw the array of a contract anew and write its files: `python -m suite.conformance.drawing attention`.
 
-A row may hide a mistake, by rounding for example, though the levels meet in it that the mistake needs. So rows are added
-until each mistake that is made only where levels meet is caught in the array that is kept.
+A row may hide a mistake, by rounding for example, though the levels meet in it that the mistake needs. So rows are
+added until each mistake that is made only where levels meet is caught in the array that is kept.
 """
 
 from __future__ import annotations

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Protocol
 
-from suite.asking import Call, Case, Contract, Conventions, Reply, Unanswered, questions
+from suite.asking import Case, Reply, questions
 from suite.conformance import findings
 from suite.conformance.diagnosis import Diagnosis, Diagnostician
 from suite.conformance.findings import Finding
+from suite.conformance.questions import Answer, Question, Questions, Subject
 from suite.records import EVERY_CASE, Outcome, Reason, Status
-
-Answer = tuple[Reply, ...] | Unanswered
-"""The replies to the calls of a question, or the reason why there are none."""
-Ask = Callable[[Sequence[Call]], Answer]
-"""Makes the calls of a question."""
 
 UNCHECKED = ("large",)
 """Declared gaps that are not rechecked. `large` says that something takes too long, and so would rechecking it."""
@@ -31,85 +27,6 @@ MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpecte
 UNEXPECTED = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)'")
 """Python's message about a parameter that a function does not have. A builtin has no signature to read, so the message
 is the only way to know."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """An implementation as the runner sees it: something to ask, and what it declares.
-
-    `ask` may answer in this process; `ask_apart` always answers in another one. `parameters` are the names its
-    signature takes, None when it takes everything.
-    """
-
-    name: str
-    contract: Contract
-    ask: Ask
-    ask_apart: Ask
-    parameters: frozenset[str] | None = None
-    lacks: Mapping[str, str] = field(default_factory=dict)
-    conventions: Conventions = field(default_factory=dict)
-    device: str = "cpu"
-    plugged: bool = False
-    """Whether another implementation is plugged into it, whose gaps it shares."""
-
-    def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
-        """An outcome of this implementation."""
-        return Outcome(self.name, self.contract.name, case, dtype, self.device, status, detail, reason=reason)
-
-    @cached_property
-    def understood(self) -> Conventions:
-        """The declared conventions that the contract knows. Questions are asked under these."""
-        return {point: chosen for point, chosen in self.conventions.items() if not self.misunderstood(point)}
-
-    def misunderstood(self, point: str) -> str:
-        """What is wrong with the declaration of a convention, or empty."""
-        chosen, known = self.conventions[point], self.contract.conventions
-        if point not in known:
-            return f"{point!r} is not a convention; there are: {', '.join(known)}"
-        kinds = chosen if isinstance(chosen, Mapping) else {}
-        if unknown := [kind for kind in kinds if kind not in self.contract.features]:
-            return f"{point} cannot be declared for {unknown[0]!r}, which is not a feature"
-        for value in kinds.values() if kinds else (chosen,):
-            if value not in known[point]:
-                return f"{point} cannot be {value!r}; it can be: {', '.join(known[point])}"
-        return ""
-
-
-@dataclass(frozen=True)
-class Question:
-    """A case in one dtype under one set of conventions. Its truth is computed before any implementation is asked."""
-
-    case: Case
-    dtype: str
-    calls: tuple[Call, ...]
-    needs: frozenset[str]
-    truth: Any
-
-
-class Questions:
-    """Makes the questions of a contract, and keeps them (`keep`) if several implementations will be asked the same."""
-
-    def __init__(self, contract: Contract, keep: bool) -> None:
-        self.contract, self.keep = contract, keep
-        self._kept: dict[tuple[str, str, str], Question] = {}
-        self._needs: dict[tuple[str, str], frozenset[str]] = {}
-
-    def question(self, case: Case, dtype: str, conventions: Conventions) -> Question:
-        key = (case.name, dtype, repr(sorted(conventions.items())))
-        if key not in self._kept:
-            calls = case.calls(dtype)
-            needs = self._needs[case.name, dtype] = self.contract.needs(calls)
-            question = Question(case, dtype, calls, needs, case.truth(calls, conventions))
-            if not self.keep:
-                return question
-            self._kept[key] = question
-        return self._kept[key]
-
-    def needs(self, case: Case, dtype: str) -> frozenset[str]:
-        """The features that a question needs, found without computing its truth."""
-        if (case.name, dtype) not in self._needs:
-            self._needs[case.name, dtype] = self.contract.needs(case.calls(dtype))
-        return self._needs[case.name, dtype]
 
 
 def answer(subject: Subject, question: Question) -> Answer:
@@ -152,6 +69,16 @@ def _untaken_as_said(subject: Subject, question: Question, replies: Sequence[Rep
     return next((found[1] for found in said if found and found[1] in asked), "")
 
 
+class Source(Protocol):
+    """Who asks the questions of a check: this process, or several others."""
+
+    def outcomes(self, places: Sequence[int]) -> Generator[Outcome]:
+        """The outcomes of the questions at these places in `Check.asked`, in this order, each asked when it is due."""
+
+    def misdeclared(self) -> Iterable[Outcome]:
+        """What `Check.misdeclared` finds."""
+
+
 @dataclass
 class Check:
     """One implementation on all its questions, with the rules that need more than one outcome."""
@@ -162,33 +89,62 @@ class Check:
     findings: Sequence[Finding] = ()
     earlier: Sequence[Outcome] = ()
     """The outcomes of a run that was interrupted: their questions are not asked again."""
+    _gaps: dict[str, str | None] = field(default_factory=dict)
+    """What was found of the declared gaps so far."""
 
-    def run(self) -> Iterator[Outcome]:
-        """Yield an outcome for every question not in `earlier`, then those about the implementation as a whole."""
-        done = {outcome.key for outcome in self.earlier}
-        outcomes = list(self.earlier)
-        for case, dtype in self.asked:
-            if (self.subject.name, case.name, dtype, self.subject.device) in done:
-                continue
+    def run(self, source: Source | None = None) -> Iterator[Outcome]:
+        """Yield an outcome for every question not in `earlier`, then those about the implementation as a whole.
+
+        They come from `source`, which asks here, one after the other, unless other processes ask.
+        """
+        source = source or AskedHere(self)
+        outcomes, found = list(self.earlier), source.outcomes(self.waiting)
+        for place in self.waiting:
             if [outcome.status for outcome in outcomes[-HUNG_IN_A_ROW:]] == [Status.HUNG] * HUNG_IN_A_ROW:
-                outcomes.append(self._not_asked(case, dtype))
+                outcomes.append(self._not_asked(*self.asked[place]))
             else:
-                outcomes.append(self.outcome(case, dtype))
+                outcomes.append(next(found))
             yield outcomes[-1]
-        yield from self.misdeclared()
+        found.close()
+        yield from source.misdeclared()
         yield from self.outdated_findings(outcomes)
+
+    @cached_property
+    def waiting(self) -> Sequence[int]:
+        """The places in `asked` of the questions that have no outcome yet."""
+        done, subject = {outcome.key for outcome in self.earlier}, self.subject
+        return [
+            place
+            for place, (case, dtype) in enumerate(self.asked)
+            if (subject.name, case.name, dtype, subject.device) not in done
+        ]
 
     def outcome(self, case: Case, dtype: str) -> Outcome:
         """Ask one question, unless the implementation declines it beforehand."""
-        question = self.questions.question(case, dtype, self.subject.understood)
-        if declined := self._declined(question):
-            outcome, allowed = declined, self.device in self.subject.lacks
+        question = self.question(case, dtype)
+        return self.diagnosed(question, self.answered(question))
+
+    def question(self, case: Case, dtype: str) -> Question:
+        return self.questions.question(case, dtype, self.subject.understood)
+
+    def answered(self, question: Question) -> Answer | Outcome:
+        """What the implementation answers, or the outcome of a question that it declines beforehand."""
+        return self._declined(question) or answer(self.subject, question)
+
+    def concluded(self, question: Question, found: Answer | Outcome, by: Diagnostician | None = None) -> Outcome:
+        """What an answer comes to. Mistakes get their names where there is somebody who knows them."""
+        if isinstance(found, Outcome):
+            outcome, allowed = found, self.device in self.subject.lacks
         else:
-            outcome, allowed = judge(self.subject, question, answer(self.subject, question), self._diagnostician), False
+            outcome, allowed = judge(self.subject, question, found, by), False
         if outcome.status == Status.DECLINED and self._is_core(question) and not allowed:
             detail = f"{CORE_DECLINED}: {outcome.detail}"
             outcome = replace(outcome, status=Status.WRONG, detail=detail, reason=Reason.CORE)
         return findings.mark(outcome, self.findings)
+
+    def diagnosed(self, question: Question, found: Answer | Outcome) -> Outcome:
+        """The same, with the names of mistakes. Questions come in the order in which they are asked."""
+        return self.concluded(question, found, self._diagnostician)
 
     def misdeclared(self) -> Iterator[Outcome]:
         """Outcomes for declarations that the contract does not know, and for declared gaps that are not there."""
@@ -197,7 +153,7 @@ class Check:
             if feature not in contract.features:
                 known = ", ".join(contract.features)
                 yield self._about(f"declared/{feature}", f"{feature!r} is not a feature; there are: {known}")
-            elif self.gaps[feature] is None:
+            elif self.gap(feature) is None:
                 claim = f"declares it lacks {feature}, yet passes every case that needs just that"
                 yield self._about(f"declared/{feature}", f"{claim}; remove the declaration")
         for point in self.subject.conventions:
@@ -218,16 +174,16 @@ class Check:
         """The device's kind: cpu or cuda."""
         return self.subject.device.split(":")[0]
 
-    @cached_property
-    def gaps(self) -> dict[str, str | None]:
-        """The reason of each declared gap, or None if the implementation passes all cases that need nothing else.
+    def gap(self, feature: str) -> str | None:
+        """The reason of a declared gap, or None if the implementation passes all cases that need nothing else.
 
         A gap is rechecked only if something asked needs it, but then on all cases of the contract: to pass some of them
         does not refute it.
         """
-        needed = {self.device}.union(*(self.questions.needs(case, dtype) for case, dtype in self.asked))
-        lacks = self.subject.lacks
-        return {gap: self._rechecked(gap) if gap in needed else self._reason(gap) for gap in lacks}
+        if feature not in self._gaps:
+            needed = feature == self.device or any(feature in self.questions.needs(*each) for each in self.asked)
+            self._gaps[feature] = self._rechecked(feature) if needed else self._reason(feature)
+        return self._gaps[feature]
 
     @cached_property
     def _everything(self) -> list[tuple[Case, str]]:
@@ -249,7 +205,7 @@ class Check:
         if missing := self._untaken(question):
             return because(Reason.UNTAKEN, f"takes no {' and no '.join(missing)}")
         for feature in self._lacking(question.needs):
-            return because(Reason.LACKING, self.gaps[feature] or self._reason(feature))
+            return because(Reason.LACKING, self.gap(feature) or self._reason(feature))
         undefined = self._unanswerable(question)
         return because(Reason.UNDEFINED, undefined) if undefined else None
 
@@ -300,3 +256,16 @@ class Check:
     def _about(self, case: str, detail: str) -> Outcome:
         """An outcome about the implementation as a whole."""
         return self.subject.outcome(case, EVERY_CASE, Status.WRONG, detail)
+
+
+@dataclass(frozen=True)
+class AskedHere:
+    """The `Source` of a check that asks in this process."""
+
+    check: Check
+
+    def outcomes(self, places: Sequence[int]) -> Generator[Outcome]:
+        yield from (self.check.outcome(*self.check.asked[place]) for place in places)
+
+    def misdeclared(self) -> Iterable[Outcome]:
+        return self.check.misdeclared()

@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 
 from suite import machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
+from suite.asking.combined import FULL, PROFILES
 from suite.conformance import findings
-from suite.conformance.runner import Ask, Check, Questions, Subject
+from suite.conformance.questions import Ask, Questions, Subject
+from suite.conformance.runner import Check
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Outcome, UsageError
@@ -33,6 +35,10 @@ class CheckRequest:
     device: str = "cpu"
     isolate: bool = False
     time_limit: float = TIME_LIMIT
+    profile: str = FULL
+    """Which of the cases that combine features."""
+    seed: int = 0
+    """Of the numbers that cases are made of, and of the array of combinations; 0 is what is asked by default."""
 
     def __post_init__(self) -> None:
         if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
@@ -40,10 +46,23 @@ class CheckRequest:
         check_device(self.device)
         if not self.time_limit > 0:
             raise UsageError(f"the time limit is a number of seconds above 0, not {self.time_limit:g}")
+        if self.profile not in PROFILES:
+            raise UsageError(f"unknown profile {self.profile!r}; there are: {', '.join(PROFILES)}")
+        if self.seed < 0:
+            raise UsageError(f"a seed is a whole number of at least 0, not {self.seed}")
+
+    def posed(self, contract: Contract) -> Sequence[Case]:
+        """The cases of the contract; those that combine features are of this profile and seed."""
+        cases = contract.cases()
+        if contract.array is None or (self.profile, self.seed) == (FULL, 0):
+            return cases
+        combined = contract.array().cases(self.profile, self.seed)
+        families = {case.family for case in combined}
+        return [*(case for case in cases if case.family not in families), *combined]
 
     def asked(self, contract: Contract) -> list[tuple[Case, str]]:
         """The cases and dtypes that the patterns choose, in the order of cases. UsageError if there are none."""
-        cases = contract.cases()
+        cases = self.posed(contract)
         for pattern in self.cases:
             if not any(matches(case.name, pattern) for case in cases):
                 families = list(dict.fromkeys(case.family for case in cases))
@@ -94,6 +113,12 @@ class Session:
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing outlives the check of an implementation."""
+
     def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
         """Check one implementation. Questions that have an outcome in `earlier` are not asked again."""
         with ExitStack() as stack:
@@ -105,11 +130,15 @@ class Session:
                 yield from check.run()
 
     def check(
-        self, implementation: Declaration | Loaded, stack: ExitStack, earlier: Sequence[Outcome] = ()
+        self,
+        implementation: Declaration | Loaded,
+        stack: ExitStack,
+        earlier: Sequence[Outcome] = (),
+        foresee: bool = True,
     ) -> Check | Outcome:
         """The check of one implementation, ready to run, or the outcome that says why there is none.
 
-        Its process ends with `stack`.
+        Its process ends with `stack`. With `foresee`, the process that some cases need is prepared at once.
         """
         declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
         problem = declaration.broken
@@ -122,7 +151,8 @@ class Session:
         if problem:
             return unaskable(Broken(declaration, problem), self.request.device, declaration)
         asked = self.asked(contract)
-        subject = self._subject(implementation, contract, stack, apart=any(case.in_worker for case, _ in asked))
+        apart = foresee and any(case.in_worker for case, _ in asked)
+        subject = self._subject(implementation, contract, stack, apart)
         if isinstance(subject, Outcome):
             return subject
         known = self.findings(contract) if has_findings(declaration) else []

@@ -25,9 +25,13 @@ def test_another_seed_draws_other_numbers_and_the_same_ones_again():
 
 
 def test_a_seed_ends_with_its_block_even_if_that_raises():
-    with pytest.raises(ValueError, match="of the block"), seed(3), seed(4):
-        assert seeded() == 4
-        raise ValueError("of the block")
+    def fail():
+        with seed(3), seed(4):
+            assert seeded() == 4
+            raise ValueError("of the block")
+
+    with pytest.raises(ValueError, match="of the block"):
+        fail()
     assert seeded() == 0
 
 

@@ -215,15 +215,16 @@ def test_the_suite_survives_what_a_submission_does(attnsuite: Run, write: Write)
     assert "died: SIGSEGV; the last it printed: " in done.stderr
 
 
-def test_ctrl_c_ends_with_130_and_keeps_the_rows(write: Write, tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_ends_with_130_and_keeps_the_rows(jobs: str, write: Write, tmp_path: Path) -> None:
     write("kernels.py", KERNELS)
-    command = [sys.executable, "-m", "suite", "check", "kernels.py:attention", "--json", "rows.json"]
+    command = [sys.executable, "-m", "suite", "check", "kernels.py:attention", "--json", "rows.json", "--jobs", jobs]
     child = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
     )
     wait_for_lines(tmp_path / "rows.json", 10, child)
 
-    child.send_signal(signal.SIGINT)
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes of the job
     _, said = child.communicate(timeout=60)
 
     assert (child.returncode, said) == (130, "attnsuite: interrupted\n")
@@ -231,8 +232,12 @@ def test_ctrl_c_ends_with_130_and_keeps_the_rows(write: Write, tmp_path: Path) -
 
 
 def heed_interrupts() -> None:
-    """A job in the background of a shell is started with interrupts ignored, and hands that down."""
+    """A job in the background of a shell is started with interrupts ignored, and hands that down.
+
+    It is a group of its own, so that the signal reaches all processes of the job and no others.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.setpgrp()
 
 
 def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None:
@@ -276,6 +281,8 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("check loops --dtype int8", "attnsuite: unknown dtype 'int8'; there are: float64, float32, float16, bfloat16"),
         ("check loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
         ("check loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
+        ("check loops --jobs 0", "attnsuite: --jobs is the number of processes that ask, 1 or more, not 0"),
+        ("check loops --jobs x", "attnsuite: a whole number is due, not 'x'"),
         ("check kernels.py:attention --json no/where", "attnsuite: no/where cannot be written: No such file or direct"),
         ("check missing.py --case plain", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
         ("run nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),

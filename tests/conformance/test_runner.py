@@ -11,7 +11,7 @@ from checks import CASES, about, check, counted, only, refuse
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from suite.conformance import findings
-from suite.conformance.runner import Questions
+from suite.conformance.questions import Questions
 from suite.contracts.attention.contract import CONTRACT
 
 # Findings

@@ -17,7 +17,7 @@ from suite import registry
 from suite.asking import Contract, Stranger
 from suite.asking.refused import Refused
 from suite.conformance import audit
-from suite.conformance.runner import Question, Questions
+from suite.conformance.questions import Question, Questions
 from suite.conformance.session import Session, requested
 from suite.contracts import contract, names
 from suite.judging.verdicts import Verdict

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def strangers() -> list[Stranger]:
     """All strangers, sorted by name. Foreign libraries are imported when they are called, not here."""
-    from suite.contracts.attention.strangers import libraries, orders, signatures
+    from suite.contracts.attention.strangers import kernels, libraries, orders, signatures
 
-    found = [*orders.strangers(), *signatures.strangers(), *libraries.strangers()]
+    found = [*orders.strangers(), *kernels.strangers(), *signatures.strangers(), *libraries.strangers()]
     return sorted(found, key=lambda stranger: stranger.name)

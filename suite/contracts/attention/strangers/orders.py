@@ -14,10 +14,12 @@ from torch.autograd.function import once_differentiable
 from suite.asking import Stranger
 from suite.contracts.attention.strangers.question import Core, Question, attention
 
+Multiply = Callable[[Tensor, Tensor], Tensor]
 LOG2_E = math.log2(math.e)
 
 
-def _scores(asked: Question) -> Tensor:
+def scores_of(asked: Question) -> Tensor:
+    """The scores that the softmax is taken of."""
     return asked.factor * (asked.query @ asked.key.mT) + asked.bias
 
 
@@ -59,7 +61,7 @@ def _two_passes(asked: Question) -> Tensor:
 
 
 def _dense(asked: Question) -> Tensor:
-    return (_scores(asked).softmax(-1) * asked.keep) @ asked.value
+    return (scores_of(asked).softmax(-1) * asked.keep) @ asked.value
 
 
 def _keys_first(asked: Question) -> Tensor:
@@ -89,13 +91,13 @@ def _root_of_scale(asked: Question) -> Tensor:
 
 
 def _log_weights(asked: Question) -> Tensor:
-    weights = torch.exp(torch.log_softmax(_scores(asked), dim=-1))
+    weights = torch.exp(torch.log_softmax(scores_of(asked), dim=-1))
     return (weights * asked.keep) @ asked.value
 
 
 def _shifted_by_logsumexp(asked: Question) -> Tensor:
     """The logarithm is rounded at the size of the scores, so all weights of a row are off together."""
-    scores = _scores(asked)
+    scores = scores_of(asked)
     return (torch.exp(scores - scores.logsumexp(-1, keepdim=True)) * asked.keep) @ asked.value
 
 
@@ -184,19 +186,20 @@ def _own_backward(asked: Question) -> Tensor:
     return apply(asked.query, asked.key, asked.value, asked.bias, asked.keep, asked.factor)
 
 
-class _InThreeProducts(torch.autograd.Function):
-    """A product of matrices as tensor cores make it of three products of TensorFloat-32, and its gradients likewise."""
+class Multiplied(torch.autograd.Function):
+    """A product of matrices as `multiply` makes it, and its gradients likewise."""
 
     @staticmethod
-    def forward(ctx: Any, one: Tensor, other: Tensor) -> Tensor:
+    def forward(ctx: Any, one: Tensor, other: Tensor, multiply: Multiply) -> Tensor:
         ctx.save_for_backward(one, other)
-        return _three_products(one, other)
+        ctx.multiply = multiply
+        return multiply(one, other)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator, unused-ignore]
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         one, other = ctx.saved_tensors
-        return _three_products(gradient, other.mT), _three_products(one.mT, gradient)
+        return ctx.multiply(gradient, other.mT), ctx.multiply(one.mT, gradient), None
 
 
 def _three_products(one: Tensor, other: Tensor) -> Tensor:
@@ -214,10 +217,15 @@ def _cut(tensor: Tensor) -> Tensor:
     return torch.ldexp((mantissa * 2**11).trunc() / 2**11, exponent)
 
 
-def _tensor_cores(asked: Question) -> Tensor:
-    multiply: Callable[..., Tensor] = _InThreeProducts.apply
-    scores = asked.factor * multiply(asked.query, asked.key.mT) + asked.bias
-    return multiply(scores.softmax(-1) * asked.keep, asked.value)
+def multiplying(multiply: Multiply) -> Core:
+    """Both products of matrices made in one way."""
+
+    def core(asked: Question) -> Tensor:
+        apply: Callable[..., Tensor] = Multiplied.apply
+        scores = asked.factor * apply(asked.query, asked.key.mT, multiply) + asked.bias
+        return apply(scores.softmax(-1) * asked.keep, asked.value, multiply)
+
+    return core
 
 
 _CALLS = count()
@@ -251,7 +259,7 @@ ORDERS: dict[str, tuple[str, Core]] = {
     "small_tiles": ("an online softmax over tiles of 20 × 48", _small_tiles),
     "one_query_at_a_time": ("torch.vmap over single queries", _one_query_at_a_time),
     "own_backward": ("an autograd.Function that recomputes its weights", _own_backward),
-    "tensor_cores": ("float32 in three products of TensorFloat-32, cut off", _tensor_cores),
+    "tensor_cores": ("float32 in three products of TensorFloat-32, cut off", multiplying(_three_products)),
     "another_order_each_call": ("no two calls sum in one order, as atomics", _another_order_each_call),
 }
 """By name: the order in words, and what computes in it."""

@@ -1,0 +1,95 @@
+"""What is asked of whom: implementations as the runner sees them, and questions beside their truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from suite.asking import Call, Case, Contract, Conventions, Reply, Unanswered
+from suite.records import Outcome, Reason, Status
+
+Answer = tuple[Reply, ...] | Unanswered
+"""The replies to the calls of a question, or the reason why there are none."""
+Ask = Callable[[Sequence[Call]], Answer]
+"""Makes the calls of a question."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An implementation as the runner sees it: something to ask, and what it declares.
+
+    `ask` may answer in this process; `ask_apart` always answers in another one. `parameters` are the names its
+    signature takes, None when it takes everything.
+    """
+
+    name: str
+    contract: Contract
+    ask: Ask
+    ask_apart: Ask
+    parameters: frozenset[str] | None = None
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    conventions: Conventions = field(default_factory=dict)
+    device: str = "cpu"
+    plugged: bool = False
+    """Whether another implementation is plugged into it, whose gaps it shares."""
+
+    def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
+        """An outcome of this implementation."""
+        return Outcome(self.name, self.contract.name, case, dtype, self.device, status, detail, reason=reason)
+
+    @cached_property
+    def understood(self) -> Conventions:
+        """The declared conventions that the contract knows. Questions are asked under these."""
+        return {point: chosen for point, chosen in self.conventions.items() if not self.misunderstood(point)}
+
+    def misunderstood(self, point: str) -> str:
+        """What is wrong with the declaration of a convention, or empty."""
+        chosen, known = self.conventions[point], self.contract.conventions
+        if point not in known:
+            return f"{point!r} is not a convention; there are: {', '.join(known)}"
+        kinds = chosen if isinstance(chosen, Mapping) else {}
+        if unknown := [kind for kind in kinds if kind not in self.contract.features]:
+            return f"{point} cannot be declared for {unknown[0]!r}, which is not a feature"
+        for value in kinds.values() if kinds else (chosen,):
+            if value not in known[point]:
+                return f"{point} cannot be {value!r}; it can be: {', '.join(known[point])}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A case in one dtype under one set of conventions. Its truth is computed before any implementation is asked."""
+
+    case: Case
+    dtype: str
+    calls: tuple[Call, ...]
+    needs: frozenset[str]
+    truth: Any
+
+
+class Questions:
+    """Makes the questions of a contract, and keeps them (`keep`) if several implementations will be asked the same."""
+
+    def __init__(self, contract: Contract, keep: bool) -> None:
+        self.contract, self.keep = contract, keep
+        self._kept: dict[tuple[str, str, str], Question] = {}
+        self._needs: dict[tuple[str, str], frozenset[str]] = {}
+
+    def question(self, case: Case, dtype: str, conventions: Conventions) -> Question:
+        key = (case.name, dtype, repr(sorted(conventions.items())))
+        if key not in self._kept:
+            calls = case.calls(dtype)
+            needs = self._needs[case.name, dtype] = self.contract.needs(calls)
+            question = Question(case, dtype, calls, needs, case.truth(calls, conventions))
+            if not self.keep:
+                return question
+            self._kept[key] = question
+        return self._kept[key]
+
+    def needs(self, case: Case, dtype: str) -> frozenset[str]:
+        """The features that a question needs, found without computing its truth."""
+        if (case.name, dtype) not in self._needs:
+            self._needs[case.name, dtype] = self.contract.needs(case.calls(dtype))
+        return self._needs[case.name, dtype]

@@ -1,0 +1,214 @@
+"""A check divided between processes finds what one process finds, in the same order."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite import registry
+from suite.asking.tensors import seed
+from suite.conformance import divided, session
+from suite.conformance.divided import DividedSession, session_of
+from suite.conformance.session import CheckRequest
+from suite.records import Outcome, UsageError
+
+Write = Callable[[str, str], Path]
+
+KERNELS = """
+import os
+import time
+
+import torch
+
+sdpa = torch.nn.functional.scaled_dot_product_attention
+
+
+def unscaled(query, key, value):
+    return (query @ key.mT).softmax(-1) @ value
+
+
+def dies_on_seven_keys(query, key, value):
+    if key.shape[-2] == 7 and query.dtype == torch.float32:
+        os._exit(3)
+    return sdpa(query, key, value)
+
+
+def sleeps(query, key, value):
+    time.sleep(60)
+
+
+def takes_masks(query, key, value, attn_mask=None):
+    return sdpa(query, key, value, attn_mask)
+"""
+
+
+def outcomes(
+    targets: Sequence[str], jobs: int, *cases: str, earlier: Sequence[Outcome] = (), **request: object
+) -> list[Outcome]:
+    """The outcomes of a check in so many processes, without their times."""
+    declarations = registry.find([str(target) for target in targets])
+    asked = CheckRequest(cases, **request)  # type: ignore[arg-type]
+    with session_of(asked, len(declarations), jobs) as asking:
+        found = [outcome for each in declarations for outcome in asking.run(each, earlier)]
+    return [replace(outcome, seconds=None) for outcome in found]
+
+
+@pytest.fixture
+def kernel(write: Write) -> Callable[[str], str]:
+    file = write("kernels.py", KERNELS)
+    return lambda name: f"{file}:{name}"
+
+
+@pytest.fixture
+def answers_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Submissions are asked as those that ship are: in the process that asks."""
+    monkeypatch.setattr(session, "is_shipped", lambda declaration: True)
+
+
+def test_several_implementations_in_two_and_three_processes() -> None:
+    asked = ["attention/matmul", "attention/torch_sdpa.math", "attention/chunked"]
+    one = outcomes(asked, 1, "plain", "bad_input", "window/left_*")
+
+    assert outcomes(asked, 2, "plain", "bad_input", "window/left_*") == one
+    assert outcomes(asked, 3, "plain", "bad_input", "window/left_*") == one
+    assert any(outcome.known for outcome in one), "a finding is among them"
+
+
+def test_a_mistake_has_the_same_name_in_every_outcome(kernel: Callable[[str], str]) -> None:
+    one = outcomes([kernel("unscaled")], 1, "plain")
+
+    assert outcomes([kernel("unscaled")], 2, "plain") == one
+    assert {outcome.diagnosis for outcome in one if outcome.status == "wrong"} == {("unscaled",)}
+
+
+def test_declarations_that_are_not_so(write: Write) -> None:
+    file = write(
+        "declared.py",
+        """
+        import suite
+        from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+        @suite.implementation(lacks={"float16": "too coarse", "soul": "none"}, conventions={"causal": "upside_down"})
+        def kernel(query, key, value):
+            return sdpa(query, key, value)
+        """,
+    )
+    one = outcomes([str(file)], 1, "plain")
+
+    assert outcomes([str(file)], 2, "plain") == one
+    assert {outcome.case for outcome in one if outcome.dtype == "*"} == {
+        "declared/float16",
+        "declared/soul",
+        "declared/causal",
+    }
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_submission_that_ends_its_process_is_named_and_no_question_is_lost(
+    kernel: Callable[[str], str], isolated: bool, request: pytest.FixtureRequest
+) -> None:
+    one = outcomes([kernel("dies_on_seven_keys")], 1, "plain", "items")
+    if not isolated:
+        request.getfixturevalue("answers_here")  # it takes the process along that asks
+
+    assert outcomes([kernel("dies_on_seven_keys")], 2, "plain", "items") == one
+    assert {outcome.detail for outcome in one if outcome.status == "died"} == {"died: exit status 3"}
+
+
+def test_after_answers_that_hang_the_others_are_given_up(kernel: Callable[[str], str]) -> None:
+    request = {"time_limit": 0.2, "dtypes": ("float32",)}
+    one = outcomes([kernel("sleeps"), kernel("unscaled")], 1, "plain", **request)
+
+    assert outcomes([kernel("sleeps"), kernel("unscaled")], 2, "plain", **request) == one
+    assert sum("hung: not asked" in outcome.detail for outcome in one) == len(one) / 2 - 4
+
+
+def test_a_resumed_run_asks_what_is_missing(kernel: Callable[[str], str]) -> None:
+    everything = outcomes([kernel("takes_masks")], 1, "plain", "bool_mask")
+
+    assert outcomes([kernel("takes_masks")], 2, "plain", "bool_mask", earlier=everything[5:]) == everything[:5]
+    assert outcomes([kernel("takes_masks")], 2, "plain", "bool_mask", earlier=everything) == []
+
+
+def test_other_numbers_are_drawn_in_all_processes(kernel: Callable[[str], str]) -> None:
+    with seed(5):
+        one = outcomes([kernel("takes_masks")], 1, "plain")
+        two = outcomes([kernel("takes_masks")], 2, "plain")
+
+    assert two == one
+    assert one != outcomes([kernel("takes_masks")], 2, "plain")
+
+
+def test_what_cannot_be_asked_is_said_once(write: Write) -> None:
+    broken = write("broken.py", "raise RuntimeError('not today')\n\ndef attention(query, key, value): ...")
+
+    (found,) = outcomes([f"{broken}:attention"], 2, "plain")
+
+    assert found.dtype == "*"
+    assert "not today" in found.detail
+
+
+def test_a_request_that_cannot_be_carried_out_is_the_parent_s_to_say(write: Write) -> None:
+    file = write("kernels.py", "import torch as attention")
+
+    with pytest.raises(UsageError, match="cannot be called"):
+        outcomes([f"{file}:attention"], 2, "plain")
+
+
+def test_a_process_that_is_killed_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = outcomes(["attention/matmul"], 1, "plain")
+    (declaration,) = registry.find(["attention/matmul"])
+
+    with DividedSession(CheckRequest(("plain",)), False, jobs=2) as asking:
+        found = []
+        for outcome in asking.run(declaration):
+            if len(found) == 3:
+                os.kill(asking.processes[1].process.pid or 0, signal.SIGKILL)
+            found.append(replace(outcome, seconds=None))
+
+    died = [outcome for outcome in found if outcome.status == "died"]
+    assert [(outcome.case, outcome.dtype) for outcome in found] == [(outcome.case, outcome.dtype) for outcome in one]
+    assert len(died) <= 1, "the question that it was asking"
+    assert all(outcome in one for outcome in found if outcome not in died)
+
+
+def test_an_error_of_the_suite_is_raised_by_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("of the suite")
+
+    monkeypatch.setattr(session.Check, "answered", fail)
+
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: of the suite"):
+        outcomes(["attention/matmul"], 2, "plain")
+
+
+def test_nothing_is_left_behind() -> None:
+    (declaration,) = registry.find(["attention/matmul"])
+    with DividedSession(CheckRequest(("plain",)), False, jobs=2) as asking:
+        next(iter(asking.run(declaration)))
+        begun = [each.process for each in asking.processes]
+
+    assert [process.is_alive() for process in begun] == [False, False]
+
+
+def test_questions_of_one_case_stay_together() -> None:
+    asked = CheckRequest(("plain", "bad_input")).asked(divided.contract_named("attention"))
+    division = divided.Division(DividedSession(CheckRequest()), registry.find(["attention/matmul"])[0], asked)
+
+    batches = list(division._batches(range(len(asked))))
+
+    assert [place for batch in batches for place in batch] == list(range(len(asked)))
+    cases = [{asked[place][0].name for place in batch} for batch in batches]
+    assert sum(map(len, cases)) == len(set().union(*cases)), "no case is in two batches"
+    assert all(len({asked[place][0].in_worker for place in batch}) == 1 for batch in batches)
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_a_number_of_processes_is_1_or_more(jobs: int) -> None:
+    with pytest.raises(UsageError, match=f"--jobs is the number of processes that ask, 1 or more, not {jobs}"):
+        session_of(CheckRequest(), 1, jobs)
