@@ -188,10 +188,15 @@ class Drawing:
         """Each row begins with a meeting that none before it has."""
         for meeting in self.order:
             if meeting in self.unmet and self.space.possible(meeting):
-                row = self.completed(dict(meeting))
-                assert row is not None, "what is possible can be completed"
+                row = self.row(dict(meeting))
                 self.unmet.difference_update(met_in(row, False), met_in(row, True) if self.fused else ())
                 yield row
+
+    def row(self, levels: Row) -> Row:
+        """A row with these levels. ValueError where there is none."""
+        if (found := self.completed(levels)) is None:
+            raise ValueError(f"no row has the levels {', '.join(levels.values())}")
+        return found
 
     def completed(self, levels: Row) -> Row | None:
         """These levels and, of each other factor, one that meets much that has not met; None where there is none."""

@@ -12,6 +12,10 @@ EXEMPT = frozenset({"documents", "combined"})
 own sake, and cases that combine features are judged by mistakes that are made only where levels meet."""
 
 
+TRIPLES_CAUGHT = 0.95
+"""The least share to be caught of mistakes that are made only where a fused triple meets; of pairs all have to be."""
+
+
 @dataclass(frozen=True)
 class Meetings:
     """Pairs of levels, or triples of those that kernels fuse, in the rows of an array."""
@@ -28,6 +32,10 @@ class Meetings:
     def caught(self) -> int:
         return self.mistakes - len(self.missed)
 
+    def complete(self, share: float) -> bool:
+        """Whether all of them meet, and at least this share of the mistakes is caught."""
+        return self.met == self.possible and self.caught >= share * self.mistakes
+
 
 @dataclass(frozen=True)
 class Combinations:
@@ -38,6 +46,12 @@ class Combinations:
     full: int
     pairs: Meetings
     triples: Meetings
+
+    @property
+    def amiss(self) -> list[str]:
+        """What of pairs, and of more triples than may be missed, no row catches."""
+        pairs, triples = self.pairs.complete(1.0), self.triples.complete(TRIPLES_CAUGHT)
+        return [*(() if pairs else self.pairs.missed), *(() if triples else self.triples.missed)]
 
 
 @dataclass(frozen=True)
@@ -85,4 +99,5 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        return not (self.missed or self.unnecessary or self.accusations or self.controls)
+        amiss = self.combinations.amiss if self.combinations else []
+        return not (self.missed or self.unnecessary or self.accusations or self.controls or amiss)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from suite.records import EXEMPT, Audit, Run
+from suite.records import EXEMPT, Audit, Combinations, Meetings, Run
 from suite.report import provenance
 from suite.report.cells import LONGEST_CODE, code, listed, plain, said
 from suite.report.files import write
@@ -43,6 +43,12 @@ def _score(audit: Audit) -> Iterator[str]:
     yield f"distinct sets of failing cases: {audit.distinct}"
     yield f"false accusations: {len(audit.accusations)} against {len(audit.strangers)} correct strangers"
     yield f"families: {len(audit.families)}, unnecessary: {len(audit.unnecessary)}"
+    if audit.combinations:
+        yield from (
+            f"{kind} of levels: {of.met} of {of.possible} meet; of mistakes made only where one meets, "
+            f"{of.caught} of {of.mistakes} caught"
+            for kind, of in _kinds(audit.combinations)
+        )
 
 
 def _amiss(audit: Audit) -> Iterator[str]:
@@ -51,6 +57,9 @@ def _amiss(audit: Audit) -> Iterator[str]:
     yield from (f"unnecessary: {family} catches nothing that no other family catches" for family in audit.unnecessary)
     yield from (f"accused: {o.implementation} {o.case} ({o.dtype}): {o.status}: {o.detail}" for o in audit.accusations)
     yield from (f"wrong without a mistake: {complaint}" for complaint in audit.controls)
+    yield from (
+        f"missed where levels meet: {each}" for each in (audit.combinations.amiss if audit.combinations else ())
+    )
     yield from (f"absent: {name}: {reason}" for name, reason in audit.absent.items())
 
 
@@ -73,6 +82,7 @@ def _details(audit: Audit) -> Section:
     return section(
         audit.contract,
         section("Families", _families(audit)),
+        *([section("Features that meet", _combinations(audit.combinations))] if audit.combinations else []),
         section(
             "Correct strangers",
             table(("stranger", "its style"), [(code(name), says) for name, says in audit.strangers.items()]),
@@ -88,6 +98,27 @@ def _families(audit: Audit) -> Table:
         only = said(listed(audit.caught_only_by(family), MOST_NAMED) or ("exempt" if family in EXEMPT else "none"))
         rows.append((code(family), count, catching, only))
     return table(("family", "cases", "deviations caught", "that no other family catches"), rows)
+
+
+def _kinds(of: Combinations) -> tuple[tuple[str, Meetings], ...]:
+    return ("pairs", of.pairs), ("fused triples", of.triples)
+
+
+def _combinations(of: Combinations) -> Table:
+    """How many meetings of levels the cases that combine features have, and how many mistakes they catch there."""
+    heads = (
+        "levels that meet",
+        "possible",
+        "in some case",
+        "mistakes made there alone",
+        "caught",
+        "for example missed",
+    )
+    rows = [
+        (kind, met.possible, met.met, met.mistakes, met.caught, said(listed(met.missed, MOST_NAMED) or "none"))
+        for kind, met in _kinds(of)
+    ]
+    return table(heads, rows)
 
 
 def _deviations(audit: Audit) -> Table:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from builders import NASTY, RUN, outcome
 from markdown_it import MarkdownIt
 
-from suite.records import Audit
+from suite.records import Audit, Combinations, Meetings
 from suite.report.audit import audit_lines, audit_page, write_audit
 from suite.report.page import Table
 from suite.report.render import markdown
@@ -19,6 +19,7 @@ SOUND = Audit(
     accusations=[],
     controls=[],
 )
+COMBINED = replace(SOUND, combinations=Combinations(1, 2, Meetings(9, 9, 100, ("slip a × b",)), Meetings(7, 7, 50)))
 POOR = replace(
     SOUND,
     catches={"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {}},
@@ -70,3 +71,12 @@ def test_hostile_words_are_no_markup():
 
     kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
     assert not kinds & {"html_block", "html_inline", "image", "link_open", "em_open"}
+
+
+def test_what_meets_is_shown_and_what_is_missed_there():
+    lines = "\n".join(audit_lines([COMBINED]))
+    assert "pairs of levels: 9 of 9 meet; of mistakes made only where one meets, 99 of 100 caught" in lines
+    assert "fused triples of levels: 7 of 7 meet" in lines
+    assert "missed where levels meet: slip a × b" in lines
+    assert not COMBINED.passed
+    assert "| pairs | 9 | 9 | 100 | 99 |" in markdown.render(audit_page([COMBINED], RUN))

@@ -1,0 +1,124 @@
+"""The cases of attention that combine features: what they are asked for, and what they catch."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from suite.asking.covering import Row
+from suite.conformance.catching import failure
+from suite.conformance.combinations import caught_by
+from suite.contracts import contract
+from suite.contracts.attention import feature
+from suite.contracts.attention.cases import combined
+from suite.contracts.attention.cases.combined import SPACE
+from suite.contracts.attention.computation.asked import as_attention
+from suite.contracts.attention.computation.dense import Dense
+from suite.contracts.attention.feature import Feature, Levels
+
+ROWS = combined.rows()
+ARRAY = combined.array()
+correct = as_attention(Dense())
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_array_that_is_kept_is_whole(fused: bool) -> None:
+    assert not SPACE.coverage(ROWS, fused).unmet
+
+
+def test_the_quick_profile_has_every_pair_and_less_than_the_full_one() -> None:
+    quick = combined.rows("quick")
+    assert not SPACE.coverage(quick, fused=False).unmet
+    assert quick == ROWS[: len(quick)]
+    assert len(quick) < len(ROWS)
+
+
+def test_a_case_is_named_after_the_unusual_levels_of_its_row() -> None:
+    row = SPACE.read("ragged_tile+e65+causal+window_left+bfloat16")
+    case: Any = combined.case(row)
+    (call,) = case.calls("bfloat16")
+    assert case.name == "combined/ragged_tile+e65+bfloat16+causal+window_left"
+    assert call.tensors["query"].shape == (2, 4, 70, 65)
+    assert call.options == {"is_causal": True, "window": (23, 0)}
+    assert case.dtypes == ("bfloat16",)
+
+
+def test_layouts_and_modes_reach_the_call() -> None:
+    case: Any = combined.case(SPACE.read("ragged_tile+k_column_major+no_grad+float_mask+ls+random+mask_column_major"))
+    (call,) = case.calls("float64")
+    assert call.tensors["key"].stride()[-2:] == (1, 77)
+    assert call.tensors["attn_mask"].stride() == (1, 70)
+    assert not call.grad_mode
+
+
+def test_dropout_is_read_off_values_that_are_the_identity() -> None:
+    case: Any = combined.case(SPACE.read("square_v+identity_values+dropout+float32"))
+    call = case.calls("float32")[0]
+    assert call.options["dropout_p"] == 0.4
+    assert torch.equal(call.tensors["value"][0, 0], torch.eye(7))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_another_seed_draws_another_array_that_is_whole(seed: int) -> None:
+    rows = combined.rows("quick", seed)
+    assert not SPACE.coverage(rows, fused=False).unmet
+    assert rows != combined.rows("quick")
+
+
+def sample(count: int) -> list[Row]:
+    """Some rows, spread over the array."""
+    return ROWS[:: len(ROWS) // count]
+
+
+@pytest.mark.parametrize("row", sample(12), ids=SPACE.write)
+def test_every_mistake_is_made_where_it_can_be(row: Row) -> None:
+    """Each differs from the right answer by itself, so that catching it is up to the row."""
+    made = {each.deviation.name for each in ARRAY.mistakes() if each.made_in(row.values())}
+    assert caught_by(ARRAY, row) <= made
+    assert "last_column_is_not_written" in made
+
+
+def only_where(meeting: dict[str, str], mistaken: Any, row: Row) -> Any:
+    """What answers a row that is wrong where these levels meet and nowhere else."""
+    return mistaken if meeting.items() <= row.items() else correct
+
+
+def test_an_implementation_wrong_only_where_two_levels_meet_fails_there_alone() -> None:
+    """The audit says so of each pair from what single rows catch; here the implementation itself is asked."""
+    mistakes = {each.deviation.name: each.deviation.function for each in ARRAY.mistakes()}
+    meeting = {"width": "e65", "causal": "causal"}
+    failed = []
+    for row in ROWS[:120]:
+        case = combined.case(row)
+        (dtype,) = case.dtypes
+        calls = case.calls(dtype)
+        function = only_where(meeting, mistakes["last_column_is_not_written"], row)
+        if failure(case, calls, case.truth(calls, {}), function):
+            failed.append(row)
+    assert failed
+    assert all(meeting.items() <= row.items() for row in failed)
+
+
+def test_the_family_is_the_contracts_own() -> None:
+    names = [case.name for case in contract("attention").cases()]
+    assert len(set(names)) == len(names)
+    assert sum(name.startswith("combined/") for name in names) == len(ROWS)
+
+
+def test_a_feature_without_levels_is_refused_and_its_file_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def declaring(name: str) -> Any:
+        if name.endswith(".window"):
+            return SimpleNamespace(FEATURE=Feature("window", "visibility"))  # type: ignore[call-arg]
+        return SimpleNamespace(FEATURE=Feature("other", "score", Levels({}, dict)))
+
+    monkeypatch.setattr(feature, "import_module", declaring)
+    with pytest.raises(TypeError, match=r"features/window declares no whole FEATURE: .*'levels'"):
+        feature.features.__wrapped__()
+
+
+def test_a_factor_has_a_usual_level_and_another() -> None:
+    with pytest.raises(ValueError, match="the factor window needs the usual level and one more"):
+        Levels({"window": {"no_window": None}}, dict)
