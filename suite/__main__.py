@@ -87,7 +87,7 @@ ArrayProfile = Annotated[
     typer.Option(
         "--profile",
         metavar="P",
-        help="how features are combined: quick, in which every pair meets, or full (the default), triples too",
+        help="how features are combined: quick (the default), in which every pair meets, or full, triples too",
     ),
 ]
 Seed = Annotated[

@@ -59,7 +59,7 @@ class Contract:
     needs: Callable[[Calls], frozenset[str]]
     """The features that these calls need, read off the calls themselves."""
     array: Callable[[], Array] | None = None
-    """The cases that combine what the contract has, where it has such; `cases` has them in the profile `full`."""
+    """The cases that combine what the contract has, where it has such; `cases` has them in the profile `quick`."""
     core: str = "plain"
     """The family that asks the core: no implementation may decline those of its cases that need no feature."""
     strict_core: bool = False

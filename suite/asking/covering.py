@@ -66,6 +66,9 @@ class Space:
     contradictions: Sequence[Contradiction] = ()
     fused: Sequence[tuple[str, ...]] = ()
     """Groups of factors of which every triple of levels is to meet."""
+    optional: Sequence[Collection[str]] = ()
+    """Factors that implementations may do without, those first that most can do. Whatever meets without the later ones
+    meets in rows that have their usual levels, so that it is asked of who cannot do those, too."""
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -119,7 +122,10 @@ class Space:
 
     def possible(self, meeting: Meeting) -> bool:
         """Whether some row without contradiction has these levels."""
-        levels = dict(meeting)
+        return self.completes(dict(meeting))
+
+    def completes(self, levels: Row) -> bool:
+        """Whether some row without contradiction has these levels."""
         return not any(each.holds(levels) for each in self.contradictions) and self._completes(levels)
 
     def _completes(self, levels: Row) -> bool:
@@ -171,7 +177,14 @@ def met_in(row: Row, fused: bool) -> Iterator[Meeting]:
 
 def drawn(space: Space, seed: int, fused: bool) -> list[Row]:
     """An array of the space, another one for another seed: every pair meets, and every fused triple where asked."""
-    return list(Drawing(space, Random(seed), space.meetings(False) | (space.meetings(True) if fused else set())).rows())
+    pairs = list(Drawing(space, Random(seed), space.meetings(fused=False)).rows())
+    return [*pairs, *for_triples(space, seed, pairs)] if fused else pairs
+
+
+def for_triples(space: Space, seed: int, pairs: Iterable[Row]) -> list[Row]:
+    """What an array of pairs lacks for every fused triple to meet."""
+    met = {meeting for row in pairs for meeting in met_in(row, fused=True)}
+    return list(Drawing(space, Random(seed), space.meetings(fused=True) - met).rows())
 
 
 class Drawing:
@@ -185,12 +198,16 @@ class Drawing:
         self.fused = any(len(meeting) > 2 for meeting in self.order)
 
     def rows(self) -> Iterator[Row]:
-        """Each row begins with a meeting that none before it has."""
-        for meeting in self.order:
-            if meeting in self.unmet and self.space.possible(meeting):
-                row = self.row(dict(meeting))
-                self.unmet.difference_update(met_in(row, False), met_in(row, True) if self.fused else ())
-                yield row
+        """Each row begins with a meeting that none before it has; those without optional factors come first."""
+        for place in range(len(self.space.optional) + 1):
+            later = {name for group in self.space.optional[place:] for name in group}
+            left_out = {name: self.space.usual[name] for name in later}
+            for meeting in self.order:
+                levels = dict(meeting)
+                if meeting in self.unmet and later.isdisjoint(levels) and self.space.completes(levels | left_out):
+                    row = self.row(levels | left_out)
+                    self.unmet.difference_update(met_in(row, False), met_in(row, True) if self.fused else ())
+                    yield row
 
     def row(self, levels: Row) -> Row:
         """A row with these levels. ValueError where there is none."""
@@ -204,7 +221,10 @@ class Drawing:
         if not choices:
             return levels
         name = min(choices, key=lambda each: (len(choices[each]), self.random.random()))
-        by_worth = sorted(choices[name], key=lambda level: (-self.worth(name, level, levels), self.random.random()))
+        usual = self.space.usual[name] if any(name in group for group in self.space.optional) else ""
+        by_worth = sorted(
+            choices[name], key=lambda level: (-self.worth(name, level, levels), level != usual, self.random.random())
+        )
         return next(filter(None, (self.completed({**levels, name: level}) for level in by_worth)), None)
 
     def worth(self, name: str, level: str, levels: Row) -> int:
@@ -221,20 +241,3 @@ class Drawing:
             for one, other in combinations([name for name in group if name in levels], 2)
         }
         return sum(map(self.unmet.__contains__, triples))
-
-
-def pairs_first(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    """The rows in two parts: some in which every pair meets that meets in any, and the others.
-
-    Chosen greedily: the row comes next in which the most pairs meet that have not met yet.
-    """
-    left = [(row, set(met_in(row, fused=False))) for row in rows]
-    chosen: list[Row] = []
-    while left:
-        place = max(range(len(left)), key=lambda each: len(left[each][1]))
-        row, met = left[place]
-        if not met:
-            break
-        chosen.append(row)
-        left = [(other, pairs - met) for at, (other, pairs) in enumerate(left) if at != place]
-    return chosen, [row for row, _ in left]

@@ -42,11 +42,11 @@ def check(
     declarations = chosen(targets, leave_out, contract)
     single_threaded()
     from suite.asking import tensors
-    from suite.asking.combined import FULL
+    from suite.asking.combined import QUICK
     from suite.conformance.divided import session_of
     from suite.conformance.session import CheckRequest
 
-    request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit, profile or FULL, seed)
+    request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit, profile or QUICK, seed)
     session = session_of(request, len(declarations), jobs)
     declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))

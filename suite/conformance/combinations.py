@@ -10,7 +10,7 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from suite.asking.combined import Array
+from suite.asking.combined import FULL, QUICK, Array
 from suite.asking.covering import Meeting, Row, met_in
 from suite.conformance.catching import catches
 from suite.contracts import contract as contract_named
@@ -25,11 +25,11 @@ def combinations(name: str, jobs: int, progress: Callable[[str], None] = lambda 
     if contract_named(name).array is None:
         return None
     array = array_of(name)
-    rows = array.rows("full", 0)
+    rows = array.rows(FULL, 0)
     caught = caught_in(name, rows, jobs)
     progress(f"{name}: {len(rows)} rows that combine features were asked of {len(array.mistakes())} mistakes")
     pairs, triples = (_met(array, rows, caught, fused) for fused in (False, True))
-    return Combinations(len(array.rows("quick", 0)), len(rows), pairs, triples)
+    return Combinations(len(array.rows(QUICK, 0)), len(rows), pairs, triples)
 
 
 def array_of(name: str) -> Array:

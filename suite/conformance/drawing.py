@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from random import Random
 
 from suite.asking.combined import Array
-from suite.asking.covering import Drawing, Meeting, Row, drawn, pairs_first
+from suite.asking.covering import Drawing, Meeting, Row, drawn, for_triples
 from suite.conformance.combinations import array_of, caught_by, caught_in, seen_in
 
 SEED = 1
@@ -24,8 +24,8 @@ TRIES = 12
 def draw(name: str) -> None:
     """Draw, mend and write."""
     array = array_of(name)
-    pairs, others = pairs_first(drawn(array.space, SEED, fused=True))
-    for file, rows in zip(array.files, (mended(name, array, pairs), others), strict=True):
+    pairs = mended(name, array, drawn(array.space, SEED, fused=False))
+    for file, rows in zip(array.files, (pairs, for_triples(array.space, SEED, pairs)), strict=True):
         file.write_text("".join(f"{array.space.write(row)}\n" for row in rows))
         print(f"{len(rows)} rows in {file.name}")
 

@@ -14,7 +14,7 @@ import torch
 
 from suite import machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
-from suite.asking.combined import FULL, PROFILES
+from suite.asking.combined import PROFILES, QUICK
 from suite.conformance import findings
 from suite.conformance.questions import Ask, Questions, Subject
 from suite.conformance.runner import Check
@@ -35,7 +35,7 @@ class CheckRequest:
     device: str = "cpu"
     isolate: bool = False
     time_limit: float = TIME_LIMIT
-    profile: str = FULL
+    profile: str = QUICK
     """Which of the cases that combine features."""
     seed: int = 0
     """Of the numbers that cases are made of, and of the array of combinations; 0 is what is asked by default."""
@@ -54,7 +54,7 @@ class CheckRequest:
     def posed(self, contract: Contract) -> Sequence[Case]:
         """The cases of the contract; those that combine features are of this profile and seed."""
         cases = contract.cases()
-        if contract.array is None or (self.profile, self.seed) == (FULL, 0):
+        if contract.array is None or (self.profile, self.seed) == (QUICK, 0):
             return cases
         combined = contract.array().cases(self.profile, self.seed)
         families = {case.family for case in combined}

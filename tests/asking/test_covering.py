@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.asking.covering import Contradiction, Space, drawn, met_in, pairs_first
+from suite.asking.covering import Contradiction, Space, drawn, met_in
 
 MEALS = Space(
     {"meat": ("beef", "fish", "none"), "wine": ("red", "white"), "cheese": ("blue", "mild"), "bread": ("rye", "corn")},
@@ -61,12 +61,12 @@ def test_a_seed_draws_the_same_array_again_and_another_seed_another() -> None:
     assert any(drawn(MEALS, 3, fused=True) != drawn(MEALS, seed, fused=True) for seed in (4, 5))
 
 
-def test_the_first_part_has_every_pair() -> None:
-    rows = drawn(MEALS, 1, fused=True)
-    first, others = pairs_first([*rows, rows[0]])
-    assert not MEALS.coverage(first, fused=False).unmet
-    assert len(first) + len(others) == len(rows) + 1
-    assert others
+def test_what_meets_without_optional_factors_meets_in_rows_that_do_without_them() -> None:
+    space = Space({**MEALS.factors, "sauce": ("plain", "hot", "sweet")}, MEALS.contradictions, optional=[["sauce"]])
+    rows = drawn(space, 1, fused=False)
+    plain = [{name: level for name, level in row.items() if name != "sauce"} for row in rows if row["sauce"] == "plain"]
+    assert not MEALS.coverage(plain, fused=False).unmet
+    assert not space.coverage(rows, fused=False).unmet
 
 
 def test_a_row_is_written_as_its_unusual_levels_and_read_again() -> None:

@@ -105,7 +105,7 @@ def test_an_implementation_wrong_only_where_two_levels_meet_fails_there_alone() 
 def test_the_family_is_the_contracts_own() -> None:
     names = [case.name for case in contract("attention").cases()]
     assert len(set(names)) == len(names)
-    assert sum(name.startswith("combined/") for name in names) == len(ROWS)
+    assert sum(name.startswith("combined/") for name in names) == len(combined.rows("quick"))
 
 
 def test_a_feature_without_levels_is_refused_and_its_file_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ A family is what stands before the slash of a name; a feature adds to several.
 from __future__ import annotations
 
 from suite.asking import Case
+from suite.asking.combined import QUICK
 from suite.contracts.attention.cases import combined, core, gradients, sizes
 from suite.contracts.attention.cases.bad_input import bad_input
 from suite.contracts.attention.cases.behaviour import behaviour
@@ -34,7 +35,7 @@ def cases() -> list[Case]:
         *metamorphic(),
         *behaviour(),
         *bad_input(),
-        *combined.array().cases("full", 0),
+        *combined.array().cases(QUICK, 0),
     ]
     of_features = [case for each in features() for case in each.cases()]
     families = [case.family for case in (*first, *general)]

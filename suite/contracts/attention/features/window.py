@@ -253,6 +253,7 @@ LEVELS = Levels(
         }
     },
     _reach,
+    optional=6,
 )
 
 FEATURE = Feature(

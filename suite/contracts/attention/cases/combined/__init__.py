@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.asking import Case
-from suite.asking.combined import Array
+from suite.asking.combined import FULL, QUICK, Array
 from suite.asking.covering import Row, Space, drawn
 from suite.contracts.attention.cases.case import AttentionCase
 from suite.contracts.attention.cases.combined.levels import LEVELS
@@ -24,22 +24,24 @@ FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask
 """What kernels fuse: every triple of levels among these meets."""
 COMBINED = (*LEVELS, *(each.levels for each in features()))
 """What is combined: first what is no feature's, then by feature."""
+OPTIONAL = sorted({each.optional for each in COMBINED} - {0})
 SPACE = Space(
     {name: tuple(levels) for each in COMBINED for name, levels in each.factors.items()},
     [one for each in COMBINED for one in each.contradictions],
     FUSED,
+    [[name for each in COMBINED if each.optional == place for name in each.factors] for place in OPTIONAL],
 )
 
 
-def rows(profile: str = "full", seed: int = 0) -> list[Row]:
+def rows(profile: str = FULL, seed: int = 0) -> list[Row]:
     """The array that is asked: in the profile `quick` every pair meets, in `full` every fused triple, too.
 
     Seed 0 is the one that is kept; another seed draws another array. ValueError where the kept one does not fit the
     levels.
     """
     if seed:
-        return drawn(SPACE, seed, fused=profile == "full")
-    files = (PAIRS,) if profile == "quick" else (PAIRS, TRIPLES)
+        return drawn(SPACE, seed, fused=profile == FULL)
+    files = (PAIRS,) if profile == QUICK else (PAIRS, TRIPLES)
     return [SPACE.read(line) for file in files for line in file.read_text().splitlines()]
 
 

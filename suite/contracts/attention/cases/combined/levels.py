@@ -85,9 +85,10 @@ SHAPES = Levels(
     ),
 )
 
+DRAWN = Levels({"draw": {name: name for name in DRAWS}}, lambda of: {"draw": of["draw"]})
 VALUES = Levels(
-    {"value_width": VALUE_WIDTHS, "draw": {name: name for name in DRAWS}},
-    lambda of: {"value_width": of["value_width"](of["width"], of["size"][1]), "draw": of["draw"]},
+    {"value_width": VALUE_WIDTHS},
+    lambda of: {"value_width": of["value_width"](of["width"], of["size"][1])},
     (
         Contradiction(
             "values are the identity where they have a column for each key",
@@ -98,6 +99,7 @@ VALUES = Levels(
             {"value_width": ("square_v",), "draw": DRAWS[:-1]},
         ),
     ),
+    optional=4,
 )
 
 
@@ -108,31 +110,35 @@ def _laid(of: Mapping[str, Any]) -> Mapping[str, Any]:
 
 TENSORS = {"query": "q", "key": "k", "value": "v", "output_gradient": "do"}
 """The tensors that lie in memory one way or another, and what levels call each."""
-PLACES = Levels(
-    {f"{name}_layout": _levels(TENSORS[name], LAYOUTS) for name in INPUTS}
-    | {"output_gradient_layout": {"no_do": "contiguous", **_levels("do", UPSTREAM_LAYOUTS)}},
-    _laid,
-    (
-        *(
-            Contradiction(
-                "heads are not an axis of rank 2",
-                {f"{name}_layout": (f"{letter}_transposed_heads",), "rank": ("rank_2",)},
-            )
-            for name, letter in TENSORS.items()
-        ),
-        *(
-            Contradiction(
-                "items and heads are axes of rank 4",
-                {f"{name}_layout": (f"{TENSORS[name]}_expanded",), "rank": ("rank_3", "rank_2")},
-            )
-            for name in INPUTS
-        ),
-    ),
-)
 
+
+def _places(letter: str, layouts: tuple[str, ...]) -> tuple[Contradiction, ...]:
+    """What contradicts layouts of a tensor: they are of axes that it has."""
+    name = next(name for name, short in TENSORS.items() if short == letter)
+    heads = Contradiction(
+        "heads are not an axis of rank 2", {f"{name}_layout": (f"{letter}_transposed_heads",), "rank": ("rank_2",)}
+    )
+    items = Contradiction(
+        "items and heads are axes of rank 4",
+        {f"{name}_layout": (f"{letter}_expanded",), "rank": ("rank_3", "rank_2")},
+    )
+    return (heads, items) if "expanded" in layouts else (heads,)
+
+
+PLACES = Levels(
+    {f"{name}_layout": _levels(TENSORS[name], LAYOUTS) for name in INPUTS},
+    lambda of: {},
+    tuple(each for name in INPUTS for each in _places(TENSORS[name], LAYOUTS)),
+)
+UPSTREAM = Levels(
+    {"output_gradient_layout": {"no_do": "contiguous", **_levels("do", UPSTREAM_LAYOUTS)}},
+    _laid,
+    _places("do", UPSTREAM_LAYOUTS),
+    optional=3,
+)
 BACKWARD = Levels(
-    {"gradient": {**GRADIENTS, "dqkv_mask": (*INPUTS, "attn_mask")}, "mode": MODES},
-    lambda of: {"gradient_of": of["gradient"], "grad_mode": of["mode"]},
+    {"gradient": {**GRADIENTS, "dqkv_mask": (*INPUTS, "attn_mask")}},
+    lambda of: {"gradient_of": of["gradient"]},
     (
         Contradiction(
             "an output gradient is sent where gradients are asked",
@@ -158,8 +164,10 @@ BACKWARD = Levels(
             {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad",)},
         ),
     ),
+    optional=3,
 )
 
+MODE = Levels({"mode": MODES}, lambda of: {"grad_mode": of["mode"]})
 PRECISION = Levels({"dtype": {dtype: dtype for dtype in DTYPES}}, lambda of: {"dtypes": (of["dtype"],)})
 
-LEVELS = (SHAPES, VALUES, PLACES, BACKWARD, PRECISION)
+LEVELS = (SHAPES, VALUES, DRAWN, PLACES, UPSTREAM, BACKWARD, MODE, PRECISION)

@@ -243,6 +243,7 @@ LEVELS = Levels(
             {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")},
         ),
     ),
+    optional=5,
 )
 
 FEATURE = Feature(
