@@ -67,8 +67,8 @@ def product(one: Array, other: Array) -> Array:
     """`one @ other` in the judging arithmetic.
 
     Numpy has no library for products in extended precision, and its own loop fetches every term from far apart. With
-    the terms of each sum side by side, einsum takes a third of that time, where there are several rows. Either is off by
-    n · 2⁻⁶⁴ · Σ|a||b| at most, for a sum of n terms (Higham, section 3.1).
+    the terms of each sum side by side, einsum takes a third of that time, where there are several rows. Either way a
+    sum of n terms is off by n · 2⁻⁶⁴ · Σ|a||b| at most (Higham, section 3.1).
     """
     if one.dtype != np.longdouble or other.dtype != np.longdouble or one.shape[-2] == 1:
         return np.asarray(one @ other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.records.audit import EXEMPT, Audit
+from suite.records.audit import EXEMPT, Audit, Redrawn
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
@@ -38,6 +38,7 @@ __all__ = [
     "Measurement",
     "Outcome",
     "Reason",
+    "Redrawn",
     "Run",
     "Source",
     "Status",
