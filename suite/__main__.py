@@ -220,6 +220,15 @@ def audit(
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", parser=count, help="processes; one per core by default")
     ] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            parser=count,
+            help="ask whoever is correct with the numbers of N other seeds, too; each takes minutes",
+        ),
+    ] = 0,
     benchmark: Annotated[
         bool,
         typer.Option(
@@ -232,7 +241,11 @@ def audit(
 
     if benchmark and contract:
         raise UsageError("--contract does not go with --benchmark: the stopwatch is audited, not a contract")
-    raise typer.Exit(auditing.audit_stopwatch(results, jobs) if benchmark else auditing.audit(results, jobs, contract))
+    if benchmark and seeds:
+        raise UsageError("--seeds does not go with --benchmark: nothing is drawn there")
+    if benchmark:
+        raise typer.Exit(auditing.audit_stopwatch(results, jobs))
+    raise typer.Exit(auditing.audit(results, jobs, contract, seeds))
 
 
 @app.command()

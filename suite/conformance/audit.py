@@ -7,27 +7,29 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from importlib.util import find_spec
 
 from suite import machine
-from suite.asking import Case, Contract, Stranger, questions
+from suite.asking import Case, Contract, questions
 from suite.conformance import findings
 from suite.conformance.catching import catches, failure
 from suite.conformance.combinations import combinations
-from suite.conformance.questions import Questions, Subject
+from suite.conformance.questions import Questions
+from suite.conformance.redrawn import lacking, redrawn, stranger_as_subject
 from suite.conformance.runner import Check
 from suite.contracts import contract as contract_named
 from suite.records import EXEMPT, Audit, Outcome, Status
-from suite.registry import from_function
-from suite.worker import ask
 
 Catch = tuple[str, str, str]
 """A deviation, the case that caught it, and the dtype."""
 
 
-def audit(name: str, progress: Callable[[str], None] = lambda _: None, jobs: int | None = None) -> Audit:
-    """Run the whole audit of a contract, its cases spread over `jobs` processes (by default one per core)."""
+def audit(
+    name: str, progress: Callable[[str], None] = lambda _: None, jobs: int | None = None, seeds: int = 0
+) -> Audit:
+    """Run the whole audit of a contract, its cases spread over `jobs` processes (by default one per core).
+
+    Correct implementations are asked with the numbers of so many further `seeds`, too.
+    """
     contract = contract_named(name)
     cases = contract.cases()
     jobs = jobs or os.cpu_count() or 1
@@ -54,6 +56,7 @@ def audit(name: str, progress: Callable[[str], None] = lambda _: None, jobs: int
         contract=name,
         exempt=exempt(contract),
         combinations=combinations(name, jobs, progress),
+        redrawn=redrawn(name, seeds, jobs, progress) if seeds else None,
     )
 
 
@@ -106,27 +109,12 @@ def ask_strangers(
     asked = questions(cases, "cpu")
     known = findings.load(contract.findings, machine.versions())
     for stranger in contract.strangers():
-        if lacking := [library for library in stranger.requires if find_spec(library) is None]:
-            absent[stranger.name] = f"No module named {lacking[0]!r}"
+        if libraries := lacking(stranger):
+            absent[stranger.name] = f"No module named {libraries[0]!r}"
             continue
         present[stranger.name] = stranger.says
-        outcomes = list(Check(_subject(stranger, contract), kept, asked, known).run())
+        outcomes = list(Check(stranger_as_subject(stranger, contract), kept, asked, known).run())
         accusations += [outcome for outcome in outcomes if outcome.fails]
         count = sum(outcome.status == Status.PASSED for outcome in outcomes)
         progress(f"{stranger.name}: {count} passed, {sum(outcome.fails for outcome in outcomes)} accusations")
     return present, absent, accusations
-
-
-def _subject(stranger: Stranger, contract: Contract) -> Subject:
-    loaded = from_function(stranger.function, contract.name, stranger.name)
-    parameters = loaded.declaration.parameters
-    in_process = partial(ask, stranger.function)
-    return Subject(
-        f"strangers/{stranger.name}",
-        contract,
-        ask=in_process,
-        ask_apart=in_process,  # strangers are part of the suite, and do not crash
-        parameters=None if parameters is None else frozenset(parameters),
-        lacks=stranger.lacks,
-        conventions=stranger.conventions,
-    )

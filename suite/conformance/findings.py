@@ -23,8 +23,8 @@ class Finding:
     """Cases that a library gets wrong, the versions that do, and a reproduction without this suite.
 
     Patterns are shell globs. A failure that matches stays a failure in every table, marked as known, and does not fail
-    the run. A match that passes is an error, so that a finding is removed when the library is repaired; not so a match of
-    `sometimes` alone.
+    the run. A match that passes is an error, so that a finding is removed when the library is repaired; a match of
+    `sometimes` alone may pass.
     """
 
     id: str

@@ -61,3 +61,16 @@ def widened(array: Array, arithmetic: type) -> Array:
     if arithmetic is np.object_:
         return np.vectorize(QUADRUPLE.mpf, otypes=[object])(array) if array.size else array.astype(object)
     return array.astype(arithmetic)
+
+
+def product(one: Array, other: Array) -> Array:
+    """`one @ other` in the judging arithmetic.
+
+    Numpy has no library for products in extended precision, and its own loop fetches every term from far apart. With
+    the terms of each sum side by side, einsum takes a third of that time, where there are several rows. Either way a
+    sum of n terms is off by n · 2⁻⁶⁴ · Σ|a||b| at most (Higham, section 3.1).
+    """
+    if one.dtype != np.longdouble or other.dtype != np.longdouble or one.shape[-2] == 1:
+        return np.asarray(one @ other)
+    terms = np.ascontiguousarray(other.swapaxes(-1, -2))
+    return np.asarray(np.einsum("...ij,...kj->...ik", np.ascontiguousarray(one), terms))

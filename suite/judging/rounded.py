@@ -170,7 +170,9 @@ class Rounded:
             total = powers.sum(-1, keepdims=True)
             weights = np.where(total == 0, powers, powers / np.where(total == 0, 1, total))
         spread = np.where(weights == 0, 0.0, (largest - scores).astype(np.float64))
-        shifting = (2 if self.precision.half else 1) * self.precision.unit * spread + 2 * self.precision.unit
+        # a score is rounded where the largest is taken off, and so is its distance from the logarithm of the sum where
+        # the weight is the exponential of a log-softmax: both at the size of that distance
+        shifting = 2 * self.precision.unit * spread + 2 * self.precision.unit
         return weights, np.minimum(np.asarray(self.bound) + shifting, 1.0)
 
     def _made(self, value: Array, passed_on: Array, units: float = 1.0, exact: Array | None = None) -> Rounded:

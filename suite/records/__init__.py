@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.records.audit import EXEMPT, Audit, Combinations, Meetings
+from suite.records.audit import EXEMPT, Audit, Combinations, Meetings, Redrawn
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
@@ -40,6 +40,7 @@ __all__ = [
     "Meetings",
     "Outcome",
     "Reason",
+    "Redrawn",
     "Run",
     "Source",
     "Status",

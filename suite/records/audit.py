@@ -55,6 +55,20 @@ class Combinations:
 
 
 @dataclass(frozen=True)
+class Redrawn:
+    """Correct implementations, asked all questions of a contract with the numbers of seeds 1, 2 and so on."""
+
+    seeds: int
+    """How many seeds there were."""
+    answers: int
+    """How many answers were judged, all implementations and seeds together."""
+    largest: float
+    """The largest error of those that passed, in bounds."""
+    accusations: Sequence[tuple[int, Outcome]] = ()
+    """The seed of each accusation, and what was said: there must be none."""
+
+
+@dataclass(frozen=True)
 class Audit:
     """What the audit found. `catches` maps each deviation to the cases that caught it, by family."""
 
@@ -77,6 +91,8 @@ class Audit:
     """Families of this contract that need not catch a deviation alone: EXEMPT, and its core where that is exempt."""
     combinations: Combinations | None = None
     """Where the contract has cases that combine features."""
+    redrawn: Redrawn | None = None
+    """Where other numbers were asked for."""
 
     @property
     def missed(self) -> list[str]:
@@ -99,5 +115,6 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        amiss = self.combinations.amiss if self.combinations else []
-        return not (self.missed or self.unnecessary or self.accusations or self.controls or amiss)
+        amiss = self.combinations.amiss if self.combinations else ()
+        by_luck = self.redrawn.accusations if self.redrawn else ()
+        return not (self.missed or self.unnecessary or self.accusations or self.controls or amiss or by_luck)

@@ -33,7 +33,9 @@ def audit_page(audits: Sequence[Audit], run: Run) -> Page:
     """A row per contract, then every complaint, then the details of each contract."""
     amiss = points(f"{audit.contract}: {line}" for audit in audits for line in _amiss(audit))
     details = (_details(audit) for audit in audits)
-    shown = blocks(provenance.run_table(run), _contracts(audits), section("Amiss or absent", amiss), details)
+    shown = blocks(
+        provenance.run_table(run), _contracts(audits), _redrawn(audits), section("Amiss or absent", amiss), details
+    )
     return Page("The suite against itself", shown)
 
 
@@ -49,6 +51,9 @@ def _score(audit: Audit) -> Iterator[str]:
             f"{of.caught} of {of.mistakes} caught"
             for kind, of in _kinds(audit.combinations)
         )
+    if of := audit.redrawn:
+        accused = f"{len(of.accusations)} in {of.answers:,} answers"
+        yield f"other seeds: {of.seeds}, accusations with their numbers: {accused}"
 
 
 def _amiss(audit: Audit) -> Iterator[str]:
@@ -56,6 +61,8 @@ def _amiss(audit: Audit) -> Iterator[str]:
     yield from (f"missed: {name}: {audit.says[name]}" for name in audit.missed)
     yield from (f"unnecessary: {family} catches nothing that no other family catches" for family in audit.unnecessary)
     yield from (f"accused: {o.implementation} {o.case} ({o.dtype}): {o.status}: {o.detail}" for o in audit.accusations)
+    for number, o in audit.redrawn.accusations if audit.redrawn else ():
+        yield f"accused with the numbers of seed {number}: {o.implementation} {o.case} ({o.dtype}): {o.detail}"
     yield from (f"wrong without a mistake: {complaint}" for complaint in audit.controls)
     yield from (
         f"missed where levels meet: {each}" for each in (audit.combinations.amiss if audit.combinations else ())
@@ -76,6 +83,17 @@ def _row(of: Audit) -> list[object]:
     caught = len(of.catches) - len(of.missed)
     families = (len(of.families), len(of.unnecessary))
     return [code(of.contract), len(of.catches), caught, of.distinct, *families, len(of.strangers), len(of.accusations)]
+
+
+def _redrawn(audits: Sequence[Audit]) -> Section:
+    """Where other numbers were asked for, what came of that."""
+    rows = [
+        (code(audit.contract), of.seeds, f"{of.answers:,}", len(of.accusations), f"{of.largest:.2f}")
+        for audit in audits
+        if (of := audit.redrawn)
+    ]
+    heads = ("contract", "other seeds", "correct answers", "accused", "largest error (bounds)")
+    return section("Numbers of other seeds", table(heads, rows))
 
 
 def _details(audit: Audit) -> Section:

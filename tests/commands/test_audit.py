@@ -22,3 +22,14 @@ def test_one_contract_is_audited_and_no_page_written(tmp_path: Path, capsys: pyt
 def test_an_unknown_contract_is_named_with_those_that_exist(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"unknown contract 'nonsense'; there are: add_norm, "):
         auditing.audit(tmp_path, 1, "nonsense")
+
+
+def test_a_number_of_other_seeds_is_not_negative(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--seeds is the number of other seeds that are asked, 0 or more, not -1"):
+        auditing.audit(tmp_path, 1, "positional_encoding", -1)
+
+
+def test_other_seeds_are_asked_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert auditing.audit(tmp_path, 1, "positional_encoding", 1) == 0
+
+    assert "positional_encoding: other seeds: 1, accusations with their numbers: 0 in " in capsys.readouterr().out

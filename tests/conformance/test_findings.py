@@ -223,7 +223,8 @@ def test_excepted_cases_may_pass(finding: Finding) -> None:
 
 
 def test_what_is_wrong_sometimes_may_fail_and_may_pass(write: Write) -> None:
-    (finding,) = load(write('dtypes = ["float32"]', 'sometimes = ["combined/*causal*"]\ndtypes = ["float32"]'), TORCH)
+    text = ENTRY.replace('dtypes = ["float32"]', 'sometimes = ["combined/*causal*"]')
+    (finding,) = load(write("findings.toml", text), TORCH)
     failed = outcome(case="combined/e65+causal")
     assert mark(failed, [finding]).known == "lengths"
     assert passing(finding, [outcome(case="combined/e65+causal", status="passed")]) == []

@@ -5,7 +5,7 @@ from dataclasses import replace
 from builders import NASTY, RUN, outcome
 from markdown_it import MarkdownIt
 
-from suite.records import Audit, Combinations, Meetings
+from suite.records import Audit, Combinations, Meetings, Redrawn
 from suite.report.audit import audit_lines, audit_page, write_audit
 from suite.report.page import Table
 from suite.report.render import markdown
@@ -59,6 +59,22 @@ def test_the_page_has_the_details_of_each_contract(tmp_path):
     assert "| `unmasked` | the mask is ignored |  | mask 2 |" in first
     assert "| `unmasked` | the mask is ignored |  | nothing |" in second
     assert "| `folded` | by einsum |" in second
+
+
+def test_accusations_with_other_numbers_are_counted_and_named():
+    accused = outcome("mask/a", "wrong", "strangers/folded", detail="off by one")
+    lucky = replace(SOUND, redrawn=Redrawn(3, 12345, 1.234))
+    unlucky = replace(POOR, redrawn=Redrawn(3, 100, 0.5, ((2, accused),)))
+
+    text = markdown.render(audit_page([lucky, unlucky], RUN))
+    lines = audit_lines([lucky, unlucky])
+
+    assert "| `attention` | 3 | 12,345 | 0 | 1.23 |" in text
+    assert "| `add_norm` | 3 | 100 | 1 | 0.50 |" in text
+    assert "attention: other seeds: 3, accusations with their numbers: 0 in 12,345 answers" in lines
+    assert "add_norm: accused with the numbers of seed 2: strangers/folded mask/a (float32): off by one" in lines
+    assert (lucky.passed, replace(SOUND, redrawn=unlucky.redrawn).passed) == (True, False)
+    assert "other seeds" not in markdown.render(audit_page([SOUND], RUN))
 
 
 def test_hostile_words_are_no_markup():

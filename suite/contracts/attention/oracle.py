@@ -13,7 +13,7 @@ import numpy as np
 
 from suite.asking import Conventions
 from suite.contracts.attention.feature import Grid, Step, features
-from suite.judging.precision import QUADRUPLE, Bounded, Precision, widened
+from suite.judging.precision import QUADRUPLE, Bounded, Precision, product, widened
 
 Array = np.ndarray[Any, Any]
 
@@ -101,12 +101,14 @@ class Forward:
             step.forward(self)
 
     def _scores(self) -> None:
-        self.scores = self.query @ self.key.swapaxes(-1, -2)  # b h l s
-        self.magnitude = abs(self.query) @ abs(self.key).swapaxes(-1, -2)  # Σ |q||k|
+        self.scores = product(self.query, self.key.swapaxes(-1, -2))  # b h l s
+        self.magnitude = abs(_double(self.query)) @ abs(_double(self.key)).swapaxes(-1, -2)  # Σ |q||k|
         self.stored = np.zeros(())  # the largest number that was rounded on the way to each score
+        counted = None
         for step in _steps("score"):
             step.forward(self)
-            self.stored = np.maximum(self.stored, abs(self.scores))
+            if self.scores is not counted:
+                self.stored, counted = np.maximum(self.stored, abs(self.scores)), self.scores
 
     def _visibility(self) -> None:
         grid, allowed = self.asked.grid, np.ones(self.scores.shape, dtype=bool)
@@ -115,13 +117,14 @@ class Forward:
             if each.visible and value is not None:
                 allowed &= each.visible(grid, value, self.asked.conventions)
         self.allowed = allowed
+        self.all_allowed = bool(allowed.all())
         self.empty = ~allowed.any(axis=-1, keepdims=True)  # b h l 1
 
     def _weights(self) -> None:
-        scores = np.where(self.allowed, self.scores, -np.inf)
+        scores = self.scores if self.all_allowed else np.where(self.allowed, self.scores, -np.inf)
         self.largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
         self.delta = self._score_error()
-        exponentials = np.where(self.allowed, _exp(np.where(self.allowed, scores - self.largest, 0)), 0)
+        exponentials = _exp(scores - self.largest, self.allowed)
         total = exponentials.sum(axis=-1, keepdims=True)
         self.weights = exponentials / np.where(total == 0, 1, total)
         self.survival: Any = self.one  # what weights are multiplied by after the softmax
@@ -135,21 +138,21 @@ class Forward:
         delta = 2 * u * self.stored + product * self.magnitude + 2 * u
         if self.precision.half:
             delta = delta + 2 * u * np.where(self.allowed, abs(self.scores - self.largest), 0)
-        error: Array = np.where(self.allowed, delta, 0).astype(np.float64)  # b h l s
-        return error
+        return _double(np.where(self.allowed, delta, 0))  # b h l s
 
     def _output(self) -> None:
         u, a, eta = self.precision.unit, self.precision.accumulator, self.precision.tiny
-        keys, seen = self.key.shape[-2], self.allowed.astype(np.float64)
+        keys = self.key.shape[-2]
+        seen = _double(self.allowed[..., :1, :] if self.all_allowed else self.allowed)  # one row where all are alike
         self.applied = self.weights * self.survival
-        exact = self.applied @ self.value
-        value, output = self.value.astype(np.float64), exact.astype(np.float64)
-        magnitude = self.applied.astype(np.float64) @ abs(value)
+        exact = product(self.applied, self.value)
+        value, output = _double(self.value), _double(exact)
+        magnitude = _double(self.applied) @ abs(value)
         moved = self._moved(value, output, magnitude)
         # weights may underflow, and so may each product of weight and value where subnormal numbers are flushed
         underflow = eta * (spread(seen, value, output) + keys + 1)
         # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
-        shared = a * np.where(self.empty, 0, abs(self.largest)).astype(np.float64)
+        shared = a * _double(np.where(self.empty, 0, abs(self.largest)))
         bound = moved + (2 * u + summing(self.precision, keys) + shared) * magnitude + u * abs(output) + underflow
         self.output = np.where(self.silent, 0, exact)
         self.bound = np.where(self.silent, 0, bound)
@@ -157,17 +160,19 @@ class Forward:
 
     def _moved(self, value: Array, output: Array, magnitude: Array) -> Array:
         """How far the errors of the scores may move the output."""
-        weights, slip = self.weights.astype(np.float64), np.minimum(self.delta, 1)
+        weights, slip = _double(self.weights), np.minimum(self.delta, 1)
         if self.sums_to_one:
             moved = spread(weights * slip, value, output)
         else:
-            applied = self.applied.astype(np.float64)
+            applied = _double(self.applied)
             moved = (applied * slip) @ abs(value) + (weights * slip).sum(-1, keepdims=True) * magnitude
         # a weight below any rounding of the sum cannot matter, however wrong its score
-        matters = weights * np.exp(np.minimum(2 * self.delta, 700)) > self.precision.unit
-        self.loose = ((self.delta > FIRST_ORDER) & matters).any(axis=-1, keepdims=True)
+        large = self.delta > FIRST_ORDER
+        if large.any():
+            large &= weights * np.exp(np.minimum(2 * self.delta, 700)) > self.precision.unit
+        self.loose = large.any(axis=-1, keepdims=True)
         if self.loose.any():
-            moved = np.where(self.loose, spread(self.allowed.astype(np.float64), value, output), moved)
+            moved = np.where(self.loose, spread(_double(self.allowed), value, output), moved)
         return moved
 
 
@@ -198,15 +203,15 @@ class Slopes:
         """The gradient of the scores, dS, and its error."""
         of, u, a, eta = self.forward, self.forward.precision.unit, self.forward.precision.accumulator, self.tiny
         value_width = of.asked.value.shape[-1]
-        weight_gradient = (self.upstream @ of.value.swapaxes(-1, -2)) * of.survival  # dP: b h l s
+        weight_gradient = product(self.upstream, of.value.swapaxes(-1, -2)) * of.survival  # dP: b h l s
         output = np.where(of.empty, 0, of.output)
         mean = (self.upstream * output).sum(-1, keepdims=True)  # D: b h l 1
         relative = np.where(of.empty, 0, weight_gradient - mean)
         self.scores = of.weights * relative
 
-        p, g = of.weights.astype(np.float64), abs(relative).astype(np.float64)
-        d_out, size = abs(self.upstream).astype(np.float64), abs(output).astype(np.float64)
-        v, survival = abs(of.value).astype(np.float64), np.asarray(of.survival).astype(np.float64)
+        p, g = _double(of.weights), abs(_double(relative))
+        d_out, size = abs(_double(self.upstream)), abs(_double(output))
+        v, survival = abs(_double(of.value)), _double(np.asarray(of.survival))
         slip = np.minimum(of.delta, 1)
         rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1) + 2 * u
         self.slipped = np.where(of.loose & of.allowed, 1, p * rho)
@@ -223,17 +228,17 @@ class Slopes:
         of, u, eta = self.forward, self.forward.precision.unit, self.tiny
         gathering = summing(of.precision, of.gathered)
         stored = np.where(of.allowed, eta, 0)
-        d_out, d_scores = abs(self.upstream).astype(np.float64), abs(self.scores).astype(np.float64)
-        q, k = (abs(x).astype(np.float64) for x in (of.query, of.key))
+        d_out, d_scores = abs(_double(self.upstream)), abs(_double(self.scores))
+        q, k = (abs(_double(x)) for x in (of.query, of.key))
         by_query = self.error + (u + summing(of.precision, of.key.shape[-2])) * d_scores + stored
         by_key = self.error + (u + gathering) * d_scores + stored
-        kept = (self.slipped + of.weights.astype(np.float64) * gathering + stored) * of.survival
-        of_value = kept.astype(np.float64).swapaxes(-1, -2) @ d_out
+        kept = (self.slipped + _double(of.weights) * gathering + stored) * _double(np.asarray(of.survival))
+        of_value = kept.swapaxes(-1, -2) @ d_out
         of_value = of_value + eta * d_out.sum(-2, keepdims=True)  # weights may underflow
         self.inputs = {
-            "query": (self.scores @ of.key, by_query @ k),
-            "key": (self.scores.swapaxes(-1, -2) @ of.query, by_key.swapaxes(-1, -2) @ q),
-            "value": (of.applied.swapaxes(-1, -2) @ self.upstream, of_value),
+            "query": (product(self.scores, of.key), by_query @ k),
+            "key": (product(self.scores.swapaxes(-1, -2), of.query), by_key.swapaxes(-1, -2) @ q),
+            "value": (product(of.applied.swapaxes(-1, -2), self.upstream), of_value),
         }
 
     @property
@@ -242,7 +247,7 @@ class Slopes:
 
     def rounded(self, value: Array, error: Array, underflows: int = 1) -> Bounded:
         """A gradient, with the error of its last rounding."""
-        rounding = self.forward.precision.unit * abs(value).astype(np.float64)
+        rounding = self.forward.precision.unit * abs(_double(value))
         return Bounded(value, error + rounding + self.tiny * underflows)
 
 
@@ -265,13 +270,22 @@ def spread(coefficients: Array, value: Array, output: Array) -> Array:
     """
     centre = output.mean(axis=-2, keepdims=True) if output.shape[-2] else 0.0
     value, output = value - centre, output - centre
-    total = coefficients.sum(-1, keepdims=True)
-    squares = coefficients @ value**2 - 2 * output * (coefficients @ value) + total * output**2
+    ones = np.ones((*value.shape[:-1], 1))
+    sums = coefficients @ np.concatenate([value**2, value, ones], axis=-1)  # three sums in one product
+    width, total = value.shape[-1], sums[..., -1:]
+    squares = sums[..., :width] - 2 * output * sums[..., width:-1] + total * output**2
     bound: Array = np.sqrt(total * np.maximum(squares, 0))
     return bound
 
 
-def _exp(array: Array) -> Array:
+def _double(array: Array) -> Array:
+    """In float64, in which bounds are computed; the array itself where it is that already."""
+    return array.astype(np.float64, copy=False)
+
+
+def _exp(array: Array, allowed: Array) -> Array:
+    """The power of each allowed number; 0 for the others."""
     if array.dtype == np.object_:
-        return np.vectorize(QUADRUPLE.exp, otypes=[object])(array) if array.size else array
-    return np.exp(array)
+        found = np.vectorize(QUADRUPLE.exp, otypes=[object])(np.where(allowed, array, 0)) if array.size else array
+        return np.where(allowed, found, 0)
+    return np.exp(array, out=np.zeros_like(array), where=allowed)

@@ -452,6 +452,7 @@ def test_huge_logits_in_half_precision_are_bounded_by_the_range_of_the_values() 
         (case.name, dtype)
         for case in cases()
         for dtype in case.dtypes
+        if case.family != "combined"  # masks of −1e9 leave no digit of a score in any dtype
         for truth in truths(case.truth(case.calls(dtype), {}))
         if truth.loose
     }
