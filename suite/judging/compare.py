@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from suite.judging.whole import Whole
+
 Array = np.ndarray[Any, Any]
 
 
@@ -79,3 +81,28 @@ def distance(actual: Array, expected: Array, allowed: Array, *, name: str = "out
         f"{place} lies {off:.3g} from where it should be, a vector of norm {due:.3g}; allowed is "
         f"{float(allowed[worst]):.1g} ({(ratio > 1).sum()} of {ratio.size} positions)"
     )
+
+
+def together(actual: Array, expected: Array, whole: Whole, *, name: str = "output") -> tuple[str | None, float]:
+    """Say how far the errors of all numbers together go beyond their limits, or None; and the largest part of a limit.
+
+    A row with a number that is infinite or NaN is left out: no limit is known for its error.
+    """
+    with np.errstate(invalid="ignore"):
+        off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*whole.rows.shape, -1)
+    off = np.where((whole.rows & np.isfinite(off).all(-1))[..., None], off, 0.0)
+    norm = float(np.sqrt((off**2).sum()))
+    complaint, largest = None, norm / whole.norm if norm else 0.0
+    if largest > 1:
+        complaint = f"{name} as a whole lies {norm:.3g} from where it should be, {whole.norm:.2g} allowed"
+    for each in whole.lines:
+        sums, reach = each.along(off), whole.reach(each)
+        ratio = errors(sums, np.zeros_like(sums), reach)
+        if ratio.size and ratio.max() > max(largest, 1.0):
+            worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
+            complaint = (
+                f"{name} as a whole is off by {abs(float(sums[worst])):.3g} in the direction of {each.says.format(worst[-1] if worst else 0)}, "
+                f"{float(reach[worst]):.2g} allowed"
+            )
+        largest = max(largest, float(ratio.max(initial=0.0)))
+    return complaint, largest
