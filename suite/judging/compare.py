@@ -90,7 +90,8 @@ def together(actual: Array, expected: Array, whole: Whole, *, name: str = "outpu
     """
     with np.errstate(invalid="ignore"):
         off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*whole.rows.shape, -1)
-    off = np.where((whole.rows & np.isfinite(off).all(-1))[..., None], off, 0.0)
+    off, rows = off[whole.part], whole.rows[whole.part]
+    off = np.where((rows & np.isfinite(off).all(-1))[..., None], off, 0.0)
     norm = float(np.sqrt((off**2).sum()))
     complaint, largest = None, norm / whole.norm if norm else 0.0
     if largest > 1:

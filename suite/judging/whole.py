@@ -51,6 +51,8 @@ class Whole:
 
     rows: Array
     """Which rows are judged: the tensor's axes but the last."""
+    part: tuple[slice, ...]
+    """The part of these axes that holds all judged rows."""
     expected: float
     """The expected sum of the squared errors."""
     largest: float
@@ -102,8 +104,10 @@ def rounding(numbers: Array, precision: Precision) -> tuple[Array, Array]:
 
 
 def top(vectors: Array) -> Array:
-    """A bound of the largest eigenvalue of Σ_k v_k v_kᵀ, vectors … k v: its largest sum of absolute values of a row."""
-    found: Array = abs(vectors.swapaxes(-1, -2) @ vectors).sum(-1).max(-1, initial=0.0)
+    """A bound of the largest eigenvalue of Σ_k v_k v_kᵀ, vectors … k v: the largest sum of a row's absolute values."""
+    across = vectors.swapaxes(-1, -2)
+    products = across @ vectors if vectors.shape[-1] <= vectors.shape[-2] else vectors @ across
+    found: Array = abs(products).sum(-1).max(-1, initial=0.0)
     return found
 
 

@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-FEWEST_ROWS = 16
+FEWEST_ROWS = 32
 """Fewer rows say too little together: the limit of their sum lies far above what is to be expected of it."""
-FEWEST_NUMBERS = 256
+FEWEST_NUMBERS = 2**12
 """The same of a tensor's numbers."""
+WEIGHTS = 2**13
+"""Of a call with more weights than this, its last items and heads are judged together: more would take too long."""
+ENOUGH_ROWS, MOST_WEIGHTS = 64, 2**16
+"""Where keys are many this many rows are judged nevertheless, up to this many weights; for gradients, all rows are."""
+LARGEST = 1e6
+"""Calls with larger values than this are not judged together: variances are computed in float32."""
 WEIGHT_ROUNDINGS = 2.0
 """How often a weight is rounded: the power, and what it is divided by the sum to."""
 SCORE_ROUNDINGS = 3.0
@@ -46,101 +52,128 @@ BLOCK = 64
 
 def wholes(of: Forward, slopes: Slopes | None) -> dict[str, Whole]:
     """The limits of output and gradients taken together, of those that can be judged so."""
-    if of.scores.size == 0 or of.scores.shape[-1] < 2 or np.ndim(of.survival) or of.output.size < FEWEST_NUMBERS:
+    if of.scores.shape[-1] < 2 or np.ndim(of.survival) or of.output.size < FEWEST_NUMBERS:
         return {}
-    together = Together(of)
+    if abs(of.value).max() > LARGEST or of.output[..., 0].size < FEWEST_ROWS:
+        return {}
+    together = Together(of, Part.of(of, gradients=slopes is not None))
     if together.rows.sum() < FEWEST_ROWS:
         return {}
     return {"output": together.whole} | (Backwards(together, slopes).wholes if slopes else {})
 
 
+class Part(NamedTuple):
+    """The last items and heads of a call, and of their rows one in a few: as many as there is time for."""
+
+    items: slice
+    heads: slice
+    rows: slice
+
+    @staticmethod
+    def of(forward: Forward, *, gradients: bool) -> Part:
+        batch, heads, rows, keys = forward.scores.shape
+        most = max(WEIGHTS // keys, min(ENOUGH_ROWS, MOST_WEIGHTS // keys), 1)
+        every = 1 if gradients and rows * keys <= MOST_WEIGHTS else -(-rows // most)
+        some_heads = min(heads, max(most * every // rows, 1))
+        items = min(batch, max(most * every // (some_heads * rows), 1)) if some_heads == heads else 1
+        return Part(slice(batch - items, batch), slice(heads - some_heads, heads), slice((rows - 1) % every, None, every))
+
+    def of_rows(self, array: Array) -> Array:
+        """Of an array b h l …, in float32: what is known of errors is known to a few digits."""
+        return np.asarray(array[self.items, self.heads, self.rows], dtype=np.float32)
+
+    def of_keys(self, array: Array) -> Array:
+        """Of an array b h s …"""
+        return np.asarray(array[self.items, self.heads], dtype=np.float32)
+
+    def place(self, rows: Array, shape: tuple[int, ...]) -> Array:
+        """Which rows of the whole are meant by some of the part."""
+        found = np.zeros(shape, dtype=bool)
+        found[self.items, self.heads, self.rows] = rows
+        return found
+
+
 class Together:
     """The errors of an output, b h l v, taken together. Rows that are not judged count as zeros."""
 
-    def __init__(self, of: Forward) -> None:
-        self.of, self.precision, self.width = of, of.precision, of.query.shape[-1]
+    def __init__(self, of: Forward, part: Part) -> None:
+        self.of, self.part, self.precision, self.width = of, part, of.precision, of.query.shape[-1]
+        self.value, self.weights = part.of_keys(of.value), part.of_rows(of.weights)
+        self.behind = part.of_rows(of.scores - of.largest)  # how far each score lies behind the largest
         self.rows = self._rows()
-        self.weights = np.where(self.rows[..., None], of.weights, 0.0)
-        self.output = np.where(self.rows[..., None], of.output, 0.0)
-        self.drift = np.minimum(np.where(self.rows[..., None], of.drift, 0.0), self._partial_sums())
-        self.error, variance = rounding(self.output, self.precision)
-        self.variance = np.where(self.rows[..., None], variance, 0.0)
+        judged = self.rows[..., None]
+        self.weights = np.where(judged, self.weights, np.float32(0))
+        exact = np.where(judged, of.output[part.items, part.heads, part.rows], 0.0)
+        self.error, variance = rounding(exact, self.precision)
+        self.output, self.variance = exact.astype(np.float32), np.where(judged, variance, 0.0)
+        self.squares = self.weights**2
+        self.norms = (self.value**2).sum(-1)  # of the values: b h s
+        self.drift = self._drift()
 
-    def _partial_sums(self) -> Array:
+    def _rows(self) -> Array:
+        """Which rows can be judged: b h l. Those whose weights are alike, or all the same as another row's, are not."""
+        of, unit, keys = self.of, self.precision.unit, self.weights.shape[-1]
+        known = ~(of.empty | of.loose | of.silent)[self.part.items, self.part.heads, self.part.rows, 0]
+        places = np.where(self.weights > 0, self.behind / np.float32(ALIKE * unit), np.float32(1)).astype(np.int32)
+        places.sort(-1)
+        count = np.count_nonzero(places < 1, -1)
+        alike = np.count_nonzero(places[..., 1:] == places[..., :-1], -1) - np.maximum(keys - count - 1, 0)
+        quarters = np.stack([count // 4, np.maximum(3 * count // 4 - 1, 0)], -1)
+        apart = np.diff(np.take_along_axis(places, quarters, -1))[..., 0]
+        known = known & (apart * ALIKE > NARROW) & (alike <= CROWDED * count) & (count > 1)
+        first = np.zeros(known.size, dtype=bool)
+        first[np.unique((self.weights**2).sum(-1), return_index=True)[1]] = True
+        return np.asarray(known & first.reshape(known.shape))
+
+    def _drift(self) -> Array:
         """What float32 may lose of sums, one way: a rounding of each partial sum.
 
         A partial sum is no larger than the part of the output that it comes to, and MEANDERS standard deviations of
         what is still to come.
         """
-        of, keys = self.of, self.weights.shape[-1]
-        squares = (self.weights**2 @ (of.value**2).mean(-1)[..., None])  # b h l 1
-        largest = np.where(self.rows[..., None], abs(of.largest), 0.0)
-        lost = self.precision.accumulator * (keys + largest)
-        found: Array = lost * (abs(self.output) + MEANDERS * np.sqrt(squares)) + self.precision.tiny * (keys + 1)
-        return found
-
-    def _rows(self) -> Array:
-        """Which rows can be judged: b h l."""
-        of, unit = self.of, self.precision.unit
-        known = ~(of.empty | of.loose | of.silent)[..., 0] & np.isfinite(of.output).all(-1)
-        seen = of.allowed & (of.weights > 0)
-        count = np.maximum(seen.sum(-1), 1)
-        scores = np.where(seen, of.scores - of.largest, 0.0)
-        mean = scores.sum(-1) / count
-        apart = np.sqrt(np.maximum((scores**2).sum(-1) / count - mean**2, 0.0))
-        places = np.where(seen, np.maximum(scores / (ALIKE * unit), -(2.0**31)), -(2.0**31)).astype(np.int32)
-        places.sort(-1)
-        alike = ((places[..., 1:] == places[..., :-1]) & (places[..., 1:] > -(2**31))).sum(-1)
-        known &= (apart > NARROW * unit) & (alike <= CROWDED * count) & (count > 1)
-        first = np.zeros(known.size, dtype=bool)  # of rows with the same weights
-        first[np.unique(np.float32((of.weights**2).sum(-1)).ravel(), return_index=True)[1]] = True
-        return known & first.reshape(known.shape)
+        keys = self.weights.shape[-1]
+        still = np.sqrt((self.squares @ self.norms[..., None]) / self.value.shape[-1])  # b h l 1
+        largest = abs(self.part.of_rows(np.where(self.of.empty, 0.0, self.of.largest)))
+        lost = self.precision.accumulator * (keys + largest) * self.rows[..., None]
+        return np.asarray(lost * (abs(self.output) + MEANDERS * still) + self.precision.tiny * (keys + 1))
 
     # How weights scatter
 
     @cached_property
     def of_scores(self) -> Array:
-        """The variance of each score: b h l s. Two weights of a row lose in common what the normaliser takes back."""
-        of, third = self.of, self.precision.unit**2 / 3
-        within = self.weights > 0
-        stored = np.where(within, of.stored, 0.0) ** 2
-        shifted = np.where(within, of.scores - of.largest, 0.0) ** 2
-        inputs = np.where(within, of.magnitude, 0.0) ** 2 * min(4 / self.width, 1.0)  # Σ (q k)²
-        found: Array = third * (SCORE_ROUNDINGS * stored + shifted + inputs * (1 + self.common_query))
-        return found
+        """The variance of each score, b h l s: rounded at its own size, after the largest was taken off, and as what
+        its query and key are rounded to."""
+        third = self.precision.unit**2 / 3
+        stored, magnitude = self.part.of_rows(self.of.stored), self.part.of_rows(self.of.magnitude)
+        inputs = magnitude**2 * (min(4 / self.width, 1.0) * (1 + self.common_query))  # Σ (q k)², twice or more
+        found = np.float32(third) * (np.float32(SCORE_ROUNDINGS) * stored**2 + self.behind**2 + inputs)
+        return np.where(self.weights > 0, found, np.float32(0))
 
     @cached_property
     def common_query(self) -> Array:
         """How many times over the rounding of a key counts because queries point the same way: b h 1 1."""
-        together = (self.of.query.sum(-2) ** 2).sum(-1)
-        apart = (self.of.query**2).sum((-2, -1))
-        return np.maximum(together / np.where(apart == 0, 1, apart), 1.0)[..., None, None]
+        query = self.part.of_rows(self.of.query)
+        apart = (query**2).sum((-2, -1))
+        return np.maximum((query.sum(-2) ** 2).sum(-1) / np.where(apart == 0, 1, apart), 1.0)[..., None, None]
 
     @cached_property
     def scatter(self) -> Scatter:
         """Of each row of the output, before its last rounding."""
-        squares, third = self.weights**2, self.precision.unit**2 / 3
-        own = Scatter.of(WEIGHT_ROUNDINGS * third * squares + self.precision.tiny**2, self.of.value)
-        scores = self.of_scores * squares
+        third = self.precision.unit**2 / 3
+        own = Scatter.of(np.float32(WEIGHT_ROUNDINGS * third) * self.squares + self.precision.tiny**2, self.value)
+        scores = self.of_scores * self.squares
         total = (scores * self.distances).sum(-1)
         # Σ_k (v_k − o)(v_k − o)ᵀ has no eigenvalue above (√top + √s ‖o‖)²
-        far = np.sqrt(self.of.scores.shape[-1] * (self.output**2).sum(-1))
-        most = scores.max(-1) * (np.sqrt(self.top)[..., None] + far) ** 2
+        far = np.sqrt(self.weights.shape[-1] * (self.output**2).sum(-1))
+        most = scores.max(-1) * (np.sqrt(top(self.value))[..., None] + far) ** 2
         return own + Scatter(total, np.minimum(total, most))
-
-    @cached_property
-    def top(self) -> Array:
-        return top(self.of.value)
 
     @cached_property
     def distances(self) -> Array:
         """‖v_j − o_i‖²: b h l s."""
-        value, output = self.of.value, self.output
-        inner = output @ value.swapaxes(-1, -2)
-        found: Array = np.maximum(
-            (value**2).sum(-1)[..., None, :] - 2 * inner + (output**2).sum(-1)[..., None], 0.0
-        )
-        return found
+        inner = self.output @ self.value.swapaxes(-1, -2)
+        found = self.norms[..., None, :] - 2 * inner + (self.output**2).sum(-1, keepdims=True)
+        return np.maximum(found, np.float32(0))
 
     # Directions
 
@@ -155,13 +188,15 @@ class Together:
             *self._tiles(),
             self._keys(),
         ]
-        return Whole(self.rows, float(by_row.sum()), float(by_row.max()), float(drift), tuple(lines))
+        rows = self.part.place(self.rows, self.of.output.shape[:-1])
+        cut = (self.part.items, self.part.heads, self.part.rows)
+        return Whole(rows, cut, float(by_row.sum()), float(by_row.max()), float(drift), tuple(lines))
 
     @cached_property
     def by_scale(self) -> Array:
         """How the output moves as the scale grows, per part of it: Σ_j p s (v − o)."""
-        scores = self.weights * np.where(self.weights > 0, self.of.scores, 0.0)
-        moved: Array = scores @ self.of.value - scores.sum(-1, keepdims=True) * self.output
+        scores = self.weights * np.where(self.weights > 0, self.behind, np.float32(0))
+        moved: Array = scores @ self.value - scores.sum(-1, keepdims=True) * self.output
         return moved
 
     @cached_property
@@ -189,21 +224,19 @@ class Together:
 
     def _edges(self) -> list[Lines]:
         """The last key that each row may attend to left out, and the one behind it let in."""
-        of = self.of
-        if of.allowed.all():
+        if self.of.allowed.all():
             return []
-        last = of.allowed.shape[-1] - 1 - of.allowed[..., ::-1].argmax(-1)  # b h l
+        allowed = self.of.allowed[self.part.items, self.part.heads, self.part.rows]
+        last = allowed.shape[-1] - 1 - allowed[..., ::-1].argmax(-1)  # b h l
         said = ("the last visible key left out or counted twice", "the key behind the last visible one let in")
         return [self._line(says, self._towards(key)) for says, key in zip(said, (last, last + 1), strict=True)]
 
     def _towards(self, key: Array) -> Array:
         """How each row moves as one key of its own gets its weight once more: p (v − o), b h l v."""
-        of = self.of
-        place = np.minimum(key, of.allowed.shape[-1] - 1)[..., None]
-        score = np.take_along_axis(of.scores, place, -1) - of.largest
-        largest = np.where(self.rows[..., None], self.weights.max(-1, keepdims=True), 0.0)
-        weight = np.where((key < of.allowed.shape[-1])[..., None], largest * np.exp(np.clip(score, -700.0, 0.0)), 0.0)
-        return np.asarray(weight * (np.take_along_axis(of.value, place, -2) - self.output))
+        place = np.minimum(key, self.weights.shape[-1] - 1)[..., None]
+        behind = np.clip(np.take_along_axis(self.behind, place, -1), -700.0, 0.0)
+        weight = self.weights.max(-1, keepdims=True) * np.exp(behind) * (key < self.weights.shape[-1])[..., None]
+        return np.asarray(weight * (np.take_along_axis(self.value, place, -2) - self.output))
 
     def _tiles(self) -> list[Lines]:
         """Each tile's weights larger or smaller than they should be."""
@@ -212,7 +245,7 @@ class Together:
         if tiles < 2:
             return []
         weights = self.weights[..., : tiles * BLOCK].reshape(batch, heads, rows, tiles, BLOCK).swapaxes(2, 3)
-        value = self.of.value[..., : tiles * BLOCK, :].reshape(batch, heads, tiles, BLOCK, -1)
+        value = self.value[..., : tiles * BLOCK, :].reshape(batch, heads, tiles, BLOCK, -1)
         along = (weights @ value - weights.sum(-1, keepdims=True) * self.output[:, :, None]).swapaxes(2, 3)
         sums = lambda off: (off[..., None, :] * along).sum(-1).sum(2)  # noqa: E731
         says = f"the weights of one tile of {BLOCK} keys: tile {{}}"
@@ -220,13 +253,13 @@ class Together:
 
     def _keys(self) -> Lines:
         """Each key left out or counted twice, in all rows of a head: b h s."""
-        value, output, weights = self.of.value, self.output, self.weights
+        value, output, weights = self.value, self.output, self.weights
 
         def along(off: Array) -> Array:
             towards = off @ value.swapaxes(-1, -2) - (off * output).sum(-1, keepdims=True)
             return np.asarray((weights * towards).sum(-2))
 
-        squares = weights**2 * self.distances
+        squares = self.squares * self.distances
         variance = (squares * (self.scatter.any_way + self.variance.max(-1))[..., None]).sum(-2)
         drift = (np.sqrt(squares) * np.sqrt((self.drift**2).sum(-1, keepdims=True))).sum(-2)
         steady = self.scale_drift * abs(along(self.by_scale)) + abs(along(self.error))
@@ -237,58 +270,100 @@ class Backwards:
     """The errors of gradients, taken together: where all rows are judged, and no heads are shared."""
 
     def __init__(self, forward: Together, slopes: Slopes) -> None:
-        self.forward, self.slopes, self.precision = forward, slopes, forward.precision
-        of, third = forward.of, self.precision.unit**2 / 3
-        self.scale = abs(applied(of))
-        self.weight_gradient = slopes.upstream @ of.value.swapaxes(-1, -2)  # dP: b h l s
-        self.scores = slopes.scores / self.scale if self.scale else slopes.scores  # dS = p g, before the scale
-        self.weights = forward.weights**2 * (WEIGHT_ROUNDINGS * third + forward.of_scores)
-        relative = np.where(of.weights > 0, self.scores / np.where(of.weights > 0, of.weights, 1), 0.0) ** 2
-        gradient = of.weights**2 * self.weight_gradient**2
-        tiny = self.precision.tiny**2
-        self.own = self.weights * relative + third * (gradient + WEIGHT_ROUNDINGS * self.scores**2) + tiny
-        # of a whole row: by the sum of its weights, and by D = Σ dO o
-        self.sums = self.weights.sum(-1)
-        self.means = (self.weights * self.weight_gradient**2).sum(-1)
-        self.means = self.means + (slopes.upstream**2 * forward.variance).sum(-1)
+        self.forward, self.slopes, self.part = forward, slopes, forward.part
+        self.precision, self.scale = forward.precision, abs(applied(forward.of))
 
     @property
     def wholes(self) -> dict[str, Whole]:
-        of = self.forward.of
-        if not self.forward.rows.all() or of.asked.key.shape[1] != of.query.shape[1] or not self.scale:
+        asked = self.forward.of.asked
+        if not self.forward.rows.all() or self.part.rows.step > 1 or asked.key.shape[1] != asked.query.shape[1]:
             return {}
         made = {"query": self._query, "key": self._key, "value": self._value}
-        return {name: make() for name, make in made.items() if name in of.asked.gradient_of}
+        return {name: make() for name, make in made.items() if name in asked.gradient_of and self.scale}
+
+    # Variances: of single weights and scores, b h l s, and of whole rows, b h l
+
+    @cached_property
+    def query(self) -> Array:
+        return self.part.of_rows(self.forward.of.query)
+
+    @cached_property
+    def key(self) -> Array:
+        return self.part.of_keys(self.forward.of.key)
+
+    @cached_property
+    def upstream(self) -> Array:
+        return self.part.of_rows(self.slopes.upstream)
+
+    @cached_property
+    def weight_gradient(self) -> Array:
+        """dP"""
+        return np.asarray(self.upstream @ self.forward.value.swapaxes(-1, -2))
+
+    @cached_property
+    def scores(self) -> Array:
+        """dS = p g, before the scale."""
+        return self.part.of_rows(self.slopes.scores) / np.float32(self.scale)
+
+    @cached_property
+    def of_weights(self) -> Array:
+        """How weights scatter."""
+        twice = np.float32(WEIGHT_ROUNDINGS * self.precision.unit**2 / 3)
+        return self.forward.squares * (twice + self.forward.of_scores) + np.float32(self.precision.tiny**2)
+
+    @cached_property
+    def of_slopes(self) -> Array:
+        """How dS scatters: with the weights, and by roundings of dP and its own."""
+        third, squares = np.float32(self.precision.unit**2 / 3), self.forward.squares
+        relative = self.scores**2 / np.where(squares > 0, squares, np.float32(1))
+        own = self.of_weights * relative + np.float32(WEIGHT_ROUNDINGS) * third * self.scores**2
+        return own + third * squares * self.weight_gradient**2 + np.float32(self.precision.tiny**2)
+
+    @cached_property
+    def sums(self) -> Array:
+        """How the sum of a row's weights scatters."""
+        return np.asarray(self.of_weights.sum(-1))
+
+    @cached_property
+    def means(self) -> Array:
+        """How D = Σ dO o scatters."""
+        of_output = (self.upstream**2 * self.forward.variance).sum(-1)
+        return np.asarray((self.of_weights * self.weight_gradient**2).sum(-1) + of_output)
+
+    # The three gradients
 
     def _query(self) -> Whole:
-        of = self.forward.of
-        of_means, of_sums = (of.weights @ of.key, self.means), (self.scores @ of.key, self.sums)
+        of_means, of_sums = (self.forward.weights @ self.key, self.means), (self.scores @ self.key, self.sums)
         by_row = sum((vectors**2).sum(-1) * variance for vectors, variance in (of_means, of_sums))
-        scatter = Scatter.of(self.own, of.key) + Scatter(by_row, by_row)
-        return self._whole("query", scatter, self.scores**2 @ of.key**2, of.key.shape[-2])
+        scatter = Scatter.of(self.of_slopes, self.key) + Scatter(by_row, by_row)
+        return self._whole("query", scatter, self.scores**2 @ self.key**2, self.key.shape[-2])
 
     def _key(self) -> Whole:
-        of, scores = self.forward.of, self.scores
-        shared = Shared(of.query, ((of.weights, self.means), (scores, self.sums)))
-        scatter = Scatter.of(self.own.swapaxes(-1, -2), of.query)
-        return self._whole("key", scatter, (scores**2).swapaxes(-1, -2) @ of.query**2, of.gathered, shared)
+        shared = Shared(self.query, ((self.forward.weights, self.means), (self.scores, self.sums)))
+        scatter = Scatter.of(self.of_slopes.swapaxes(-1, -2), self.query)
+        return self._whole("key", scatter, (self.scores**2).swapaxes(-1, -2) @ self.query**2, self.rows, shared)
 
     def _value(self) -> Whole:
-        of, upstream = self.forward.of, self.slopes.upstream
-        shared = Shared(upstream, ((of.weights, self.sums),))
-        scatter = Scatter.of(self.weights.swapaxes(-1, -2) + self.precision.tiny**2, upstream)
-        return self._whole("value", scatter, (of.weights**2).swapaxes(-1, -2) @ upstream**2, of.gathered, shared)
+        shared = Shared(self.upstream, ((self.forward.weights, self.sums),))
+        scatter = Scatter.of(self.of_weights.swapaxes(-1, -2), self.upstream)
+        squares = self.forward.squares.swapaxes(-1, -2) @ self.upstream**2
+        return self._whole("value", scatter, squares, self.rows, shared)
+
+    @property
+    def rows(self) -> int:
+        return self.query.shape[-2]
 
     def _whole(self, name: str, scatter: Scatter, squares: Array, terms: int, shared: Shared | None = None) -> Whole:
         """Limits of one gradient; `squares` sums the squares of the terms of each of its numbers."""
-        value, times = self.slopes.inputs[name][0], 1.0 if name == "value" else self.scale
+        exact, times = self.slopes.inputs[name][0], 1.0 if name == "value" else self.scale
+        part = (self.part.items, self.part.heads)
+        value = exact[part]
         error, variance = rounding(value, self.precision)
         variance = GRADIENT_ROUNDINGS * variance
         by_row = times**2 * scatter.total + variance.sum(-1)
         of_all = times**2 * shared.total if shared else 0.0
         partial = abs(value) + MEANDERS * times * np.sqrt(squares)
         drift = self.precision.accumulator * terms * partial + self.precision.tiny * (terms + 1)
-        moved = self._by_scale * np.sqrt((value**2).sum())
         along = (value**2).sum(-1)
         deviation = (along * times**2 * scatter.any_way).sum() + (value**2 * variance).sum()
         deviation = deviation + (times**2 * shared.along(value) if shared else 0.0)
@@ -299,17 +374,18 @@ class Backwards:
             np.array([np.sqrt(deviation)]),
             np.array([steady]),
         )
+        rows = np.zeros(exact.shape[:-1], dtype=bool)
+        rows[part] = True
         total, most = float(by_row.sum() + of_all), float(by_row.max() + of_all)
-        return Whole(
-            np.ones(value.shape[:-1], dtype=bool), total, most, float(np.sqrt((drift**2).sum()) + moved), (size,)
-        )
+        off = np.sqrt((drift**2).sum()) + self._by_scale * np.sqrt(along.sum())
+        return Whole(rows, part, total, most, float(off), (size,))
 
     @cached_property
     def _by_scale(self) -> float:
         """By which part a gradient may move because the scale is rounded: it stands before it, and in each weight."""
-        of = self.forward.of
-        matters = of.weights > self.precision.unit
-        return self.forward.scale_drift * (1 + float(np.where(matters, of.largest - of.scores, 0.0).max(initial=0.0)))
+        matters = self.forward.weights > self.precision.unit
+        furthest = np.where(matters, -self.forward.behind, np.float32(0)).max(initial=0.0)
+        return self.forward.scale_drift * (1 + float(furthest))
 
 
 class Shared(NamedTuple):
