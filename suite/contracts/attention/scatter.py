@@ -208,15 +208,29 @@ class Together:
 
     def _line(self, says: str, along: Array) -> Lines:
         """One direction, for all rows together: along is b h l v."""
-        return self._of_sums(says, along, lambda off: np.array([(off * along).sum()]), lambda x: np.array([x.sum()]))
+        sums = lambda off: np.array([(off * along).sum()])  # noqa: E731
+        return self._of_sums(says, along, sums, lambda x: np.array([x.sum()]), self._in_direction(along))
+
+    def _in_direction(self, along: Array) -> Array:
+        """The variance of each row in one direction, before its last rounding: b h l."""
+        third = np.float32(WEIGHT_ROUNDINGS * self.precision.unit**2 / 3)
+        of_value = along @ self.value.swapaxes(-1, -2)
+        from_output = of_value - (along * self.output).sum(-1, keepdims=True)
+        return np.asarray((self.squares * (third * of_value**2 + self.of_scores * from_output**2)).sum(-1))
 
     def _of_sums(
-        self, says: str, along: Array, sums: Callable[[Array], Array], of_rows: Callable[[Array], Array]
+        self,
+        says: str,
+        along: Array,
+        sums: Callable[[Array], Array],
+        of_rows: Callable[[Array], Array],
+        variance: Array | None = None,
     ) -> Lines:
         """Directions b h l … v, whose rows b h l … `of_rows` adds up."""
         shape = (*self.rows.shape, *(1,) * (along.ndim - 4), along.shape[-1])
-        any_way = self.scatter.any_way.reshape(shape[:-1])
-        variance = (along**2).sum(-1) * any_way + (along**2 * self.variance.reshape(shape)).sum(-1)
+        if variance is None:
+            variance = (along**2).sum(-1) * self.scatter.any_way.reshape(shape[:-1])
+        variance = variance + (along**2 * self.variance.reshape(shape)).sum(-1)
         drift = (abs(along) * self.drift.reshape(shape)).sum(-1)
         scale = self.scale_drift * abs(of_rows((along * self.by_scale.reshape(shape)).sum(-1)))
         known = abs(of_rows((along * self.error.reshape(shape)).sum(-1)))
