@@ -89,21 +89,21 @@ def together(actual: Array, expected: Array, whole: Whole, *, name: str = "outpu
     A row with a number that is infinite or NaN is left out: no limit is known for its error.
     """
     with np.errstate(invalid="ignore"):
-        off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*whole.rows.shape, -1)
-    off, rows = off[whole.part], whole.rows[whole.part]
-    off = np.where((rows & np.isfinite(off).all(-1))[..., None], off, 0.0)
-    norm = float(np.sqrt((off**2).sum()))
+        off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*whole.counts.shape, -1)[whole.part]
+    counts = whole.counts[whole.part] * np.isfinite(off).all(-1)
+    off = np.where(counts[..., None] > 0, off, 0.0)
+    norm = float(np.sqrt((counts * (off**2).sum(-1)).sum()))
     complaint, largest = None, norm / whole.norm if norm else 0.0
     if largest > 1:
-        complaint = f"{name} as a whole lies {norm:.3g} from where it should be, {whole.norm:.2g} allowed"
+        complaint = f"{name} as a whole lies {norm:.2g} from where it should be, {whole.norm:.2g} allowed"
     for each in whole.lines:
         sums, reach = each.along(off), whole.reach(each)
         ratio = errors(sums, np.zeros_like(sums), reach)
-        if ratio.size and ratio.max() > max(largest, 1.0):
-            worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
+        worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
+        if ratio[worst] > max(largest, 1.0):
             complaint = (
-                f"{name} as a whole is off by {abs(float(sums[worst])):.3g} in the direction of {each.says.format(worst[-1] if worst else 0)}, "
-                f"{float(reach[worst]):.2g} allowed"
+                f"{name} as a whole is off by {abs(float(sums[worst])):.2g} in the direction of "
+                f"{each.says.format(worst[-1])}, {float(reach[worst]):.2g} allowed"
             )
-        largest = max(largest, float(ratio.max(initial=0.0)))
+        largest = max(largest, float(ratio[worst]))
     return complaint, largest

@@ -49,12 +49,12 @@ class Lines:
 class Whole:
     """Limits of the errors of one tensor, taken together."""
 
-    rows: Array
-    """Which rows are judged: the tensor's axes but the last."""
+    counts: Array
+    """How much the square of each row's error counts, 0 where it is not judged: the tensor's axes but the last."""
     part: tuple[slice, ...]
     """The part of these axes that holds all judged rows."""
     expected: float
-    """The expected sum of the squared errors."""
+    """The expected sum of the squared errors, each row's times what it counts."""
     largest: float
     """That of the row which has most."""
     drift: float

@@ -86,12 +86,6 @@ class Part(NamedTuple):
         """Of an array b h s …"""
         return np.asarray(array[self.items, self.heads], dtype=np.float32)
 
-    def place(self, rows: Array, shape: tuple[int, ...]) -> Array:
-        """Which rows of the whole are meant by some of the part."""
-        found = np.zeros(shape, dtype=bool)
-        found[self.items, self.heads, self.rows] = rows
-        return found
-
 
 class Together:
     """The errors of an output, b h l v, taken together. Rows that are not judged count as zeros."""
@@ -179,18 +173,28 @@ class Together:
 
     @property
     def whole(self) -> Whole:
-        by_row = self.scatter.total + self.variance.sum(-1)
-        drift = np.sqrt((self.drift**2).sum()) + self.scale_drift * np.sqrt((self.by_scale**2).sum())
         lines = [
             self._line("a larger or smaller scale", self.by_scale),
-            self._line("larger or smaller numbers everywhere", self.output),
+            self._line("larger or smaller numbers", self.output),
             *self._edges(),
             *self._tiles(),
             self._keys(),
         ]
-        rows = self.part.place(self.rows, self.of.output.shape[:-1])
-        cut = (self.part.items, self.part.heads, self.part.rows)
-        return Whole(rows, cut, float(by_row.sum()), float(by_row.max()), float(drift), tuple(lines))
+        counts = np.zeros(self.of.output.shape[:-1])
+        counts[self.part] = self.counts[..., 0]
+        by_row = self.counts[..., 0] * self.noise
+        drift = _norm(self.drift, self.counts) + self.scale_drift * _norm(self.by_scale, self.counts)
+        return Whole(counts, self.part, float(by_row.sum()), float(by_row.max()), drift, tuple(lines))
+
+    @cached_property
+    def noise(self) -> Array:
+        """The expected square of each row's error: b h l."""
+        return np.asarray(self.scatter.total + self.variance.sum(-1))
+
+    @cached_property
+    def counts(self) -> Array:
+        """How much a row counts, 1 at most: the less, the more its roundings come to. b h l 1."""
+        return _counts(np.where(self.rows, self.noise, np.inf))[..., None]
 
     @cached_property
     def by_scale(self) -> Array:
@@ -208,6 +212,7 @@ class Together:
 
     def _line(self, says: str, along: Array) -> Lines:
         """One direction, for all rows together: along is b h l v."""
+        along = self.counts * along
         sums = lambda off: np.array([(off * along).sum()])  # noqa: E731
         return self._of_sums(says, along, sums, lambda x: np.array([x.sum()]), self._in_direction(along))
 
@@ -261,19 +266,20 @@ class Together:
         weights = self.weights[..., : tiles * BLOCK].reshape(batch, heads, rows, tiles, BLOCK).swapaxes(2, 3)
         value = self.value[..., : tiles * BLOCK, :].reshape(batch, heads, tiles, BLOCK, -1)
         along = (weights @ value - weights.sum(-1, keepdims=True) * self.output[:, :, None]).swapaxes(2, 3)
+        along = self.counts[..., None] * along
         sums = lambda off: (off[..., None, :] * along).sum(-1).sum(2)  # noqa: E731
         says = f"the weights of one tile of {BLOCK} keys: tile {{}}"
         return [self._of_sums(says, along, sums, lambda x: x.sum(2))]
 
     def _keys(self) -> Lines:
         """Each key left out or counted twice, in all rows of a head: b h s."""
-        value, output, weights = self.value, self.output, self.weights
+        value, output, weights = self.value, self.output, self.counts * self.weights
 
         def along(off: Array) -> Array:
             towards = off @ value.swapaxes(-1, -2) - (off * output).sum(-1, keepdims=True)
             return np.asarray((weights * towards).sum(-2))
 
-        squares = self.squares * self.distances
+        squares = weights**2 * self.distances
         variance = (squares * (self.scatter.any_way + self.variance.max(-1))[..., None]).sum(-2)
         drift = (np.sqrt(squares) * np.sqrt((self.drift**2).sum(-1, keepdims=True))).sum(-2)
         steady = self.scale_drift * abs(along(self.by_scale)) + abs(along(self.error))
@@ -375,24 +381,25 @@ class Backwards:
         error, variance = rounding(value, self.precision)
         variance = GRADIENT_ROUNDINGS * variance
         by_row = times**2 * scatter.total + variance.sum(-1)
+        counts = _counts(by_row)
         of_all = times**2 * shared.total if shared else 0.0
         partial = abs(value) + MEANDERS * times * np.sqrt(squares)
         drift = self.precision.accumulator * terms * partial + self.precision.tiny * (terms + 1)
-        along = (value**2).sum(-1)
-        deviation = (along * times**2 * scatter.any_way).sum() + (value**2 * variance).sum()
-        deviation = deviation + (times**2 * shared.along(value) if shared else 0.0)
-        steady = (abs(value) * drift).sum() + self._by_scale * along.sum() + abs((value * error).sum())
+        along = counts[..., None] * value
+        deviation = ((along**2).sum(-1) * times**2 * scatter.any_way).sum() + (along**2 * variance).sum()
+        deviation = deviation + (times**2 * shared.along(along) if shared else 0.0)
+        steady = (abs(along) * drift).sum() + self._by_scale * (along * value).sum() + abs((along * error).sum())
         size = Lines(
-            "larger or smaller numbers everywhere",
-            lambda off: np.array([(off * value).sum()]),
+            "larger or smaller numbers",
+            lambda off: np.array([(off * along).sum()]),
             np.array([np.sqrt(deviation)]),
             np.array([steady]),
         )
-        rows = np.zeros(exact.shape[:-1], dtype=bool)
-        rows[part] = True
-        total, most = float(by_row.sum() + of_all), float(by_row.max() + of_all)
-        off = np.sqrt((drift**2).sum()) + self._by_scale * np.sqrt(along.sum())
-        return Whole(rows, part, total, most, float(off), (size,))
+        rows = np.zeros(exact.shape[:-1])
+        rows[part] = counts
+        total, most = float((counts * by_row).sum() + of_all), float((counts * by_row).max() + of_all)
+        off = _norm(drift, counts[..., None]) + self._by_scale * _norm(value, counts[..., None])
+        return Whole(rows, part, total, most, off, (size,))
 
     @cached_property
     def _by_scale(self) -> float:
@@ -419,3 +426,12 @@ class Shared(NamedTuple):
         """The variance of the sum along one direction, b h s e."""
         towards = self.vectors @ directions.swapaxes(-1, -2)  # b h l s
         return float(sum(((c * towards).sum(-1) ** 2 * variance).sum() for c, variance in self.parts))
+
+
+def _counts(noise: Array) -> Array:
+    """How much rows count whose errors have these expected squares: the least noisy one 1, all others less."""
+    return np.asarray(noise.min(initial=np.inf) / noise)
+
+
+def _norm(array: Array, counts: Array) -> float:
+    return float(np.sqrt((counts * array**2).sum()))
