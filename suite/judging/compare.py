@@ -96,8 +96,8 @@ def together(actual: Array, expected: Array, whole: Whole, *, name: str = "outpu
     complaint, largest = None, norm / whole.norm if norm else 0.0
     if largest > 1:
         complaint = f"{name} as a whole lies {norm:.2g} from where it should be, {whole.norm:.2g} allowed"
-    for each in whole.lines:
-        sums, reach = each.along(off), whole.reach(each)
+    for each in whole.directions:
+        sums, reach = each.sums(off), whole.reach(each)
         ratio = errors(sums, np.zeros_like(sums), reach)
         worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
         if ratio[worst] > max(largest, 1.0):

@@ -33,12 +33,12 @@ SAFETY = 1.25
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Directions in which a mistake would move all rows together. `along` sums errors along each of them."""
+class Directions:
+    """Directions in which a mistake would move all rows together. `sums` adds up errors along each of them."""
 
     says: str
     """The mistake in words, with a place for the number of the direction where there are several."""
-    along: Callable[[Array], Array]
+    sums: Callable[[Array], Array]
     deviation: Array
     """The standard deviation of each sum."""
     drift: Array
@@ -59,13 +59,13 @@ class Whole:
     """That of the row which has most."""
     drift: float
     """The norm of what is no independent rounding."""
-    lines: tuple[Lines, ...] = ()
+    directions: tuple[Directions, ...] = ()
     times: float = SAFETY
 
     @property
     def exponent(self) -> float:
         """Of the probability with which chance leaves one limit."""
-        limits = 1 + sum(each.deviation.size for each in self.lines)
+        limits = 1 + sum(each.deviation.size for each in self.directions)
         return math.log(2 * limits * JUDGEMENTS / FALSE_ALARM)
 
     @property
@@ -74,15 +74,15 @@ class Whole:
         x, total, most = self.exponent, self.expected, self.largest
         return self.times * math.sqrt(total + 2 * math.sqrt(total * most * x) + 2 * most * x) + self.drift
 
-    def reach(self, lines: Lines) -> Array:
+    def reach(self, directions: Directions) -> Array:
         """How far the sums along these directions may lie from 0."""
-        found: Array = self.times * math.sqrt(2 * self.exponent) * lines.deviation + lines.drift
+        found: Array = self.times * math.sqrt(2 * self.exponent) * directions.deviation + directions.drift
         return found
 
     def between_two(self) -> Whole:
         """The limits of the difference of two answers, both of which are off."""
-        lines = tuple(replace(each, drift=2 * each.drift) for each in self.lines)
-        return replace(self, times=2 * self.times, drift=2 * self.drift, lines=lines)
+        directions = tuple(replace(each, drift=2 * each.drift) for each in self.directions)
+        return replace(self, times=2 * self.times, drift=2 * self.drift, directions=directions)
 
 
 def step(numbers: Array, precision: Precision) -> Array:
@@ -127,3 +127,13 @@ class Scatter:
 
     def __add__(self, other: Scatter) -> Scatter:
         return Scatter(self.total + other.total, self.any_way + other.any_way)
+
+
+def counted(noise: Array) -> Array:
+    """How much rows count whose errors have these expected squares: the least noisy one 1, all others less."""
+    return np.asarray(noise.min(initial=np.inf) / noise)
+
+
+def norm(array: Array, counts: Array) -> float:
+    """The norm of an array, the square of each of whose rows counts so much."""
+    return float(np.sqrt((counts * array**2).sum()))
