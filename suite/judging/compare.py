@@ -91,8 +91,8 @@ def together(actual: Array, expected: Array, whole: Whole, *, name: str = "outpu
     with np.errstate(invalid="ignore"):
         off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*whole.counts.shape, -1)[whole.part]
     counts = whole.counts[whole.part] * np.isfinite(off).all(-1)
-    off = np.where(counts[..., None] > 0, off, 0.0)
-    norm = float(np.sqrt((counts * (off**2).sum(-1)).sum()))
+    off = np.where(counts[..., None] > 0, off, 0.0).astype(np.float32)  # a few digits will do
+    norm = float(np.sqrt((counts * (off.astype(np.float64) ** 2).sum(-1)).sum()))
     complaint, largest = None, norm / whole.norm if norm else 0.0
     if largest > 1:
         complaint = f"{name} as a whole lies {norm:.2g} from where it should be, {whole.norm:.2g} allowed"

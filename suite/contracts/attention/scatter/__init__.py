@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FEWEST_ROWS = 32
 """Fewer rows say too little together: the limit of their sum lies far above what is to be expected of it."""
-FEWEST_NUMBERS = 2**12
+FEWEST_NUMBERS = 2**13
 """The same of an output's numbers; and what is small should cost little."""
 LARGEST = 1e6
 """Calls with larger values than this are not judged together: variances are computed in float32."""

@@ -105,7 +105,7 @@ class OfOutput:
     @cached_property
     def counts(self) -> Array:
         """How much a row counts, 1 at most: the less, the more its roundings come to. b h l 1."""
-        return counted(np.where(self.rows, self._noise, np.inf))[..., None]
+        return counted(np.where(self.rows, self._noise, np.inf)).astype(np.float32)[..., None]
 
     @cached_property
     def _noise(self) -> Array:
