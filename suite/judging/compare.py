@@ -95,15 +95,15 @@ def together(actual: Array, expected: Array, whole: Whole, *, name: str = "outpu
     norm = float(np.sqrt((counts * (off.astype(np.float64) ** 2).sum(-1)).sum()))
     complaint, largest = None, norm / whole.norm if norm else 0.0
     if largest > 1:
-        complaint = f"{name} as a whole lies {norm:.2g} from where it should be, {whole.norm:.2g} allowed"
+        complaint = f"{name} as a whole lies {norm:.3g} from where it should be, {whole.norm:.3g} allowed"
     for each in whole.directions:
         sums, reach = each.sums(off), whole.reach(each)
         ratio = errors(sums, np.zeros_like(sums), reach)
         worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
         if ratio[worst] > max(largest, 1.0):
             complaint = (
-                f"{name} as a whole is off by {abs(float(sums[worst])):.2g} in the direction of "
-                f"{each.says.format(worst[-1])}, {float(reach[worst]):.2g} allowed"
+                f"{name} as a whole is off by {abs(float(sums[worst])):.3g} in the direction of "
+                f"{each.says.format(worst[-1])}, {float(reach[worst]):.3g} allowed"
             )
         largest = max(largest, float(ratio[worst]))
     return complaint, largest

@@ -88,7 +88,8 @@ class Whole:
 def step(numbers: Array, precision: Precision) -> Array:
     """Half the distance of the dtype's numbers around each number: the largest error of rounding it."""
     _, exponent = np.frexp(numbers)
-    found: Array = np.maximum(np.where(numbers == 0, 0.0, np.ldexp(precision.unit, exponent - 1)), precision.tiny)
+    subnormal = precision.unit * precision.normal
+    found: Array = np.where(numbers == 0, subnormal, np.maximum(np.ldexp(precision.unit, exponent - 1), subnormal))
     return found
 
 

@@ -23,6 +23,8 @@ SCORE_ROUNDINGS = 3.0
 """How often a score is rounded at its own size: as a product, scaled, and with the mask."""
 SQUARED_SUM = 4.0
 """How large Σ (q k)² is of e products, in units of (Σ |q k|)² / e: 2.5 of normally distributed numbers."""
+LEAST = np.float32(1e-6)
+"""The part of the squares of two vectors below which float32 does not know the square of their difference."""
 MEANDERS = 4.0
 """Standard deviations by which the partial sums of a row meander, in an order that the numbers know nothing of."""
 TILE = 64
@@ -45,6 +47,10 @@ class OfOutput:
         self.norms = (self.value**2).sum(-1)  # of the values: b h s
         exact = np.where(judged, of.output[part], 0.0)
         self.output = exact.astype(np.float32)
+        # values and outputs without what they have in common, which would cancel badly where they are subtracted
+        common = exact.mean(-2, keepdims=True)
+        self.apart = np.asarray(of.value[part[:2]] - common, dtype=np.float32)
+        self.mixed = np.asarray(exact - common, dtype=np.float32)
         self.error, variance = rounding(exact, self.precision)
         self.variance = np.where(judged, variance, 0.0)
 
@@ -67,17 +73,27 @@ class OfOutput:
     def of_scores(self) -> Array:
         """The variance of each score, b h l s: rounded at its size, below the largest, and as query and key are."""
         stored, magnitude = self.part.of_rows(self.of.stored), self.part.of_rows(self.of.magnitude)
-        inputs = magnitude**2 * (min(SQUARED_SUM / self.of.query.shape[-1], 1.0) * (1 + self._common_query))
+        times = min(SQUARED_SUM / self.of.query.shape[-1], 1.0) * (self._common_query + self._common_keys)
+        inputs = magnitude**2 * times[..., None, None]
         found = self.third * (np.float32(SCORE_ROUNDINGS) * stored**2 + self.behind**2 + inputs)
         return np.where(self.weights > 0, found, np.float32(0))
 
     @property
     def _common_query(self) -> Array:
-        """How many times over the rounding of a key counts because queries point the same way: b h 1 1."""
+        """How many times over the rounding of a key counts because queries point the same way: b h."""
         query = self.part.of_rows(self.of.query)
         apart = (query**2).sum((-2, -1))
         common = (query.sum(-2) ** 2).sum(-1) / np.where(apart == 0, 1, apart)
-        return np.asarray(np.maximum(common, np.float32(1))[..., None, None])
+        return np.asarray(np.maximum(common, np.float32(1)))
+
+    @property
+    def _common_keys(self) -> Array:
+        """How many times over the rounding of a query counts because values go with keys, Σ p k (v − o): b h."""
+        weights = self.weights.mean(-2)[..., None]  # b h s 1
+        key, value = weights * self.part.of_keys(self.of.key), self.apart
+        together = ((key.swapaxes(-1, -2) @ value) ** 2).sum((-2, -1))
+        apart = ((key**2).sum(-1) * (value**2).sum(-1)).sum(-1)
+        return np.asarray(np.maximum(together / np.where(apart == 0, 1, apart), np.float32(1)))
 
     @cached_property
     def of_weights(self) -> Array:
@@ -91,16 +107,15 @@ class OfOutput:
         scores = self.of_scores * self.squares
         total = (scores * self.distances).sum(-1)
         # Σ_k (v_k − o)(v_k − o)ᵀ has no eigenvalue above (√top + √s ‖o‖)²
-        far = np.sqrt(self.weights.shape[-1] * (self.output**2).sum(-1))
-        most = scores.max(-1) * (np.sqrt(top(self.value))[..., None] + far) ** 2
+        far = np.sqrt(self.weights.shape[-1] * (self.mixed**2).sum(-1))
+        most = scores.max(-1) * (np.sqrt(top(self.apart))[..., None] + far) ** 2
         return Scatter.of(self.of_weights, self.value) + Scatter(total, np.minimum(total, most))
 
     @cached_property
     def distances(self) -> Array:
-        """‖v_j − o_i‖²: b h l s."""
-        inner = self.output @ self.value.swapaxes(-1, -2)
-        found = self.norms[..., None, :] - 2 * inner + (self.output**2).sum(-1, keepdims=True)
-        return np.asarray(np.maximum(found, np.float32(0)))
+        """‖v_j − o_i‖², or what float32 makes of 0: b h l s."""
+        size = (self.apart**2).sum(-1)[..., None, :] + (self.mixed**2).sum(-1, keepdims=True)
+        return np.asarray(np.maximum(size - 2 * self.mixed @ self.apart.swapaxes(-1, -2), LEAST * size))
 
     @cached_property
     def counts(self) -> Array:
@@ -135,7 +150,7 @@ class OfOutput:
     def by_scale(self) -> Array:
         """How the output moves as the scale grows, per part of it: Σ_j p s (v − o)."""
         scores = self.weights * np.where(self.weights > 0, self.behind, np.float32(0))
-        return np.asarray(scores @ self.value - scores.sum(-1, keepdims=True) * self.output)
+        return np.asarray(scores @ self.apart - scores.sum(-1, keepdims=True) * self.mixed)
 
     @cached_property
     def scale_drift(self) -> float:
@@ -153,7 +168,7 @@ class OfOutput:
     def _variance(self, along: Array) -> Array:
         """The variance of each row in one direction, before its last rounding: b h l."""
         of_value = along @ self.value.swapaxes(-1, -2)
-        from_output = of_value - (along * self.output).sum(-1, keepdims=True)
+        from_output = along @ self.apart.swapaxes(-1, -2) - (along * self.mixed).sum(-1, keepdims=True)
         return np.asarray((self.of_weights * of_value**2 + self.squares * self.of_scores * from_output**2).sum(-1))
 
     def _several(
@@ -180,7 +195,7 @@ class OfOutput:
         place = np.minimum(key, self.weights.shape[-1] - 1)[..., None]
         behind = np.clip(np.take_along_axis(self.behind, place, -1), -700.0, 0.0)
         weight = self.weights.max(-1, keepdims=True) * np.exp(behind) * (key < self.weights.shape[-1])[..., None]
-        return np.asarray(weight * (np.take_along_axis(self.value, place, -2) - self.output))
+        return np.asarray(weight * (np.take_along_axis(self.apart, place, -2) - self.mixed))
 
     def _tiles(self) -> list[Directions]:
         """The weights of each tile larger or smaller, b h t."""
@@ -189,8 +204,8 @@ class OfOutput:
         if tiles < 2:
             return []
         weights = self.weights[..., : tiles * TILE].reshape(batch, heads, rows, tiles, TILE).swapaxes(2, 3)
-        value = self.value[..., : tiles * TILE, :].reshape(batch, heads, tiles, TILE, -1)
-        along = weights @ value - weights.sum(-1, keepdims=True) * self.output[:, :, None]  # b h t l v
+        value = self.apart[..., : tiles * TILE, :].reshape(batch, heads, tiles, TILE, -1)
+        along = weights @ value - weights.sum(-1, keepdims=True) * self.mixed[:, :, None]  # b h t l v
         along = self.counts[..., None] * along.swapaxes(2, 3)
         sums = lambda off: (off[..., None, :] * along).sum(-1).sum(2)  # noqa: E731
         variance = (along**2).sum(-1) * self.scatter.any_way[..., None]
@@ -199,7 +214,7 @@ class OfOutput:
 
     def _keys(self) -> Directions:
         """Each key left out or counted twice, in all rows of a head, p (v − o): b h s."""
-        value, output, weights = self.value, self.output, self.counts * self.weights
+        value, output, weights = self.apart, self.mixed, self.counts * self.weights
 
         def sums(off: Array) -> Array:
             towards = off @ value.swapaxes(-1, -2) - (off * output).sum(-1, keepdims=True)

@@ -23,6 +23,12 @@ NARROW = 8.0
 """Units that the middle half of the logarithms of a row's weights has to spread over: where they lie on fewer steps of
 the dtype, the errors of rounding them are not as often up as down."""
 
+CLUMPED, FEW_PAIRS = 1.5, 200
+"""How many times more pairs of weights, of any rows, may be rounded alike than if they lay evenly, and how many may
+be so by chance, before no row is judged."""
+DEEPEST = 4
+"""Weights are looked at down to this power of e of the largest in their row."""
+
 
 class Part(NamedTuple):
     """The last items and heads of a call, and of their rows one in a few: as many as there is time for."""
@@ -53,8 +59,10 @@ class Part(NamedTuple):
     def judged(self, of: Forward, weights: Array, behind: Array) -> Array:
         """Which rows can be judged, b h l, given their weights and how far each score lies behind the largest."""
         known = ~(of.empty | of.loose | of.silent)[self.items, self.heads, self.rows, 0]
-        steps = behind / np.float32(ALIKE * of.precision.unit)
-        return np.asarray(known & _spread(weights, steps) & _first(weights))
+        steps = behind / np.float32(of.precision.unit)
+        known = known & _spread(weights, steps / np.float32(ALIKE)) & _first(weights)
+        together = steps[known[..., None] & (weights > 0)]
+        return np.asarray(known & (not _clumped(together, int(8 * DEEPEST / of.precision.unit))))
 
 
 def _spread(weights: Array, steps: Array) -> Array:
@@ -69,8 +77,21 @@ def _spread(weights: Array, steps: Array) -> Array:
     return np.asarray((count > 1) & (alike <= CROWDED * count) & (apart * ALIKE > NARROW))
 
 
+def _clumped(steps: Array, cells: int) -> bool:
+    """Whether weights of all rows lie in clumps that are narrow against a step of the dtype, and so err alike.
+
+    Counted are pairs that lie in one cell: in cells of an eighth of the unit, and in cells 32 times as wide, where
+    numbers that lie evenly have 32 times as many. `steps` are in units below the largest weight of each row.
+    """
+    places = (steps[(steps < 0) & (steps > -cells / 8)] * -8).astype(np.int64)
+    fine = np.bincount(places, minlength=cells)
+    wide = fine.reshape(-1, 32).sum(-1)
+    narrow, even = (float((each * (each - 1.0)).sum()) for each in (fine, wide))
+    return narrow > CLUMPED * even / 32 + FEW_PAIRS
+
+
 def _first(weights: Array) -> Array:
     """Whether a row is the first with its weights: others would be rounded as it is."""
     found = np.zeros(weights[..., 0].size, dtype=bool)
-    found[np.unique((weights**2).sum(-1), return_index=True)[1]] = True
+    found[np.unique((weights**2).sum(-1, dtype=np.float64), return_index=True)[1]] = True
     return found.reshape(weights.shape[:-1])
