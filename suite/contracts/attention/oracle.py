@@ -90,6 +90,7 @@ class Forward:
     def __init__(self, asked: Problem, precision: Precision, arithmetic: type) -> None:
         self.asked, self.precision, self.arithmetic = asked, precision, arithmetic
         self.query, self.key, self.value = (widened(x, arithmetic) for x in (asked.query, asked.key, asked.value))
+        self.scale = 1.0  # what products are multiplied by; the feature says it
         self.gathered = self.query.shape[-2]  # how many rows add up in the gradient of a key
         self._walk("source")
         self._scores()

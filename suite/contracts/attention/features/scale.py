@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 # The oracle's step
 
 
-def applied(forward: Forward) -> float:
-    """What the scores are multiplied by."""
+def _of(forward: Forward) -> float:
     scale = forward.asked.options.get("scale")
     return 1 / math.sqrt(forward.query.shape[-1]) if scale is None else float(scale)
 
 
 def _multiply(of: Forward) -> None:
-    of.scores, of.magnitude = applied(of) * of.scores, abs(applied(of)) * of.magnitude
+    of.scale = _of(of)
+    of.scores, of.magnitude = of.scale * of.scores, abs(of.scale) * of.magnitude
 
 
 def _multiply_back(of: Forward, slopes: Slopes) -> None:
-    slopes.scores, slopes.error = applied(of) * slopes.scores, abs(applied(of)) * slopes.error
+    slopes.scores, slopes.error = _of(of) * slopes.scores, abs(_of(of)) * slopes.error
 
 
 # The computation's step

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from suite.contracts.attention.features.scale import applied
 from suite.contracts.attention.scatter.output import MEANDERS, WEIGHT_ROUNDINGS
 from suite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding
 
@@ -59,7 +58,7 @@ class OfGradients:
 
     def __init__(self, output: OfOutput, slopes: Slopes) -> None:
         self.output, self.slopes, self.part, self.precision = output, slopes, output.part, output.precision
-        self.scale = abs(applied(output.of))
+        self.scale = abs(output.of.scale)
         self.query, self.key = self.part.of_rows(output.of.query), self.part.of_keys(output.of.key)
         self.upstream = self.part.of_rows(slopes.upstream)
         self.weights, self.squares = output.weights, output.squares

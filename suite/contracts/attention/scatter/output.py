@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suite.contracts.attention.features.scale import applied
 from suite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding, top
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ class OfOutput:
     @cached_property
     def scale_drift(self) -> float:
         """By which part the scale may be off, rounded to the dtype, or its root, which queries and keys may share."""
-        scale = abs(applied(self.of))
+        scale = abs(self.of.scale)
         off = [abs(rounding(np.array([each]), self.precision)[0][0]) / each for each in (scale, np.sqrt(scale)) if each]
         return float(max([*off, 0.0]))
 
