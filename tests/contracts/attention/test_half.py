@@ -226,6 +226,15 @@ def test_scores_on_a_lattice_are_rounded_alike_and_left_to_their_bounds(dtype: s
     assert not due(call, {}).wholes
 
 
+def test_gradients_of_equal_output_gradients_are_rounded_alike_and_left_to_their_bounds() -> None:
+    case = AttentionCase("half/equal_rows", "", queries=128, keys=40, value_width=64, gradient_of=INPUTS, batch=1)
+    assert set(due(case.call("bfloat16"), {}).wholes) == {"output", *INPUTS}
+
+    equal = case.but(layout={"output_gradient": "expanded_rows"}).call("bfloat16")
+
+    assert set(due(equal, {}).wholes) == {"output"}
+
+
 def test_weights_that_dropout_kept_are_left_to_their_bounds() -> None:
     call = AttentionCase("half/dropped", "", queries=128, keys=40, value_width=64, dropout_p=0.5).call("bfloat16")
 

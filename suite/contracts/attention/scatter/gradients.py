@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from suite.contracts.attention.scatter.output import MEANDERS, WEIGHT_ROUNDINGS
+from suite.contracts.attention.scatter.part import clumped
 from suite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding
 
 if TYPE_CHECKING:
@@ -67,10 +68,19 @@ class OfGradients:
     def wholes(self) -> dict[str, Whole]:
         asked = self.output.of.asked
         all_rows = self.output.rows.all() and self.part.rows.step == 1
-        if not (all_rows and self.scale and asked.key.shape[1] == asked.query.shape[1]):
+        if not (all_rows and self.scale and asked.key.shape[1] == asked.query.shape[1]) or self._alike:
             return {}
         terms = {"query": self._of_query, "key": self._of_key, "value": self._of_value}
         return {name: self._whole(name, of()) for name, of in terms.items() if name in asked.gradient_of}
+
+    @property
+    def _alike(self) -> bool:
+        """Whether gradients of weights are rounded alike: of equal output gradients, or of values that are near."""
+        size = abs(self.weight_gradient)[self.weights > 0]
+        largest = size.max(initial=0.0)
+        with np.errstate(divide="ignore"):
+            steps = np.log(size / largest) / np.float32(self.precision.unit) if largest else size
+        return not largest or clumped(steps, self.precision.unit)
 
     # Variances: of single weights and scores, b h l s, and of what a row has in common, b h l
 

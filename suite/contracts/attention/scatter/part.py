@@ -62,7 +62,7 @@ class Part(NamedTuple):
         steps = behind / np.float32(of.precision.unit)
         known = known & _spread(weights, steps / np.float32(ALIKE)) & _first(weights)
         together = steps[known[..., None] & (weights > 0)]
-        return np.asarray(known & (not _clumped(together, int(8 * DEEPEST / of.precision.unit))))
+        return np.asarray(known & (not clumped(together, of.precision.unit)))
 
 
 def _spread(weights: Array, steps: Array) -> Array:
@@ -77,12 +77,14 @@ def _spread(weights: Array, steps: Array) -> Array:
     return np.asarray((count > 1) & (alike <= CROWDED * count) & (apart * ALIKE > NARROW))
 
 
-def _clumped(steps: Array, cells: int) -> bool:
-    """Whether weights of all rows lie in clumps that are narrow against a step of the dtype, and so err alike.
+def clumped(steps: Array, unit: float) -> bool:
+    """Whether numbers of all rows lie in clumps that are narrow against a step of the dtype, and so err alike.
 
     Counted are pairs that lie in one cell: in cells of an eighth of the unit, and in cells 32 times as wide, where
-    numbers that lie evenly have 32 times as many. `steps` are in units below the largest weight of each row.
+    numbers that lie evenly have 32 times as many. `steps` are the logarithms of numbers, in units, from the largest
+    down.
     """
+    cells = int(8 * DEEPEST / unit)
     places = (steps[(steps < 0) & (steps > -cells / 8)] * -8).astype(np.int64)
     fine = np.bincount(places, minlength=cells)
     wide = fine.reshape(-1, 32).sum(-1)
