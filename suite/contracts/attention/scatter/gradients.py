@@ -79,8 +79,8 @@ class OfGradients:
         size = abs(self.weight_gradient)[self.weights > 0]
         largest = size.max(initial=0.0)
         with np.errstate(divide="ignore"):
-            steps = np.log(size / largest) / np.float32(self.precision.unit) if largest else size
-        return not largest or clumped(steps, self.precision.unit)
+            steps = np.log(size / largest) / np.float32(self.precision.unit) - 1 if largest else size
+        return not largest or clumped(steps, self.precision.unit)  # the largest itself lies one unit down
 
     # Variances: of single weights and scores, b h l s, and of what a row has in common, b h l
 
