@@ -15,7 +15,8 @@ from suite.asking.call import Calls, Conventions, Replies, Reply
 from suite.asking.case import Case
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Bounded
-from suite.judging.verdicts import Verdict, closest, unlike
+from suite.judging.verdicts import Verdict, closest, together, unlike
+from suite.judging.whole import Whole
 from suite.records import Status
 
 Array = np.ndarray[Any, Any]
@@ -117,6 +118,8 @@ class Within(Due):
     """The size of the numbers that the output is made of: rounding costs this much even where its bound is 0."""
     loose: bool = False
     decided: Array | None = None
+    wholes: Mapping[str, Whole] = field(default_factory=dict)
+    """The limits of errors taken together: of the output, and of gradients by name."""
 
     @property
     def numbers(self) -> Array:
@@ -137,7 +140,9 @@ class Within(Due):
             (f"gradient of {name}", compare.numbers(_known(reply.gradients[name])), due, 1.0)
             for name, due in self.gradients.items()
         ]
-        return closest([("output", self._judged(everything), self.output, self.accept), *gradients])
+        pairs = [("output", self._judged(everything), self.output, self.accept), *gradients]
+        found = closest(pairs)
+        return together(pairs, self.wholes) or found if found.status == Status.PASSED else found
 
     def equal(self, reply: Reply, theirs: Reply) -> bool:
         """The truth is pretended to be the other reply, and its bounds are widened by what rounding may have cost."""
@@ -148,6 +153,7 @@ class Within(Due):
                 name: self._widened(compare.numbers(_known(theirs.gradients[name])), due)
                 for name, due in self.gradients.items()
             },
+            wholes={name: whole.between_two() for name, whole in self.wholes.items()},
         )
         return pretended.held(reply).status == Status.PASSED
 

@@ -23,7 +23,8 @@ Draw = Callable[[Generator], Inputs]
 PRECISE = ("float64", "float32")
 """The dtypes of cases that are not asked in half types. Those hold fewer digits than documents print, and hide some
 mistakes by rounding; of a model with few positions the eager one's error says little there; and exports take long."""
-FAST = ("float32", "float16", "bfloat16")
+HALF = ("float16", "bfloat16")
+FAST = ("float32", *HALF)
 """The dtypes of cases that would take long in float64, whose truth is computed in extended precision."""
 
 

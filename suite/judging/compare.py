@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from suite.judging.whole import Whole
+
 Array = np.ndarray[Any, Any]
 
 
@@ -79,3 +81,29 @@ def distance(actual: Array, expected: Array, allowed: Array, *, name: str = "out
         f"{place} lies {off:.3g} from where it should be, a vector of norm {due:.3g}; allowed is "
         f"{float(allowed[worst]):.1g} ({(ratio > 1).sum()} of {ratio.size} positions)"
     )
+
+
+def together(actual: Array, expected: Array, whole: Whole, *, name: str = "output") -> tuple[str | None, float]:
+    """Say how far the errors of all numbers together go beyond their limits, or None; and the largest part of a limit.
+
+    A row with a number that is infinite or NaN is left out: no limit is known for its error.
+    """
+    with np.errstate(invalid="ignore"):
+        off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*whole.counts.shape, -1)[whole.part]
+    counts = whole.counts[whole.part] * np.isfinite(off).all(-1)
+    off = np.where(counts[..., None] > 0, off, 0.0).astype(np.float32)  # a few digits will do
+    norm = float(np.sqrt((counts * (off.astype(np.float64) ** 2).sum(-1)).sum()))
+    complaint, largest = None, norm / whole.norm if norm else 0.0
+    if largest > 1:
+        complaint = f"{name} as a whole lies {norm:.3g} from where it should be, {whole.norm:.3g} allowed"
+    for each in whole.directions:
+        sums, reach = each.sums(off), whole.reach(each)
+        ratio = errors(sums, np.zeros_like(sums), reach)
+        worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
+        if ratio[worst] > max(largest, 1.0):
+            complaint = (
+                f"{name} as a whole is off by {abs(float(sums[worst])):.3g} in the direction of "
+                f"{each.says.format(worst[-1])}, {float(reach[worst]):.3g} allowed"
+            )
+        largest = max(largest, float(ratio[worst]))
+    return complaint, largest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from suite.judging.precision import Bounded
+    from suite.judging.whole import Whole
 
 Array = np.ndarray[Any, Any]
 
@@ -40,6 +42,17 @@ def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
     if complaint:
         return Verdict(Status.WRONG, complaint, largest, output_wrong=True)
     return Verdict(Status.PASSED, "", largest)
+
+
+def together(pairs: list[tuple[str, Array, Bounded, float]], wholes: Mapping[str, Whole]) -> Verdict | None:
+    """The complaint about the first of the pairs whose errors, taken together, go beyond their limits, or None."""
+    for name, actual, expected, accept in pairs:
+        whole = wholes.get(name.removeprefix("gradient of "))
+        if whole is not None:
+            complaint, ratio = compare.together(actual, expected.value.reshape(actual.shape), whole, name=name)
+            if complaint:
+                return Verdict(Status.WRONG, complaint, accept * ratio, output_wrong=True)
+    return None
 
 
 def unlike(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> str | None:

@@ -34,9 +34,9 @@ DECISIONS = {
     "bad input": "raises before any work: mismatched widths, key/value lengths, heads that do not divide, a mask that "
     "cannot broadcast, p outside [0, 1]",
     "overflow": "scores that overflow the dtype are wrong: float16 kernels accumulate wider",
-    "rounding": "sums may run in any order, the mask included. In half types queries, keys, scores and weights may be "
-    "rounded to the dtype on the way; sums are made in float32. In float32 a product may be made of three products of "
-    "TensorFloat-32, which is off by 2⁻²⁰ at most; one alone is not float32",
+    "rounding": "sums may run in any order, the mask included. In half types queries, keys, scores, weights and the "
+    "scale may be rounded to the dtype on the way, always to the nearest; sums are made in float32. In float32 a "
+    "product may be made of three products of TensorFloat-32, which is off by 2⁻²⁰ at most; one alone is not float32",
     "repeated calls": "each is right within the bounds; equal bits are not asked, since atomic sums have no order",
     "NaN": "in masked keys or values: not asked",
     "random source": "torch.manual_seed; a run accuses an honest implementation with probability ≤ 1e-9",

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from suite.asking import Conventions
+from suite.contracts.attention import scatter
 from suite.contracts.attention.feature import Grid, Step, features
 from suite.judging.precision import QUADRUPLE, Bounded, Precision, product, widened
+from suite.judging.whole import Whole
 
 Array = np.ndarray[Any, Any]
 
@@ -57,6 +59,8 @@ class Truth:
     output: Bounded
     weights: Array
     gradients: Mapping[str, Bounded] = field(default_factory=dict)
+    wholes: Mapping[str, Whole] = field(default_factory=dict)
+    """In half types, the limits of errors taken together: of the output, and of gradients."""
     loose: bool = False
     """Some row had score errors too large for first order, so its bound is the range of the values."""
 
@@ -70,9 +74,10 @@ def attention(asked: Problem, precision: Precision, arithmetic: type = np.float6
     """
     with np.errstate(all="ignore"):
         forward = Forward(asked, precision, arithmetic)
-        gradients = Slopes(forward).found if asked.gradient_of else {}
-        output = Bounded(forward.output, forward.bound)
-        return Truth(output, forward.weights, gradients, bool(forward.loose.any()))
+        slopes = Slopes(forward) if asked.gradient_of else None
+        wholes = scatter.wholes(forward, slopes) if precision.half else {}
+        output, gradients = Bounded(forward.output, forward.bound), slopes.found if slopes else {}
+        return Truth(output, forward.weights, gradients, wholes, bool(forward.loose.any()))
 
 
 def _steps(stage: str) -> Iterator[Step]:
@@ -85,6 +90,7 @@ class Forward:
     def __init__(self, asked: Problem, precision: Precision, arithmetic: type) -> None:
         self.asked, self.precision, self.arithmetic = asked, precision, arithmetic
         self.query, self.key, self.value = (widened(x, arithmetic) for x in (asked.query, asked.key, asked.value))
+        self.scale = 1.0  # what products are multiplied by; the feature says it
         self.gathered = self.query.shape[-2]  # how many rows add up in the gradient of a key
         self._walk("source")
         self._scores()
@@ -153,7 +159,8 @@ class Forward:
         underflow = eta * (spread(seen, value, output) + keys + 1)
         # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
         shared = a * _double(np.where(self.empty, 0, abs(self.largest)))
-        bound = moved + (2 * u + summing(self.precision, keys) + shared) * magnitude + u * abs(output) + underflow
+        self.drift = (summing(self.precision, keys) + shared) * magnitude + underflow  # has no sign of its own
+        bound = moved + 2 * u * magnitude + self.drift + u * abs(output)
         self.output = np.where(self.silent, 0, exact)
         self.bound = np.where(self.silent, 0, bound)
         self._walk("output")

@@ -11,6 +11,7 @@ from suite.contracts.attention.cases import combined, core, gradients, sizes
 from suite.contracts.attention.cases.bad_input import bad_input
 from suite.contracts.attention.cases.behaviour import behaviour
 from suite.contracts.attention.cases.documents import printed_examples
+from suite.contracts.attention.cases.half import half
 from suite.contracts.attention.cases.layout import layout
 from suite.contracts.attention.cases.metamorphic import metamorphic
 from suite.contracts.attention.cases.numerics import numerics
@@ -29,6 +30,7 @@ def cases() -> list[Case]:
         *sizes.widths(),
         *sizes.items(),
         *numerics(),
+        *half(),
         *layout(),
         *gradients.gradients(),
         *gradients.gradient_sizes(),

@@ -139,6 +139,7 @@ def due(call: Call, conventions: Conventions, kept: Array | None = None, *, deci
         rows,
         size=float(np.nan_to_num(abs(compare.numbers(call.tensors["value"]))).max(initial=0.0)),
         loose=truth.loose,
+        wholes=truth.wholes,
         decided=None if empty is None else np.broadcast_to(empty, truth.output.value.shape).reshape(of.shape),
     )
 

@@ -196,6 +196,27 @@ def uniform_identity(random: Generator, sizes: Sizes, dtype: str) -> Triple:
 
 
 @draw
+def even_weights(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Weights near 1/s and values ±1, exact in every dtype: no key stands out, and little is rounded."""
+    query, key, value = (
+        random.normal(size=shape)
+        for shape in (
+            (sizes.batch, sizes.heads, sizes.queries, sizes.width),
+            (sizes.batch, sizes.key_heads, sizes.keys, sizes.width),
+            (sizes.batch, sizes.key_heads, sizes.keys, sizes.value_width),
+        )
+    )
+    return query / 4, key, np.where(value < 0, -1.0, 1.0)
+
+
+@draw
+def even_weights_of_offset_values(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """The same around a mean of ½, so that every output is rounded at that size."""
+    query, key, value = even_weights(random, sizes, dtype)
+    return query, key, value + 0.5
+
+
+@draw
 def repeated_queries(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     """All queries of a head alike: rows may differ only by what they may attend to."""
     query, key, value = peaked(random, sizes, dtype)

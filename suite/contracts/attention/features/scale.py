@@ -30,7 +30,8 @@ def _of(forward: Forward) -> float:
 
 
 def _multiply(of: Forward) -> None:
-    of.scores, of.magnitude = _of(of) * of.scores, abs(_of(of)) * of.magnitude
+    of.scale = _of(of)
+    of.scores, of.magnitude = of.scale * of.scores, abs(of.scale) * of.magnitude
 
 
 def _multiply_back(of: Forward, slopes: Slopes) -> None:

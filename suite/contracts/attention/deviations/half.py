@@ -1,0 +1,128 @@
+"""Mistakes in half types that are smaller than one rounding, and show only in many numbers taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.tensors import HALF
+from suite.contracts.attention.computation.asked import Asked
+from suite.contracts.attention.computation.backward import Backward, Saved
+from suite.contracts.attention.computation.dense import Dense, normalised
+from suite.contracts.attention.features.scale import factor
+
+LONG = 128
+"""Rows and keys from which these mistakes are made."""
+ONE_KEY = 700
+"""The key that is left out or counted twice where there are 1,024."""
+
+
+def is_half(asked: Asked) -> bool:
+    return asked.query.dtype.itemsize == 2
+
+
+def of_one_key(times: float) -> Any:
+    """The softmax with one weight of 1,024 counted so many times."""
+
+    def softmax(weights: Tensor, asked: Asked) -> Tensor:
+        if asked.keys != 1024 or not is_half(asked):
+            return weights
+        counted = torch.ones(asked.keys)
+        counted[ONE_KEY] = times
+        return normalised(weights * counted)
+
+    return then(softmax)
+
+
+def of_one_tile(weights: Tensor, asked: Asked) -> Tensor:
+    """The weights with those of the second tile of 64 keys 1 % too large."""
+    counted = torch.ones(asked.keys)
+    counted[64:128] = 1.01
+    return normalised(weights * counted) if is_half(asked) else weights
+
+
+def cut(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers of which those digits are cut off that the dtype cannot hold."""
+    nearest = numbers.to(dtype)
+    beyond = nearest.float().abs() > numbers.abs()
+    return torch.where(beyond, torch.nextafter(nearest, torch.zeros_like(nearest)), nearest)
+
+
+def cut_through(numbers: Tensor, asked: Asked) -> Tensor:
+    """The same on the way; the gradient passes through."""
+    if not is_half(asked):
+        return numbers
+    return numbers + (cut(numbers.detach(), asked.query.dtype).to(numbers.dtype) - numbers.detach())
+
+
+def edge_moved_in_long_rows(by: int) -> Callable[..., Any]:
+    """The causal edge, in rows beyond the first ones, moved by some keys."""
+    return lambda grid, asked: grid.j <= grid.i + by * ((grid.i >= LONG) & is_half(asked))
+
+
+def by_a_little(gradient: Tensor, saved: Saved) -> Tensor:
+    return gradient * 1.005 if is_half(saved.asked) else gradient
+
+
+MISTAKES = mistakes(
+    Dense,
+    softmax=rows(
+        drops_one_key_of_1024_in_half=Wrong("one key of 1,024 is left out", of_one_key(0.0), dtypes=HALF),
+        counts_one_key_of_1024_twice_in_half=Wrong("one key of 1,024 counts twice", of_one_key(2.0), dtypes=HALF),
+        weighs_one_tile_too_much_in_half=Wrong(
+            "the weights of one tile of 64 keys are 1 % too large", then(of_one_tile), dtypes=HALF
+        ),
+    ),
+    factor=rows(
+        scale_half_a_percent_off_in_half=Wrong(
+            "the scale is 0.5 % too large",
+            lambda asked: factor(asked) * (1.005 if is_half(asked) else 1.0),
+            dtypes=HALF,
+        )
+    ),
+    causal=rows(
+        sees_one_ahead_in_long_rows=Wrong(
+            f"a query beyond the first {LONG} sees one key of the future", edge_moved_in_long_rows(1), dtypes=HALF
+        ),
+        misses_its_own_key_in_long_rows=Wrong(
+            f"a query beyond the first {LONG} does not see its own key", edge_moved_in_long_rows(-1), dtypes=HALF
+        ),
+    ),
+    combine=rows(
+        cuts_weights_to_half=Wrong(
+            "the weights' digits are cut off, not rounded",
+            given(weights=lambda weights, asked: cut_through(weights, asked)),
+            dtypes=HALF,
+        )
+    ),
+    finish=rows(
+        cuts_output_to_half=Wrong(
+            "the output's digits are cut off, not rounded",
+            given(output=lambda output, asked: cut_through(output, asked)),
+            "conversions by a shift of bits",
+            HALF,
+        )
+    ),
+)
+GRADIENTS = mistakes(
+    Backward,
+    key_gradient=rows(
+        key_gradient_half_a_percent_off_in_half=Wrong(
+            "the key's gradient is 0.5 % too large", then(by_a_little), dtypes=HALF
+        )
+    ),
+    value_gradient=rows(
+        value_gradient_half_a_percent_off_in_half=Wrong(
+            "the value's gradient is 0.5 % too large", then(by_a_little), dtypes=HALF
+        ),
+        cuts_value_gradient_to_half=Wrong(
+            "the digits of the value's gradient are cut off, not rounded",
+            then(lambda gradient, saved: cut_through(gradient, saved.asked)),
+            dtypes=HALF,
+        ),
+    ),
+)

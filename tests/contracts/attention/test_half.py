@@ -1,0 +1,275 @@
+"""Half types are judged together: honest roundings of every style pass, and mistakes smaller than one are seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from suite.asking import Call, questions
+from suite.asking.due import Within
+from suite.asking.layouts import INPUTS
+from suite.asking.tensors import HALF
+from suite.contracts import contract
+from suite.contracts.attention.cases import cases
+from suite.contracts.attention.cases.case import AttentionCase, due
+from suite.contracts.attention.cases.half import half
+from suite.contracts.attention.features.mask import Mask
+from suite.judging import compare
+from suite.judging.whole import JUDGEMENTS
+from suite.records import Status
+from suite.worker import ask
+
+Style = Callable[..., Tensor]
+unhurried = settings(deadline=None, max_examples=12)
+
+
+def in_half(dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    return lambda tensor: tensor.to(dtype).float()
+
+
+def hidden(scores: Tensor, is_causal: bool) -> Tensor:
+    return scores.masked_fill(~torch.ones_like(scores).tril().bool(), -math.inf) if is_causal else scores
+
+
+def all_in_float32(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    scores = query.float() @ key.float().mT / math.sqrt(query.shape[-1])
+    return (hidden(scores, is_causal).softmax(-1) @ value.float()).to(query.dtype)
+
+
+def everything_stored(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    stored = in_half(query.dtype)
+    scores = stored(stored(query.float() @ key.float().mT) / math.sqrt(query.shape[-1]))
+    scores = hidden(scores, is_causal)
+    powers = stored(stored(scores - scores.amax(-1, keepdim=True)).exp())
+    return (stored(powers / powers.sum(-1, keepdim=True)) @ value.float()).to(query.dtype)
+
+
+def root_of_scale_stored(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    stored, root = in_half(query.dtype), query.shape[-1] ** -0.25
+    scores = stored(stored(query.float() * root) @ stored(key.float() * root).mT)
+    return (stored(hidden(scores, is_causal).softmax(-1)) @ value.float()).to(query.dtype)
+
+
+def powers_of_two_in_tiles(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+    """The last tile first, each tile's powers stored below the largest score so far, as kernels on tensor cores do."""
+    stored, tile = in_half(query.dtype), 32
+    scores = query.float() @ key.float().mT * (query.shape[-1] ** -0.5 / math.log(2))
+    scores = hidden(scores, is_causal)
+    output, total, largest = torch.zeros(*query.shape[:-1], value.shape[-1]), 0.0, torch.tensor(-1e30)
+    for start in reversed(range(0, key.shape[-2], tile)):
+        part = scores[..., start : start + tile]
+        new = torch.maximum(largest, part.amax(-1, keepdim=True))
+        powers, shrink = torch.exp2(part - new), torch.exp2(largest - new)
+        output = output * shrink + stored(powers) @ value[..., start : start + tile, :].float()
+        total, largest = total * shrink + powers.sum(-1, keepdim=True), new
+    return (output / total).to(query.dtype)
+
+
+STYLES = (all_in_float32, everything_stored, root_of_scale_stored, powers_of_two_in_tiles)
+
+
+def answer(style: Style, call: Call) -> Any:
+    return compare.numbers(style(*(call.tensors[name] for name in INPUTS), **call.options))
+
+
+def ratio(style: Style, call: Call, truth: Within) -> float:
+    """The largest part of a limit that an answer's errors come to together."""
+    actual = answer(style, call)
+    actual = actual if truth.rows is None else actual[..., truth.rows, :]
+    return compare.together(actual, truth.output.value, truth.wholes["output"])[1]
+
+
+# The innocent
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("style", STYLES)
+@given(st.integers(0, 2**32 - 1))
+@unhurried
+def test_honest_roundings_never_reach_the_limits(dtype: str, style: Style, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    case = AttentionCase(
+        f"half/honest/{seed}", "", heads=4, batch=int(random.choice([1, 2])), queries=int(random.choice([64, 130])),
+        keys=int(random.choice([2, 7, 64, 200])), width=int(random.choice([8, 16, 64])), value_width=64,
+        draw=str(random.choice(["peaked", "even_weights", "even_weights_of_offset_values", "offset_values"])),
+        causal=bool(random.integers(2)), dtypes=HALF,
+    )  # fmt: skip
+    call = case.call(dtype)
+    truth = due(call, {})
+
+    if "output" in truth.wholes:
+        assert ratio(style, call, truth) < 0.8
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("case", half(), ids=lambda case: case.name)
+def test_every_control_and_stranger_stays_far_within_the_limits(case: AttentionCase, dtype: str) -> None:
+    calls = case.calls(dtype)
+    truth = case.truth(calls, {})
+    attention = contract("attention")
+    controls = list(attention.controls().values())
+    strangers = [stranger.function for stranger in attention.strangers() if not stranger.requires]
+
+    assert truth[0].wholes
+    for function in controls + strangers:
+        replies = ask(function, calls)
+        if not any(reply.declined or reply.raised for reply in replies):
+            assert case.verdict(calls, replies, truth).status == Status.PASSED, function
+
+
+# The guilty
+
+
+SEEN = {
+    "drops_one_key_of_1024_in_half": "half/one_key_of_many",
+    "counts_one_key_of_1024_twice_in_half": "half/one_key_of_many",
+    "weighs_one_tile_too_much_in_half": "half/one_tile_of_four",
+    "scale_half_a_percent_off_in_half": "half/one_tile_of_four",
+    "sees_one_ahead_in_long_rows": "half/late_edge",
+    "misses_its_own_key_in_long_rows": "half/late_edge",
+    "cuts_output_to_half": "half/to_nearest",
+    "cuts_weights_to_half": "half/to_nearest",
+    "sums_values_in_half": "half/one_key_of_many",
+    "sums_value_gradient_in_half": "half/gradients",
+    "cuts_value_gradient_to_half": "half/gradients",
+    "key_gradient_half_a_percent_off_in_half": "half/gradients",
+    "value_gradient_half_a_percent_off_in_half": "half/gradients",
+}
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("name", SEEN)
+def test_mistakes_smaller_than_a_rounding_are_seen(name: str, dtype: str) -> None:
+    deviation = next(each for each in contract("attention").deviations() if each.name == name)
+    case = next(each for each in half() if each.name == SEEN[name])
+    calls = case.calls(dtype)
+    truth = case.truth(calls, {})
+
+    assert case.verdict(calls, ask(deviation.function, calls), truth).status == Status.WRONG
+
+
+@pytest.mark.parametrize("name", [name for name in SEEN if "long_rows" not in name])
+def test_no_bound_of_a_single_number_sees_them_in_bfloat16(name: str) -> None:
+    deviation = next(each for each in contract("attention").deviations() if each.name == name)
+    case = next(each for each in half() if each.name == SEEN[name])
+    calls = case.calls("bfloat16")
+    alone = tuple(replace(truth, wholes={}) for truth in case.truth(calls, {}))
+
+    assert case.verdict(calls, ask(deviation.function, calls), alone).status == Status.PASSED
+
+
+def test_the_complaint_names_the_key_that_was_left_out() -> None:
+    case = next(each for each in half() if each.name == "half/one_key_of_many")
+    calls = case.calls("bfloat16")
+    dropped = next(d for d in contract("attention").deviations() if d.name == "drops_one_key_of_1024_in_half")
+
+    said = case.verdict(calls, ask(dropped.function, calls), case.truth(calls, {})).detail
+
+    assert said.startswith("output as a whole is off by ")
+    assert "in the direction of one key left out or counted twice (key 700), " in said
+
+
+def test_a_mistake_found_by_errors_together_is_like_itself_and_unlike_the_truth() -> None:
+    case = next(each for each in half() if each.name == "half/one_key_of_many")
+    calls = case.calls("bfloat16")
+    truth = case.truth(calls, {})
+    by_name = {each.name: each.function for each in contract("attention").deviations()}
+    dropped = ask(by_name["drops_one_key_of_1024_in_half"], calls)
+
+    assert case.alike(calls, dropped, dropped, truth)
+    assert not case.alike(calls, dropped, ask(all_in_float32, calls), truth)
+    assert not case.alike(calls, dropped, ask(by_name["counts_one_key_of_1024_twice_in_half"], calls), truth)
+
+
+# Where nothing is judged together
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        {"queries": 20},
+        {"draw": "equal_logits"},
+        {"draw": "repeated_queries"},
+        {"scale": 0.0},
+        {"scale": 1e-4},
+        {"keys": 1},
+        {"keys": 0},
+        {"draw": "huge_logits", "width": 16},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", HALF)
+def test_rows_whose_roundings_may_be_tied_are_left_to_their_bounds(unusual: dict[str, Any], dtype: str) -> None:
+    usual: dict[str, Any] = {"batch": 1, "heads": 2, "queries": 128, "keys": 40, "value_width": 64}
+    call = AttentionCase("half/silent", "", **(usual | unusual)).call(dtype)
+
+    assert not due(call, {}).wholes
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_scores_on_a_lattice_are_rounded_alike_and_left_to_their_bounds(dtype: str) -> None:
+    call = AttentionCase("half/lattice", "", queries=128, keys=40, width=16, value_width=64).call(dtype)
+    assert due(call, {}).wholes
+
+    for name in ("query", "key"):
+        call.tensors[name].round_()
+
+    assert not due(call, {}).wholes
+
+
+def test_gradients_of_equal_output_gradients_are_rounded_alike_and_left_to_their_bounds() -> None:
+    case = AttentionCase("half/equal_rows", "", queries=128, keys=40, value_width=64, gradient_of=INPUTS, batch=1)
+    assert set(due(case.call("bfloat16"), {}).wholes) == {"output", *INPUTS}
+
+    equal = case.but(layout={"output_gradient": "expanded_rows"}).call("bfloat16")
+
+    assert set(due(equal, {}).wholes) == {"output"}
+
+
+def test_weights_that_dropout_kept_are_left_to_their_bounds() -> None:
+    call = AttentionCase("half/dropped", "", queries=128, keys=40, value_width=64, dropout_p=0.5).call("bfloat16")
+
+    assert not due(call, {}, np.ones((2, 2, 128, 40), dtype=bool)).wholes
+
+
+def test_empty_rows_and_rows_alike_do_not_count() -> None:
+    mask = Mask("bool")
+    call = AttentionCase("half/some_rows", "", batch=2, queries=128, keys=40, value_width=64, mask=mask).call(
+        "bfloat16"
+    )
+    call.tensors["attn_mask"][..., :10, :] = False
+    call.tensors["query"][:, :, 20:30] = call.tensors["query"][:, :, 20:21]
+    call.tensors["attn_mask"][..., 20:30, :] = True
+
+    counts = due(call, {}).wholes["output"].counts
+
+    assert not counts[:, :, :10].any()
+    assert (np.count_nonzero(counts[:, :, 20:30], axis=-1) <= 1).all()
+    assert np.count_nonzero(counts) > 64
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_wider_types_are_judged_by_their_bounds_alone(dtype: str) -> None:
+    assert not due(AttentionCase("half/wide", "", queries=128, keys=8, value_width=64).call(dtype), {}).wholes
+
+
+def test_a_run_judges_fewer_answers_together_than_its_share_of_chance_allows() -> None:
+    tensors = sum(
+        len(getattr(each, "wholes", {}))
+        for case, dtype in questions(cases(), "cpu", HALF)
+        if case.family in ("half", "gradient_sizes")
+        for each in case.truth(case.calls(dtype), {})
+    )
+    asked = len(questions(cases(), "cpu", HALF))
+
+    assert tensors > 0
+    assert 20 * (asked + tensors) < JUDGEMENTS
