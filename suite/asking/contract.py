@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.case import Case
 from suite.asking.workload import Workload
 from suite.records import Example
+
+if TYPE_CHECKING:
+    from suite.asking.reproduction import Reproducing
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Contract:
     """Whether an implementation is a factory, `factory(config, weights)`, of what is called."""
     examples: Callable[[], Sequence[Example]] = tuple
     """The documents' examples among the cases, printed beside what the oracle computes."""
+    reproducing: Callable[[], Reproducing | None] = lambda: None
+    """How the smallest failing input is found and written, where the contract can say it."""
     page: str = ""
     """What the contract says of itself: under its first line, how it is called."""
 

@@ -41,7 +41,7 @@ def check(
     from suite.conformance.session import CheckRequest, Session
 
     request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit)
-    session = Session(request, several=len(declarations) > 1)
+    session = Session(request, several=len(declarations) > 1, explains=True)
     declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))
     lines = sys.stderr if json_file == "-" else sys.stdout

@@ -51,6 +51,8 @@ class Subject:
     device: str = "cpu"
     plugged: bool = False
     """Whether another implementation is plugged into it, whose gaps it shares."""
+    imported: tuple[str, ...] = ()
+    """Lines of Python that import it under the name of its contract; none where no other process can."""
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""
@@ -135,6 +137,8 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
     detail, diagnosis = verdict.detail, Diagnosis()
     if verdict.status == Status.RAISED and any(MISCALLED.match(reply.raised) for reply in given):
         detail = f"{detail}; it is called as {subject.contract.signature}"
+    if verdict.status == Status.PASSED and diagnostician is not None:
+        diagnostician.passed(question.case, question.dtype)
     if verdict.output_wrong and diagnostician is not None:
         diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)
         detail = f"{diagnosis.says}; {detail}" if diagnosis.says else detail

@@ -15,10 +15,11 @@ import torch
 from suite import machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
 from suite.conformance import findings
+from suite.conformance.explaining import Explainer
 from suite.conformance.runner import Ask, Check, Questions, Subject
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
-from suite.records import DTYPES, EVERY_CASE, Outcome, UsageError
+from suite.records import DTYPES, EVERY_CASE, Explanation, Outcome, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Loaded
 from suite.worker import Ready, Worker, ask
@@ -90,6 +91,10 @@ class Session:
     request: CheckRequest
     several: bool = True
     """Whether questions are kept, because more than one implementation will be asked them."""
+    explains: bool = False
+    """Whether failures are explained beside their outcomes, which takes seconds."""
+    explanations: dict[str, Explanation] = field(default_factory=dict)
+    """Of the implementations that were checked, by full name."""
     _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
@@ -102,7 +107,12 @@ class Session:
                 yield check
             else:
                 stack.enter_context(alone(self.request.device))
-                yield from check.run()
+                outcomes = list(earlier)
+                for outcome in check.run():
+                    outcomes.append(outcome)
+                    yield outcome
+                if self.explains:
+                    self.explanations[check.subject.name] = Explainer(check).explanation(outcomes)
 
     def check(
         self, implementation: Declaration | Loaded, stack: ExitStack, earlier: Sequence[Outcome] = ()
@@ -185,6 +195,7 @@ class Session:
             conventions=declaration.conventions,
             device=device,
             plugged=declaration.plug is not None,
+            imported=registry.import_lines(declaration),
         )
 
 

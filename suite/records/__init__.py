@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from suite.records.audit import EXEMPT, Audit
+from suite.records.explanation import Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
@@ -32,12 +33,14 @@ __all__ = [
     "Audit",
     "ContractFacts",
     "Example",
+    "Explanation",
     "Facts",
     "Figures",
     "Machine",
     "Measurement",
     "Outcome",
     "Reason",
+    "Reproduction",
     "Run",
     "Source",
     "Status",

@@ -117,6 +117,7 @@ CONTRACT = Contract(
         controls="deviations.controls",
         strangers="strangers.strangers",
         workloads="workloads.workloads",
+        reproducing="reproduction.reproducing",
     )
     | {"page": page()},
 )

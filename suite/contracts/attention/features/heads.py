@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Case
+from suite.asking import Call, Case
+from suite.asking.case import Traits
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
@@ -221,6 +222,16 @@ BACKWARD = mistakes(
     ),
 )
 
+
+def _traits(value: int, sizes: Any) -> Traits:
+    return {"groups": ("grouped heads", f"groups of {sizes.heads // value} heads" if value else "no key heads")}
+
+
+def _in_torch(keys: str, value: bool | None, call: Call) -> str:
+    query, key = call.tensors["query"], call.tensors["key"]
+    return f"{keys}.repeat_interleave({query.shape[-3] // key.shape[-3]}, -3)" if value else keys
+
+
 FEATURE = Feature(
     "heads",
     "source",
@@ -238,4 +249,6 @@ FEATURE = Feature(
     ),
     refuse=_refuse,
     cases=cases,
+    traits=_traits,
+    in_torch=_in_torch,
 )
