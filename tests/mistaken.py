@@ -171,11 +171,6 @@ mistaken(
     "rounds_queries_and_keys_to_half",
     scores=lambda own, q, k: own.scores(q.half().to(q), k.half().to(q)),
 )
-mistaken(
-    "a diagonal of zeros",
-    "attends_to_others_only",
-    weights=lambda own, s: own.weights(s.masked_fill(torch.eye(*s.shape[-2:], dtype=torch.bool), -math.inf)),
-)
 mistaken("the largest subtracted over all", "subtracts_largest_of_each_matrix", weights=lambda own, s: _whole(s))
 mistaken("no largest subtracted", "does_not_subtract_largest", weights=lambda own, s: _plain_exp(s))
 

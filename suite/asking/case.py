@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 Traits = Mapping[str, Sequence[str]]
-"""What is unusual about a question, in words, by what they are about: `{"width": ("a width above 64", "an odd width")}`.
+"""What is unusual about a question, in words, by what it is about: `{"width": ("a width above 64",)}`.
 
-Of one factor several may hold. A phrase is a noun, but for those about HOW it is asked, which are adverbs: `backward`.
+Several may be about the same. A phrase is a noun; those about HOW it is asked are adverbs: `backward`.
 """
 HOW = "how"
 

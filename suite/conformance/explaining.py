@@ -19,6 +19,8 @@ from suite.worker import ask
 
 CAUSES = 2
 """Causes of which a reproduction is printed: each takes ten lines, and one repair may be what several need."""
+MOST_LINES = 10
+"""The lines of a reproduction: what is pasted without a second thought."""
 TRIED = 4
 """Failing questions of one cause that are tried: of some no single call fails, as where calls are compared."""
 LOOKED_THROUGH = 400
@@ -103,7 +105,7 @@ class Explainer:
             if found:
                 lines, gave_up = found
                 return Reproduction(
-                    outcome.case, outcome.dtype, ("import torch", *self.check.subject.imported, *lines), gave_up
+                    outcome.case, outcome.dtype, _in_few((*self.check.subject.imported, *lines)), gave_up
                 )
         return None
 
@@ -194,6 +196,15 @@ class Accepted(Shown):
             return None
         lines = self.of.written(plain, replies[0], None)
         return (lines, False) if lines else None
+
+
+def _in_few(lines: Sequence[str]) -> tuple[str, ...]:
+    """At most so many lines: the shortest neighbours are joined."""
+    found = list(lines)
+    while len(found) > MOST_LINES:
+        place = min(range(len(found) - 1), key=lambda place: len(found[place]) + len(found[place + 1]))
+        found[place : place + 2] = ["; ".join(found[place : place + 2])]
+    return tuple(found)
 
 
 def _cause(outcome: Outcome) -> Cause:

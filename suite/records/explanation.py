@@ -1,4 +1,4 @@
-"""What is said of an implementation that fails, beside its outcomes: where it does, and the smallest input that shows it."""
+"""What is said of an implementation that fails: where it does, and the smallest input that shows it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ class Reproduction:
     """Whether it may not be the smallest: the time for looking was used up."""
 
     @property
-    def heading(self) -> str:
-        """What the lines are, as a comment of Python."""
+    def pasted(self) -> tuple[str, ...]:
+        """The lines below an empty one and a comment that says what they are."""
+        return "", self._heading, *self.lines
+
+    @property
+    def _heading(self) -> str:
         smallest = "a smaller input (there was no time for the smallest)" if self.gave_up else "the smallest input"
         return f"# {smallest} that fails as {self.case} does in {self.dtype}:"
 
@@ -33,5 +37,4 @@ class Explanation:
     @property
     def lines(self) -> list[str]:
         """For people: sentences, then what can be pasted."""
-        pasted = [line for each in self.reproductions for line in ("", each.heading, *each.lines)]
-        return [*self.where, *pasted]
+        return [*self.where, *(line for each in self.reproductions for line in each.pasted)]

@@ -8,7 +8,7 @@ from suite.registry.declaration import Declaration
 
 
 def import_lines(declaration: Declaration) -> tuple[str, ...]:
-    """Lines after which the function is known under its contract's name; none where something is plugged into it.
+    """Lines that import torch, and the function under its contract's name; none where something is plugged into it.
 
     A file is imported from its folder, as the suite does.
     """
@@ -18,12 +18,16 @@ def import_lines(declaration: Declaration) -> tuple[str, ...]:
     alias = "" if attribute or first == declaration.contract else f" as {declaration.contract}"
     then = [f"{declaration.contract} = {first}.{attribute}"] if attribute else []
     if declaration.module:
-        return (f"from {declaration.module} import {first}{alias}", *then)
+        return ("import torch", f"from {declaration.module} import {first}{alias}", *then)
     file = Path(declaration.file).resolve()
     if not file.stem.isidentifier():
-        return (f"import runpy; {declaration.contract} = runpy.run_path({str(file)!r})[{first!r}]",) if not then else ()
+        return (
+            ("import runpy, torch", f"{declaration.contract} = runpy.run_path({str(file)!r})[{first!r}]")
+            if not then
+            else ()
+        )
     return (
-        f"import sys; sys.path.insert(0, {str(file.parent)!r})",
+        f"import sys, torch; sys.path.insert(0, {str(file.parent)!r})",
         f"from {file.stem} import {first}{alias}",
         *then,
     )

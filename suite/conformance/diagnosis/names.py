@@ -30,6 +30,8 @@ MOST_NAMED = 2
 MOST_PAIRS = 1000
 """Pairs of deviations that are tried on one answer. On a small case some 45 deviations are clearly wrong, which makes
 as many pairs; trying one takes half a millisecond."""
+CONFIRMED = 2
+"""Cases in which a pair must have given the answer before it is named, in the second of them."""
 PAIR_SECONDS = 4.0
 """Seconds of CPU time, of those for the diagnosis, that pairs may take: eight answers of small cases."""
 RIGHT = 24
@@ -95,12 +97,9 @@ class Pairs:
     def saw(self, pair: Pair, case: str) -> None:
         self.cases.setdefault((pair[0].name, pair[1].name), set()).add(case)
 
-    def certain(self, pair: Pair, known: Counter[str]) -> bool:
-        """Whether a pair may be named: one of the two explains other answers alone, or both explain two cases.
-
-        There are many pairs, and one of them may give an answer by chance.
-        """
-        return any(known[each.name] for each in pair) or len(self.cases[pair[0].name, pair[1].name]) > 1
+    def certain(self, pair: Pair) -> bool:
+        """Whether a pair may be named: there are many, and one of them may give the answer of one case by chance."""
+        return len(self.cases[pair[0].name, pair[1].name]) >= CONFIRMED
 
 
 class Diagnostician:
@@ -198,7 +197,7 @@ class Diagnostician:
         self.seconds_of_pairs += self.seconds - before
         for pair in found:
             self.pairs.saw(pair, question.case.name)
-        certain = [pair for pair in found if self.pairs.certain(pair, self.matches)]
+        certain = [pair for pair in found if self.pairs.certain(pair)]
         if len(certain) != 1:
             return Diagnosis()
         first, second = certain[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from suite.asking.case import HOW, Traits
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from suite.contracts.attention.cases.case import AttentionCase
     from suite.contracts.attention.cases.draws import Sizes
 
-BEYOND = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
-"""Numbers beyond which kernels take other paths: sizes of vectors, tiles, splits and indices."""
+BEYOND = tuple(2**power for power in range(16, -1, -1))
+"""Numbers beyond which kernels take other paths: sizes of vectors, tiles, splits and indices. The largest come first,
+because of those that tell as much apart the first is said."""
 DIVISORS = (2, 4, 8, 16, 32, 64, 128)
 """What kernels cut sizes into: a remainder takes another path."""
 HALF = ("float16", "bfloat16")
@@ -21,7 +22,7 @@ HALF = ("float16", "bfloat16")
 
 def traits(case: AttentionCase, dtype: str) -> Traits:
     """All that is unusual about a case in a dtype, by factor."""
-    found = {name: tuple(phrases) for name, phrases in _of_sizes(case.sizes).items()}
+    found: dict[str, Sequence[str]] = {name: tuple(phrases) for name, phrases in _of_sizes(case.sizes).items()}
     for each in features():
         value = case.values.get(each.key)
         found |= {} if value is None else each.traits(value, case.sizes) if each.traits else {each.key: (each.name,)}

@@ -94,7 +94,6 @@ SCORES = mistakes(
         normalises_linear_scores=Wrong("scores are divided by their sum, without an exponential", lambda scores, asked: linear(scores)),
         divides_by_number_of_keys=Wrong("scores are divided by the number of keys, without a softmax", lambda scores, asked: attended(scores) / max(scores.shape[-1], 1)),
         adds_small_epsilon_to_sum=Wrong("1e-6 is added to the sum of the powers", lambda scores, asked: _with_epsilon(scores, 1e-6)),
-        attends_to_others_only=Wrong("no query attends to its own position, causal or not", lambda scores, asked: Dense.softmax(_without_diagonal(scores), asked)),
     ),
     combine=rows(
         transposes_weights=Wrong("square weights are transposed before they meet the values", lambda weights, value, asked: _turned(weights) @ value),
@@ -108,11 +107,6 @@ SCORES = mistakes(
 def _with_epsilon(scores: Tensor, epsilon: float) -> Tensor:
     powers = (scores - largest_of(scores)).exp()
     return powers / (powers.sum(-1, keepdim=True) + epsilon)
-
-
-def _without_diagonal(scores: Tensor) -> Tensor:
-    own = torch.eye(*scores.shape[-2:], dtype=torch.bool, device=scores.device)
-    return scores.masked_fill(own, -math.inf)
 
 
 def _turned(weights: Tensor) -> Tensor:

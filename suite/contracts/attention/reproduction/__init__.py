@@ -28,4 +28,5 @@ class AsCalled(Posed):
 
 
 def reproducing() -> Reproducing:
+    """What attention knows of its calls."""
     return Reproducing(AsCalled, RESPECTS, written, blank)

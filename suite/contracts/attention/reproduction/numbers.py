@@ -55,9 +55,8 @@ def written(tensor: Tensor, drawn: bool) -> str:
     if tensor[kept].shape != tensor.shape and not drawn:
         return f"{written(tensor[kept].contiguous(), drawn)}.expand{tuple(tensor.shape)}"
     strides = tuple(stride or 1 for stride in tensor.stride())
-    room = tensor.storage_offset() + sum((n - 1) * by for n, by in zip(tensor.shape, strides, strict=True)) + 1
     place = f"{tuple(tensor.shape)}, {strides}, {tensor.storage_offset()}"
-    junk = f"torch.full(({room},), {JUNK}{_dtype(tensor, '.')})"
+    junk = f"torch.full(({_room(tensor, strides)},), {JUNK}{_dtype(tensor, '.')})"
     return f"{junk}.as_strided({place}).copy_({_values(tensor, drawn)})"
 
 
@@ -102,12 +101,21 @@ def _rounder(tensor: Tensor) -> Iterator[Tensor]:
     for found in (*shapes, tensor.round(), (tensor * 10).round() / 10):
         rounded = torch.where(finite, found + 0.0, tensor)  # no −0
         if len(_literal(rounded)) < length or _plainness(rounded) < _plainness(tensor):
-            copy = (
-                torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-                if 0 not in tensor.stride()
-                else None
-            )
-            yield rounded.contiguous() if copy is None else copy.copy_(rounded)
+            yield rounded.contiguous() if 0 in tensor.stride() else _like(tensor, rounded)
+
+
+def _like(tensor: Tensor, numbers: Tensor) -> Tensor:
+    """Other numbers, laid out as a tensor is, with junk in its gaps."""
+    if not _has_gaps(tensor):
+        return numbers.contiguous()
+    strides = tuple(stride or 1 for stride in tensor.stride())
+    junk = torch.full((_room(tensor, strides),), JUNK).to(tensor.dtype)
+    return junk.as_strided(tensor.shape, strides, tensor.storage_offset()).copy_(numbers)
+
+
+def _room(tensor: Tensor, strides: tuple[int, ...]) -> int:
+    """The numbers that a storage needs to hold a tensor with these strides."""
+    return int(tensor.storage_offset() + sum((n - 1) * by for n, by in zip(tensor.shape, strides, strict=True)) + 1)
 
 
 def _units(tensor: Tensor) -> Tensor:
@@ -127,13 +135,9 @@ def _with(call: Call, name: str, tensor: Tensor) -> Call:
 
 
 def _drawn(tensor: Tensor) -> Tensor:
-    numbers = torch.rand(tensor.shape) > 0.3 if tensor.dtype == torch.bool else torch.randn(tensor.shape, dtype=tensor.dtype)  # fmt: skip
-    if not _has_gaps(tensor):
-        return numbers
-    strides = tuple(stride or 1 for stride in tensor.stride())
-    room = tensor.storage_offset() + sum((n - 1) * by for n, by in zip(tensor.shape, strides, strict=True)) + 1
-    wide = torch.full((room,), JUNK).to(tensor.dtype)
-    return wide.as_strided(tensor.shape, strides, tensor.storage_offset()).copy_(numbers)
+    if tensor.dtype == torch.bool:
+        return _like(tensor, torch.rand(tensor.shape) > 0.3)
+    return _like(tensor, torch.randn(tensor.shape, dtype=tensor.dtype))
 
 
 def _has_gaps(tensor: Tensor) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -47,6 +48,7 @@ def plainer_ways(call: Call) -> Iterator[Call]:
 
 
 def fewer_options(call: Call) -> Iterator[Call]:
+    """Without one of the options or masks."""
     for name in call.options:
         yield replace(call, options={each: value for each, value in call.options.items() if each != name})
     for name in set(call.tensors) - set(INPUTS):
@@ -55,6 +57,7 @@ def fewer_options(call: Call) -> Iterator[Call]:
 
 
 def fewer_gradients(call: Call) -> Iterator[Call]:
+    """Without any gradient, or with one alone."""
     if call.gradient_of:
         yield replace(call, gradient_of=(), output_gradient=None)
     if len(call.gradient_of) > 1:
@@ -62,13 +65,16 @@ def fewer_gradients(call: Call) -> Iterator[Call]:
 
 
 def contiguous(call: Call) -> Iterator[Call]:
+    """All tensors row by row, or one of them."""
     if not all(_is_plain(tensor) for tensor in everything(call).values()):
         yield changed(call, lambda name, tensor: tensor.contiguous().clone())
     for which, tensor in everything(call).items():
         if not _is_plain(tensor):
-            yield changed(
-                call, lambda name, tensor, which=which: tensor.contiguous().clone() if name == which else tensor
-            )
+            yield changed(call, partial(_made_contiguous, which))
+
+
+def _made_contiguous(which: str, name: str, tensor: Tensor) -> Tensor:
+    return tensor.contiguous().clone() if name == which else tensor
 
 
 def smaller_sizes(call: Call) -> Iterator[Call]:
@@ -84,12 +90,14 @@ def smaller_sizes(call: Call) -> Iterator[Call]:
 
 def fewer_axes(call: Call) -> Iterator[Call]:
     """Rank 2 where there is one item and head, rank 3 where there is one item."""
-    for rank in range(2, call.tensors["query"].dim()):
-        extra = call.tensors["query"].shape[: call.tensors["query"].dim() - rank]
-        if set(extra) == {1} and call.tensors["key"].shape[: len(extra)] == extra:
-            yield changed(
-                call, lambda name, tensor, rank=rank: tensor[(0,) * (tensor.dim() - rank)] if tensor.dim() > rank else tensor
-            )  # fmt: skip
+    shapes = [call.tensors[name].shape for name in ("query", "key")]
+    for rank in range(2, len(shapes[0])):
+        if all(set(shape[: len(shape) - rank]) == {1} for shape in shapes):
+            yield changed(call, partial(_without_axes, rank))
+
+
+def _without_axes(rank: int, name: str, tensor: Tensor) -> Tensor:
+    return tensor[(0,) * max(tensor.dim() - rank, 0)]
 
 
 def blank(call: Call) -> Call:
