@@ -210,7 +210,7 @@ mistaken(
     "does_not_normalise",
     weights=lambda own, s: (s - s.amax(-1, keepdim=True).clamp_min(-1e30)).exp() if s.shape[-1] else s,
 )
-mistaken("off by one", "adds_one_to_sum", weights=lambda own, s: _with_sink(s))
+mistaken("off by one", "adds_one_to_shifted_sum", weights=lambda own, s: _with_sink(s))
 mistaken("base two", "takes_powers_of_two", weights=lambda own, s: own.weights(s * math.log(2)))
 mistaken("ε in the sum", "adds_epsilon_to_sum", weights=lambda own, s: _with_epsilon(s, 1e-5))
 mistaken(

@@ -93,6 +93,7 @@ SCORES = mistakes(
         takes_log_of_weights=Wrong("the logarithm of the softmax is taken for the weights", then(torch.log)),
         normalises_linear_scores=Wrong("scores are divided by their sum, without an exponential", lambda scores, asked: linear(scores)),
         divides_by_number_of_keys=Wrong("scores are divided by the number of keys, without a softmax", lambda scores, asked: attended(scores) / max(scores.shape[-1], 1)),
+        adds_one_to_shifted_sum=Wrong("1 is added to the sum of the powers after the largest score was subtracted", lambda scores, asked: _with_epsilon(scores, 1.0)),
         adds_small_epsilon_to_sum=Wrong("1e-6 is added to the sum of the powers", lambda scores, asked: _with_epsilon(scores, 1e-6)),
     ),
     combine=rows(
