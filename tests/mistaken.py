@@ -169,6 +169,7 @@ mistaken("rectified scores", "rectifies_scores", scores=lambda own, q, k: own.sc
 mistaken(
     "query in half",
     "rounds_queries_and_keys_to_half",
+    "multiplies_scores_in_ten_bits",
     scores=lambda own, q, k: own.scores(q.half().to(q), k.half().to(q)),
 )
 mistaken("the largest subtracted over all", "subtracts_largest_of_each_matrix", weights=lambda own, s: _whole(s))
@@ -213,12 +214,6 @@ mistaken(
 mistaken("off by one", "adds_one_to_shifted_sum", weights=lambda own, s: _with_sink(s))
 mistaken("base two", "takes_powers_of_two", weights=lambda own, s: own.weights(s * math.log(2)))
 mistaken("ε in the sum", "adds_epsilon_to_sum", weights=lambda own, s: _with_epsilon(s, 1e-5))
-mistaken(
-    "ε of 1e-6 in the sum",
-    "adds_epsilon_to_sum",
-    "adds_small_epsilon_to_sum",
-    weights=lambda own, s: _with_epsilon(s, 1e-6),
-)
 mistaken(
     "hardmax",
     "takes_value_of_best_key",
@@ -301,7 +296,12 @@ mistaken(
     "values of the mean", "returns_mean_of_values", weights=lambda own, s: torch.full_like(s, 1 / max(s.shape[-1], 1))
 )
 mistaken("values in bfloat16", "rounds_values_to_half", output=lambda own, w, v: w @ v.bfloat16().to(v))
-mistaken("weights in half", "rounds_weights_to_half", output=lambda own, w, v: w.half().to(w) @ v)
+mistaken(
+    "weights in half",
+    "rounds_weights_to_half",
+    "rounds_weights_to_float16",
+    output=lambda own, w, v: w.half().to(w) @ v,
+)
 
 # Masks
 

@@ -17,10 +17,10 @@ from suite.records import Explanation, Outcome
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
-MASKED = ("wrong only with a float mask, though 5 of 19 such questions are right",)
+MASKED = ("wrong only with a float mask, though 5 of 20 such questions are right",)
 BACKWARD = ("wrong only with is_causal, backward",)
 MANY_KEYS = ("wrong only with more than 32 keys",)
-WIDE_AND_CAUSAL = ("wrong only where is_causal and a width of 16 meet",)
+WIDE_AND_CAUSAL = ("wrong only where a width of 16 and is_causal meet",)
 
 
 def explained(function: str, *cases: str, dtype: str = "float32") -> tuple[list[Outcome], Explanation]:

@@ -94,7 +94,6 @@ SCORES = mistakes(
         normalises_linear_scores=Wrong("scores are divided by their sum, without an exponential", lambda scores, asked: linear(scores)),
         divides_by_number_of_keys=Wrong("scores are divided by the number of keys, without a softmax", lambda scores, asked: attended(scores) / max(scores.shape[-1], 1)),
         adds_one_to_shifted_sum=Wrong("1 is added to the sum of the powers after the largest score was subtracted", lambda scores, asked: _with_epsilon(scores, 1.0)),
-        adds_small_epsilon_to_sum=Wrong("1e-6 is added to the sum of the powers", lambda scores, asked: _with_epsilon(scores, 1e-6)),
     ),
     combine=rows(
         transposes_weights=Wrong("square weights are transposed before they meet the values", lambda weights, value, asked: _turned(weights) @ value),
