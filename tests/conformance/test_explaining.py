@@ -56,7 +56,7 @@ def test_what_is_pasted_shows_the_failure(
 
     assert any(outcome.fails for outcome in outcomes)
     assert set(where) <= set(found.where), found.where
-    (reproduction,) = found.reproductions
+    reproduction, *_ = found.reproductions
     assert not reproduction.gave_up
     assert len(reproduction.lines) <= MOST_LINES
     assert printed in pasted(reproduction.lines)
