@@ -7,8 +7,8 @@ from mistaken import MISTAKEN
 import suite
 
 NOT_TO_BE_NAMED = {"weights in half", "ε in the sum", "1/√64 always", "output in (b, l, h, e)"}
-"""Their answers depend on the last bit of what is rounded, are too near the truth, equal those of several mistakes in this
-case, or have another shape."""
+"""Their answers depend on the last bit of what is rounded, are too near the truth, equal those of several mistakes in
+this case, or have another shape."""
 
 
 def test_what_shows_in_the_plainest_case_is_named_there() -> None:
