@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Protocol
 from suite import machine, registry
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
-from suite.records import ContractFacts, Example, Facts, Measurement, Outcome, Run, UsageError, WorkloadFacts
+from suite.records import (
+    ContractFacts,
+    Example,
+    Explanation,
+    Facts,
+    Measurement,
+    Outcome,
+    Run,
+    UsageError,
+    WorkloadFacts,
+)
 from suite.registry import Declaration
 from suite.store import Results, RunWriter
 
@@ -31,6 +41,9 @@ class Watcher(Protocol):
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         """All questions of an implementation have their outcomes."""
+
+    def explained(self, explanation: Explanation) -> None:
+        """Where an implementation fails, and the smallest input that shows it, beside its outcomes."""
 
     def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
         """A table was timed. Without a table, the rows say why implementations cannot be timed at all.
@@ -68,6 +81,8 @@ def check(
             found.append(outcome)
             outcomes.append(outcome)
         watcher.checked(found)
+        if declaration.full_name in session.explanations:
+            watcher.explained(session.explanations[declaration.full_name])
     return outcomes
 
 

@@ -16,6 +16,7 @@ from suite.records import Outcome, UsageError
 if TYPE_CHECKING:
     from suite.asking import Case
     from suite.benchmark.fixture import Plan
+    from suite.conformance.explaining import Explainer
     from suite.conformance.runner import Check
     from suite.conformance.session import Session
     from suite.registry import Declaration
@@ -49,6 +50,7 @@ def conformance(
     Raises UsageError for an unknown contract, case, dtype or device.
     """
     from suite import registry
+    from suite.conformance.explaining import Explainer
     from suite.conformance.session import Session, requested
     from suite.contracts import contract as contract_named
 
@@ -57,11 +59,12 @@ def conformance(
     loaded = registry.from_function(function, contract)
     check, again = session.check(loaded, _processes), _words(loaded.declaration)
     assert not isinstance(check, Outcome), "a function at hand can always be asked"
+    explainer = Explainer(check)
     names = [f"{case.name}-{dtype}" for case, dtype in check.asked]
 
     @pytest.mark.parametrize(("case", "dtype"), [*check.asked, (None, "")], ids=[*names, "declarations"])
     def test_conformance(case: Case | None, dtype: str) -> None:
-        _judge(_answered(check, case, dtype) if case else check.misdeclared(), again)
+        _judge(_answered(check, case, dtype) if case else check.misdeclared(), again, explainer)
 
     return test_conformance
 
@@ -172,8 +175,11 @@ class ImplementationCollector(pytest.Collector):
     """One implementation, whose children are its cases, and one item about its declarations."""
 
     def __init__(self, *, declaration: Declaration, check: Check | Outcome, **arguments: Any) -> None:
+        from suite.conformance.explaining import Explainer
+
         super().__init__(**arguments)
         self.summary, self.check, self.again = declaration.summary, check, _words(declaration)
+        self.explainer = None if isinstance(check, Outcome) else Explainer(check)
 
     def collect(self) -> Iterator[pytest.Item]:
         check = self.check
@@ -198,7 +204,7 @@ class CaseItem(pytest.Item):
 
     def runtest(self) -> None:
         assert isinstance(self.parent, ImplementationCollector)
-        _judge(self.ask(), self.parent.again)
+        _judge(self.ask(), self.parent.again, self.parent.explainer)
 
     def reportinfo(self) -> tuple[str, None, str]:
         assert self.parent is not None
@@ -273,6 +279,17 @@ def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
     return [outcome, *check.outdated_findings([outcome])]
 
 
+def _reproduction(outcome: Outcome, explainer: Explainer | None) -> Sequence[str]:
+    """The lines of the smallest input that fails as an outcome does; none where an earlier failure had them."""
+    from suite.conformance.session import alone
+
+    if explainer is None:
+        return ()
+    with alone(explainer.check.subject.device):
+        found = explainer.reproduction(outcome)
+    return found.pasted if found else ()
+
+
 def _words(declaration: Declaration) -> Sequence[str]:
     """The words that name it for `attnsuite check`; none for a function that no other process can import."""
     from suite import registry
@@ -281,10 +298,11 @@ def _words(declaration: Declaration) -> Sequence[str]:
     return registry.spelled([declaration])[declaration.full_name] if is_somewhere else ()
 
 
-def _judge(outcomes: Iterable[Outcome], again: Sequence[str]) -> None:
+def _judge(outcomes: Iterable[Outcome], again: Sequence[str], explainer: Explainer | None = None) -> None:
     """Fail, skip or expect the failure, without a traceback: the message says all.
 
-    `again` are the words that name the implementation for `attnsuite check`.
+    `again` are the words that name the implementation for `attnsuite check`. The first failure of a cause ends with the
+    smallest input that shows it.
     """
     from suite.report.conformance.tally import Group
 
@@ -293,6 +311,7 @@ def _judge(outcomes: Iterable[Outcome], again: Sequence[str]) -> None:
         if again:
             example = next(outcome for outcome in outcomes if outcome.fails)
             failures.append(Group(example, 1, asked=tuple(again)).rerun)
+        failures += [line for outcome in outcomes if outcome.fails for line in _reproduction(outcome, explainer)]
         pytest.fail("\n".join(failures), pytrace=False)
     for outcome in outcomes:
         if outcome.status == "declined":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,6 +12,14 @@ from suite.records import DTYPES, Example, Source
 
 if TYPE_CHECKING:
     from suite.judging.verdicts import Verdict
+
+
+Traits = Mapping[str, Sequence[str]]
+"""What is unusual about a question, in words, by what it is about: `{"width": ("a width above 64",)}`.
+
+Several may be about the same. A phrase is a noun; those about HOW it is asked are adverbs: `backward`.
+"""
+HOW = "how"
 
 
 class Case(ABC):
@@ -53,6 +61,10 @@ class Case(ABC):
     def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
         """Hold the replies against the truth."""
 
+    def traits(self, dtype: str) -> Traits:
+        """What is unusual about it in this dtype, from its fields alone; nothing where it cannot be said."""
+        return {}
+
     def counts(self, truth: Any) -> bool:
         """Whether catching a deviation here counts: not where bounds had to be so loose that luck decides."""
         return True
@@ -76,6 +88,9 @@ class Around(Case):
     def calls(self, dtype: str) -> Calls:
         return self.of.calls(dtype)
 
+    def traits(self, dtype: str) -> Traits:
+        return self.of.traits(dtype)
+
 
 class Changed(Around):
     """Another case with a difference. It asks, knows and judges as that one does, but for what a subclass overrides."""
@@ -91,6 +106,15 @@ class Changed(Around):
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
         return self.of.alike(calls, replies, theirs, truth)
+
+
+def merged(traits: Iterable[Traits]) -> Traits:
+    """What holds of any of several."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in traits:
+        for factor, phrases in each.items():
+            found[factor] = tuple(dict.fromkeys((*found.get(factor, ()), *phrases)))
+    return found
 
 
 def questions(cases: Iterable[Case], device: str, dtypes: Container[str] = DTYPES) -> list[tuple[Case, str]]:

@@ -14,6 +14,7 @@ from suite.records import Example
 
 if TYPE_CHECKING:
     from suite.asking.combined import Array
+    from suite.asking.reproduction import Reproducing
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class Contract:
     """Whether an implementation is a factory, `factory(config, weights)`, of what is called."""
     examples: Callable[[], Sequence[Example]] = tuple
     """The documents' examples among the cases, printed beside what the oracle computes."""
+    reproducing: Callable[[], Reproducing | None] = lambda: None
+    """How the smallest failing input is found and written, where the contract can say it."""
     page: str = ""
     """What the contract says of itself: under its first line, how it is called."""
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from suite.asking.call import Call, Calls, Conventions
-from suite.asking.case import Case
+from suite.asking.case import Case, Traits
 from suite.asking.due import Form, Posed, Within
 from suite.asking.layouts import out_of_order
 from suite.asking.refused import Refused, Row
@@ -89,6 +89,10 @@ class FormulaCase(Posed):
 
     def calls(self, dtype: str) -> Calls:
         return (Call(as_tensors(self.draw(generator(self.name)), dtype), self.options, self.formula.positional),)
+
+    def traits(self, dtype: str) -> Traits:
+        """Its dtype and its options; what it is drawn from is not known."""
+        return {"dtype": (dtype,), **{name: (f"{name} {value}",) for name, value in self.options.items()}}
 
     def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
         return tuple(self.formula.due(call, conventions) for call in calls)

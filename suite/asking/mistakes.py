@@ -50,6 +50,13 @@ class Stepwise:
         raise NotImplementedError
 
 
+def together(first: Function, second: Function) -> Function | None:
+    """A computation in which both of two mistakes are made; None where they cannot be, as when one step has both."""
+    join = getattr(first, "joined", None)
+    found: Function | None = join(second) if join else None
+    return found
+
+
 @dataclass(frozen=True)
 class Changed:
     """A step whose arguments are changed before it, by name, and whose result is changed after it."""

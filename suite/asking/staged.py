@@ -45,6 +45,7 @@ class Staged(Stepwise):
     """The formula, with the contract's signature."""
 
     def __init__(self, **replacements: Callable[..., Any]) -> None:
+        self.replaced = replacements
         for name, step in replacements.items():
             assert callable(getattr(type(self), name)), name
             setattr(self, name, step)
@@ -53,6 +54,12 @@ class Staged(Stepwise):
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         self.refuse(*arguments, **named)
         return self.compute(*arguments, **named)
+
+    def joined(self, other: Any) -> Callable[..., Any] | None:
+        """The computation in which the steps of both are replaced; None where one step is replaced in both."""
+        if type(other) is not type(self) or self.replaced.keys() & other.replaced.keys():
+            return None
+        return type(self)(**self.replaced, **other.replaced)
 
     def refuse(self, *arguments: Any, **named: Any) -> None:
         """Raise for what the contract calls bad input."""

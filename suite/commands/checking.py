@@ -47,7 +47,7 @@ def check(
     from suite.conformance.session import CheckRequest
 
     request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit, profile or QUICK, seed)
-    session = session_of(request, len(declarations), jobs)
+    session = session_of(request, len(declarations), jobs, explains=True)
     declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))
     lines = sys.stderr if json_file == "-" else sys.stdout

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from suite.records import Measurement, Outcome
+from suite.records import Explanation, Measurement, Outcome
 from suite.report import benchmark_lines, summary_lines
 from suite.store import RunWriter
 
@@ -66,6 +66,9 @@ class Shown:
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         self._print(summary_lines(outcomes, self._again, reasons=self._reasons))
+
+    def explained(self, explanation: Explanation) -> None:
+        self._print(explanation.lines)
 
     def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
         self.resumed(measurements)

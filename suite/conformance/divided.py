@@ -21,7 +21,7 @@ from suite.conformance.runner import Check
 from suite.conformance.session import CheckRequest, Session, alone, has_findings, unaskable
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
-from suite.records import Outcome, UsageError
+from suite.records import Outcome, Status, UsageError
 from suite.records.limits import LAST_WORDS_LIMIT
 from suite.registry import Declaration, Loaded
 from suite.worker import Died
@@ -37,12 +37,14 @@ FIRST = 0
 Batch = tuple[int, ...]
 
 
-def session_of(request: CheckRequest, implementations: int, jobs: int) -> Session:
+def session_of(request: CheckRequest, implementations: int, jobs: int, explains: bool = False) -> Session:
     """The session of a check of so many implementations in so many processes. UsageError for less than one process."""
     if jobs < 1:
         raise UsageError(f"--jobs is the number of processes that ask, 1 or more, not {jobs}")
     several = implementations > 1
-    return Session(request, several) if jobs == 1 else DividedSession(request, several, jobs=jobs)
+    if jobs == 1:
+        return Session(request, several, explains)
+    return DividedSession(request, several, explains, jobs=jobs)
 
 
 @dataclass
@@ -85,7 +87,7 @@ class DividedSession(Session):
             subject = Subject(contract=contract, ask=ask, ask_apart=apart, **opened.fields)
             known = self.findings(contract) if has_findings(implementation) else []
             division.check = Check(subject, self.questions(contract), division.asked, known, earlier)
-            yield from division.check.run(division)
+            yield from self.explained(division.check, division.check.run(division))
 
     def process(self, place: int) -> Process:
         """The process at this place; a new one where there is none, or none any more."""
@@ -96,7 +98,7 @@ class DividedSession(Session):
         context: Any = multiprocessing.get_context("fork" if forked else "spawn")
         ours, theirs = context.Pipe()
         others = [each.connection for each in self.processes if not each.ended]
-        session = Session(self.request, self.several, self._asked if forked else {})
+        session = Session(self.request, self.several, _asked=self._asked if forked else {})
         arguments = (theirs, [*others, ours] if forked else [], session, seeded())
         process = context.Process(target=serve, args=arguments, daemon=True)
         process.start()
@@ -178,7 +180,11 @@ class Division:
         """What was found of a question; where that is an answer, its mistake gets a name."""
         found, check = self.found.pop(place), self.check
         assert check is not None
-        return found if isinstance(found, Outcome) else check.diagnosed(check.question(*self.asked[place]), found)
+        if not isinstance(found, Outcome):
+            return check.diagnosed(check.question(*self.asked[place]), found)
+        if found.status == Status.PASSED:
+            check.diagnostician.passed(*self.asked[place])
+        return found
 
     def _open(self, place: int) -> None:
         process = self.session.process(place)

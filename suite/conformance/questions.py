@@ -34,6 +34,8 @@ class Subject:
     device: str = "cpu"
     plugged: bool = False
     """Whether another implementation is plugged into it, whose gaps it shares."""
+    imported: tuple[str, ...] = ()
+    """Lines of Python that import it under the name of its contract; none where no other process can."""
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""

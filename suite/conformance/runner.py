@@ -52,6 +52,8 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
     detail, diagnosis = verdict.detail, Diagnosis()
     if verdict.status == Status.RAISED and any(MISCALLED.match(reply.raised) for reply in given):
         detail = f"{detail}; it is called as {subject.contract.signature}"
+    if verdict.status == Status.PASSED and diagnostician is not None:
+        diagnostician.passed(question.case, question.dtype)
     if verdict.output_wrong and diagnostician is not None:
         diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)
         detail = f"{diagnosis.says}; {detail}" if diagnosis.says else detail
@@ -144,7 +146,7 @@ class Check:
 
     def diagnosed(self, question: Question, found: Answer | Outcome) -> Outcome:
         """The same, with the names of mistakes. Questions come in the order in which they are asked."""
-        return self.concluded(question, found, self._diagnostician)
+        return self.concluded(question, found, self.diagnostician)
 
     def misdeclared(self) -> Iterator[Outcome]:
         """Outcomes for declarations that the contract does not know, and for declared gaps that are not there."""
@@ -193,7 +195,7 @@ class Check:
         return [*self.asked, *((case, dtype) for case, dtype in rest if (case.name, dtype) not in asked)]
 
     @cached_property
-    def _diagnostician(self) -> Diagnostician:
+    def diagnostician(self) -> Diagnostician:
         return Diagnostician(self.subject.contract, self.subject.understood)
 
     def _declined(self, question: Question) -> Outcome | None:

@@ -16,11 +16,12 @@ from suite import machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
 from suite.asking.combined import PROFILES, QUICK
 from suite.conformance import findings
+from suite.conformance.explaining import Explainer
 from suite.conformance.questions import Ask, Questions, Subject
 from suite.conformance.runner import Check
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
-from suite.records import DTYPES, EVERY_CASE, Outcome, UsageError
+from suite.records import DTYPES, EVERY_CASE, Explanation, Outcome, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Loaded
 from suite.worker import Ready, Worker, ask
@@ -109,6 +110,10 @@ class Session:
     request: CheckRequest
     several: bool = True
     """Whether questions are kept, because more than one implementation will be asked them."""
+    explains: bool = False
+    """Whether failures are explained beside their outcomes, which takes seconds."""
+    explanations: dict[str, Explanation] = field(default_factory=dict)
+    """Of the implementations that were checked, by full name."""
     _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
@@ -127,7 +132,16 @@ class Session:
                 yield check
             else:
                 stack.enter_context(alone(self.request.device))
-                yield from check.run()
+                yield from self.explained(check, check.run())
+
+    def explained(self, check: Check, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """The outcomes of a check; after them its failures are explained, if that is wanted."""
+        found = list(check.earlier)
+        for outcome in outcomes:
+            found.append(outcome)
+            yield outcome
+        if self.explains:
+            self.explanations[check.subject.name] = Explainer(check).explanation(found)
 
     def check(
         self,
@@ -215,6 +229,7 @@ class Session:
             conventions=declaration.conventions,
             device=device,
             plugged=declaration.plug is not None,
+            imported=registry.import_lines(declaration),
         )
 
 

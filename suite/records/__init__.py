@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from suite.records.audit import EXEMPT, Audit, Combinations, Meetings, Redrawn
+from suite.records.explanation import Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
@@ -33,6 +34,7 @@ __all__ = [
     "Combinations",
     "ContractFacts",
     "Example",
+    "Explanation",
     "Facts",
     "Figures",
     "Machine",
@@ -41,6 +43,7 @@ __all__ = [
     "Outcome",
     "Reason",
     "Redrawn",
+    "Reproduction",
     "Run",
     "Source",
     "Status",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
 from suite.registry.discovery import ENTRY_POINTS, contracts, discover
+from suite.registry.importing import import_lines
 from suite.registry.loading import absent, from_function, load, source_hash
 from suite.registry.side_effects import undisturbed
 from suite.registry.targets import find, spelled
@@ -20,6 +21,7 @@ __all__ = [
     "find",
     "from_function",
     "implementation",
+    "import_lines",
     "load",
     "source_hash",
     "spelled",

@@ -118,6 +118,7 @@ CONTRACT = Contract(
         strangers="strangers.strangers",
         workloads="workloads.workloads",
         array="cases.combined.array",
+        reproducing="reproduction.reproducing",
     )
     | {"page": page()},
 )

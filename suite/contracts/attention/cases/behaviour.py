@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import torch
+
 from suite.asking import Call, Calls, Case, Conventions
+from suite.asking.case import HOW, Traits, merged
 from suite.asking.due import Posed, Within
 from suite.asking.layouts import INPUTS, as_one_tensor
 from suite.contracts.attention.cases.case import AttentionCase, due
@@ -29,6 +32,23 @@ class InARow(Posed):
 
     def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
         return tuple(due(call, conventions) for call in calls)
+
+    def traits(self, dtype: str) -> Traits:
+        """Those of all its calls, found without drawing their numbers."""
+        made: list[AttentionCase] = []
+
+        def noted(case: AttentionCase) -> Call:
+            made.append(case)
+            return Call({name: torch.empty(0) for name in INPUTS})
+
+        calls = self.making(noted)
+        of_calls = {
+            "calls": ("several calls",) if len(calls) > 1 else (),
+            "thread": ("another thread",) if any(call.own_thread for call in calls) else (),
+            "one tensor": ("one tensor in several roles",) if any(call.same_tensor for call in calls) else (),
+            HOW: () if all(call.grad_mode for call in calls) else ("without grad mode",),
+        }
+        return merged([*(case.traits(dtype) for case in made), of_calls])
 
 
 SMALL = AttentionCase("behaviour/small", "", queries=6, keys=9)

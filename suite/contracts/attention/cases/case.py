@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from suite.asking import Call, Calls, Conventions
+from suite.asking.case import Traits
 from suite.asking.due import Form, Posed, Within
 from suite.asking.layouts import INPUTS, LAYOUTS
 from suite.asking.tensors import Array, as_tensor, dtype_of
 from suite.contracts.attention import feature, oracle
 from suite.contracts.attention.cases.draws import Sizes, drawn
+from suite.contracts.attention.cases.traits import traits
 from suite.contracts.attention.feature import Drawing
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
 from suite.judging import compare
@@ -113,6 +115,9 @@ class AttentionCase(Posed):
 
     def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
         return tuple(due(call, conventions) for call in calls)
+
+    def traits(self, dtype: str) -> Traits:
+        return traits(self, dtype)
 
 
 def form(call: Call) -> Form:

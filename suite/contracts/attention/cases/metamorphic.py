@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Call, Calls, Case, Conventions, Replies
+from suite.asking.case import Traits
 from suite.asking.layouts import INPUTS
 from suite.asking.tensors import Array, Generator, dtype_of, generator
 from suite.contracts.attention.cases.case import AttentionCase, answered, as_asked, form, four_axes
@@ -40,6 +41,9 @@ class Relation(Case):
 
     def calls(self, dtype: str) -> Calls:
         return tuple(self._related(dtype)[0])
+
+    def traits(self, dtype: str) -> Traits:
+        return self.of.traits(dtype)
 
     def truth(self, calls: Calls, conventions: Conventions) -> list[Truth]:
         return [answered(call, conventions) for call in calls]

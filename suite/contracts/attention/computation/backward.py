@@ -45,6 +45,8 @@ class Flow(NamedTuple):
 class Backward(Computation):
     """The dense formula, whose gradient is computed by hand."""
 
+    own_gradient = True
+
     def __call__(self, asked: Asked) -> Any:
         check(asked)
         inputs = tensors(asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from suite.contracts.attention.feature import Grid
 
 Replacement = Callable[..., Any]
+WHOLE = "answer"
+"""The step of `Whole` that is the whole computation."""
 
 
 @cache
@@ -34,6 +37,9 @@ def named_steps() -> Mapping[str, Callable[..., Any]]:
 
 class Computation(Stepwise):
     """Attention in steps. `Dense(softmax=other)` has one step replaced: its own, or one that a feature names."""
+
+    own_gradient = False
+    """Whether its mistakes are in the gradient, beside a forward pass that is right."""
 
     def __init__(self, **replaced: Replacement) -> None:
         self.replaced = replaced
@@ -81,25 +87,60 @@ class Computation(Stepwise):
     @classmethod
     def wrong(cls, step: str, replacement: Replacement | Changed) -> Callable[..., Any]:
         """The computation with a step replaced or changed, made at its first call, when all features are loaded."""
-        return Late(cls, step, replacement)
+        return Late(cls, {step: replacement})
 
 
+@dataclass(frozen=True, eq=False)
 class Late:
-    """A computation with one step replaced, called with the contract's signature."""
+    """A computation with steps replaced, called with the contract's signature."""
 
-    def __init__(self, of: type[Computation], step: str, replacement: Replacement | Changed) -> None:
-        self.of, self.step, self.replacement = of, step, replacement
+    of: type[Computation]
+    replacements: Mapping[str, Replacement | Changed]
+    around: tuple[Changed, ...] = ()
+    """Changes of the computation as a whole."""
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         return self.function(*inputs, **options)
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        own, replacement = getattr(self.of(), self.step), self.replacement
-        assert callable(own), self.step
-        return as_attention(
-            self.of(**{self.step: replacement.of(own) if isinstance(replacement, Changed) else replacement})
-        )
+        answer: Any = self.of(**{step: self._step(step, how) for step, how in self.replacements.items()})
+        for change in self.around:
+            answer = change.of(answer)
+        return as_attention(answer)
+
+    def _step(self, step: str, replacement: Replacement | Changed) -> Replacement:
+        own = getattr(self.of(), step)
+        assert callable(own), step
+        return replacement.of(own) if isinstance(replacement, Changed) else replacement
+
+    def joined(self, other: Any) -> Late | None:
+        """The computation in which the mistakes of both are made; None where one step would have to make both.
+
+        A step of a feature is the same in every computation, so it goes along with steps of another.
+        """
+        if not isinstance(other, Late) or (self.replacements.keys() & other.replacements.keys()):
+            return None
+        if self.whole or other.whole:
+            return other.within(self) if self.whole else self.within(other)
+        if self.of is not other.of and (self.of.own_gradient or other.of.own_gradient or not self.of_features):
+            return other.joined(self) if other.of_features and not self.of_features else None
+        return Late(other.of, {**self.replacements, **other.replacements}, self.around + other.around)
+
+    def within(self, whole: Late) -> Late | None:
+        """This computation with a change of the whole around it."""
+        changes = [each for each in whole.replacements.values() if isinstance(each, Changed)]
+        return None if self.whole or not changes else replace(self, around=(*self.around, *changes))
+
+    @property
+    def whole(self) -> bool:
+        """Whether its mistake is one of the answer as a whole."""
+        return WHOLE in self.replacements
+
+    @property
+    def of_features(self) -> bool:
+        """Whether all its mistakes are made by steps that features name, in the forward pass."""
+        return self.replacements.keys() <= named_steps().keys()
 
 
 def unless(due: Callable[[Grid, Asked], Any]) -> Callable[[Callable[[Asked], Any]], Callable[[Grid, Asked], Any]]:

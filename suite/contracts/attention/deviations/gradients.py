@@ -18,6 +18,14 @@ def one_percent_off(gradient: Tensor) -> Tensor:
     return gradient * 1.01
 
 
+def _without(name: str, gradient: Tensor | None) -> Tensor | None:
+    return gradient if gradient is None or name == "value" else torch.zeros_like(gradient)
+
+
+def _clipped(name: str, gradient: Tensor | None) -> Tensor | None:
+    return gradient if gradient is None or name not in ("query", "key") else gradient.clamp(-1.0, 1.0)
+
+
 MISTAKES = mistakes(
     Backward,
     output_gradient=rows(
@@ -36,16 +44,34 @@ MISTAKES = mistakes(
             "the gradient of the scores is rounded to bfloat16", then(rounded(torch.bfloat16))
         ),
     ),
+    query_gradient=rows(
+        doubles_query_gradient=Wrong("the query's gradient is twice as large", then(lambda gradient: 2 * gradient)),
+    ),
     key_gradient=rows(
+        negates_key_gradient=Wrong("the key's gradient has the wrong sign", then(torch.neg)),
         loses_key_gradient_beyond_128=Wrong(
             "the gradient of keys beyond the 128th is 0", then(lambda gradient: with_zero_queries(gradient, 128))
-        )
+        ),
     ),
     value_gradient=rows(
-        value_gradient_off_by_one_percent=Wrong("the value's gradient is 1 % too large", then(one_percent_off))
+        value_gradient_off_by_one_percent=Wrong("the value's gradient is 1 % too large", then(one_percent_off)),
+        value_gradient_lacks_weights=Wrong(
+            "the value's gradient is the mean of the output's over the keys, without the weights",
+            then(
+                lambda gradient: gradient.mean(-2, keepdim=True).expand_as(gradient) if gradient.numel() else gradient
+            ),
+        ),
     ),
     deliver=rows(
-        gives_no_gradient_to_key=Wrong("the key gets no gradient", then(lambda gradients: {**gradients, "key": None}))
+        stops_gradient_at_weights=Wrong(
+            "the weights are detached: the gradients of query and key are 0",
+            then(lambda gradients: {name: _without(name, gradient) for name, gradient in gradients.items()}),
+        ),
+        clips_gradients=Wrong(
+            "the gradients of query and key are cut to [−1, 1]",
+            then(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()}),
+        ),
+        gives_no_gradient_to_key=Wrong("the key gets no gradient", then(lambda gradients: {**gradients, "key": None})),
     ),
 )
 DETACHED = mistakes(

@@ -91,6 +91,7 @@ MISTAKES = mistakes(
         **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
     },
     combine=rows(
+        rounds_weights_to_float16=Wrong("the weights are rounded to float16", then(rounded(torch.float16))),
         rounds_weights_to_half=Wrong(
             "the weights are rounded to bfloat16",
             given(weights=in_bfloat16),

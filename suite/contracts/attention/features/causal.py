@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Case, Conventions
+from suite.asking import Call, Case, Conventions
 from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
@@ -313,6 +313,12 @@ LEVELS = Levels(
     ),
 )
 
+
+def _in_torch(scores: str, value: bool | None, call: Call) -> str:
+    rows, columns = (call.tensors[name].shape[-2] for name in ("query", "key"))
+    return f"({scores}).masked_fill(torch.ones({rows}, {columns}).tril() < 1, -torch.inf)" if value else scores
+
+
 FEATURE = Feature(
     "causal",
     "visibility",
@@ -329,6 +335,8 @@ FEATURE = Feature(
     empties=_empties,
     computed=by_position("causal", "is_causal", visible),
     cases=cases,
+    in_torch=_in_torch,
+    traits=lambda value, sizes: {"causal": ("is_causal",)},
     says=lambda value: "causal",
     counted=0.5,
 )

@@ -280,4 +280,5 @@ FEATURE = Feature(
     unanswerable=_unanswerable,
     oracle={"weights": Step(_weigh), "output": Step(_answer)},
     cases=cases,
+    in_torch=lambda weights, value, call: weights,  # the softmax has it in view
 )

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Case
+from suite.asking import Call, Case
+from suite.asking.case import Traits
 from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
@@ -240,6 +241,16 @@ LEVELS = Levels(
     ),
 )
 
+
+def _traits(value: int, sizes: Any) -> Traits:
+    return {"groups": ("grouped heads", f"groups of {sizes.heads // value} heads" if value else "no key heads")}
+
+
+def _in_torch(keys: str, value: bool | None, call: Call) -> str:
+    query, key = call.tensors["query"], call.tensors["key"]
+    return f"{keys}.repeat_interleave({query.shape[-3] // key.shape[-3]}, -3)" if value else keys
+
+
 FEATURE = Feature(
     "heads",
     "source",
@@ -258,4 +269,6 @@ FEATURE = Feature(
     ),
     refuse=_refuse,
     cases=cases,
+    traits=_traits,
+    in_torch=_in_torch,
 )

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Case
+from suite.asking import Call, Case
+from suite.asking.case import Traits
 from suite.asking.mistakes import Wrong, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward
@@ -237,6 +238,16 @@ LEVELS = Levels(
     lambda of: {} if of["scale"] is None else {"scale": of["scale"] / math.sqrt(of["width"])},
 )
 
+
+def _traits(value: float, sizes: Any) -> Traits:
+    special = {"a negative scale": value < 0, "a scale of 0": value == 0, "a scale above 1": value > 1}
+    return {"scale": ("a given scale", *(words for words, holds in special.items() if holds))}
+
+
+def _in_torch(scores: str, value: float | None, call: Call) -> str:
+    return f"{scores} / query.shape[-1] ** 0.5" if value is None else f"{scores} * {value}"
+
+
 FEATURE = Feature(
     "scale",
     "score",
@@ -251,4 +262,6 @@ FEATURE = Feature(
         steps={"factor": factor},
     ),
     cases=cases,
+    traits=_traits,
+    in_torch=_in_torch,
 )

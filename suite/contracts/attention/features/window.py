@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Case, Conventions
+from suite.asking import Call, Case, Conventions
+from suite.asking.case import Traits
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, ignoring
@@ -256,6 +257,28 @@ LEVELS = Levels(
     optional=6,
 )
 
+
+def _traits(value: Window, sizes: Any) -> Traits:
+    sides = zip(("left", "right"), value, strict=True)
+    return {
+        "window": ("a window", *(f"a window that is unbounded on the {side}" for side, width in sides if width is None))
+    }
+
+
+def _in_torch(scores: str, value: Window | None, call: Call) -> str:
+    left, right = value or (None, None)
+    rows, columns = (call.tensors[name].shape[-2] for name in ("query", "key"))
+    sides = (
+        f".triu(-{left})" if left is not None else "",
+        f".tril({right})" if right is not None else "",
+    )
+    return (
+        f"({scores}).masked_fill(torch.ones({rows}, {columns}){''.join(sides)} < 1, -torch.inf)"
+        if any(sides)
+        else scores
+    )
+
+
 FEATURE = Feature(
     "window",
     "visibility",
@@ -272,5 +295,7 @@ FEATURE = Feature(
     computed=by_position("window", "window", visible),
     refuse=_refuse,
     cases=cases,
+    traits=_traits,
+    in_torch=_in_torch,
     says=lambda value: f"window {value}".replace("None", "∞"),
 )

@@ -58,7 +58,7 @@ class Part(NamedTuple):
 
     def judged(self, of: Forward, weights: Array, behind: Array) -> Array:
         """Which rows can be judged, b h l, given their weights and how far each score lies behind the largest."""
-        known = ~(of.empty | of.loose | of.silent)[self.items, self.heads, self.rows, 0]
+        known = ~np.asarray(of.empty | of.loose | of.silent)[self.items, self.heads, self.rows, 0]
         steps = behind / np.float32(of.precision.unit)
         known = known & _spread(weights, steps / np.float32(ALIKE)) & _first(weights)
         together = steps[known[..., None] & (weights > 0)]

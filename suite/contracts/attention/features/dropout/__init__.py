@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Case
+from suite.asking import Call, Case
 from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, given, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
@@ -246,6 +246,14 @@ LEVELS = Levels(
     optional=5,
 )
 
+
+def _in_torch(weights: str, value: float | None, call: Call) -> str | None:
+    """What falls out by chance cannot be said."""
+    if not value:
+        return weights
+    return f"0 * ({weights})" if value == 1 else None
+
+
 FEATURE = Feature(
     "dropout",
     "weights",
@@ -260,5 +268,7 @@ FEATURE = Feature(
     seeded=True,
     refuse=_refuse,
     cases=_cases,
+    in_torch=_in_torch,
+    traits=lambda p, sizes: {"dropout": ("dropout", f"dropout of {p:g}")},
     says=lambda p: f"dropout {p}",
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from suite.asking import Call, Case, Conventions
+from suite.asking.case import Traits
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Grid, Step
 from suite.contracts.attention.features.mask.levels import LEVELS
@@ -163,6 +164,24 @@ def _given(drawn: Mask, drawing: Drawing) -> dict[str, Tensor]:
     return {"attn_mask": drawn.draw(drawing.random, drawing.sizes, drawing.dtype)}
 
 
+def _traits(drawn: Mask, sizes: Any) -> Traits:
+    """Its kind, its axes and its pattern."""
+    lacking = {"b": "batch items", "h": "heads", "l": "queries", "s": "keys"}
+    kind = "a boolean mask" if drawn.kind == "bool" else "a float mask"
+    alike = (f"a mask that is the same for all {words}" for axis, words in lacking.items() if axis not in drawn.axes)
+    return {
+        "mask": ("a mask", kind),
+        "axes": (f"a mask with the axes {' '.join(drawn.axes)}", *alike),
+        "pattern": (f"a mask of the pattern {drawn.pattern}",),
+    }
+
+
+def _in_torch(scores: str, value: Tensor | None, call: Call) -> str:
+    if value is None:
+        return scores
+    return f"({scores}).masked_fill(~attn_mask, -torch.inf)" if is_bool(value) else f"{scores} + attn_mask"
+
+
 FEATURE = Feature(
     "mask",
     "score",
@@ -196,5 +215,7 @@ FEATURE = Feature(
     ),
     refuse=_refuse,
     cases=_cases,
+    in_torch=_in_torch,
+    traits=_traits,
     says=lambda drawn: f"{drawn.kind} mask",
 )

@@ -1,0 +1,237 @@
+"""Names the mistake behind a wrong answer: the deviation that gives the same answer, or the two that do together."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import combinations
+from typing import Any
+
+from suite.asking import Call, Case, Contract, Conventions, Deviation, Reply
+from suite.asking.mistakes import together
+from suite.records import Status
+from suite.worker import ask
+
+EXAMINED = 12
+"""The number of wrong answers that are compared with every deviation. Later ones are compared only with deviations that
+matched before: an implementation seldom makes many mistakes, and comparing all takes seconds."""
+ESTABLISHED = 3
+"""The answers that a deviation must have explained before it is taken to explain another one without a look at all
+others, which is kept for answers that it does not explain. With fewer, a chance agreement could stand in the way of the
+mistake itself."""
+CLEARLY_WRONG = 10.0
+"""The error in bounds that a deviation's own answer must have on the case. Of a deviation that is nearly right there,
+agreement proves little."""
+MOST_NAMED = 2
+"""The mistakes that are named where several explain as many answers: a reader can look at two."""
+MOST_PAIRS = 1000
+"""Pairs of deviations that are tried on one answer. On a small case some 45 deviations are clearly wrong, which makes
+as many pairs; trying one takes half a millisecond."""
+CONFIRMED = 2
+"""Cases in which a pair must have given the answer before it is named, in the second of them."""
+PAIR_SECONDS = 4.0
+"""Seconds of CPU time, of those for the diagnosis, that pairs may take: eight answers of small cases."""
+RIGHT = 24
+"""Rightly answered questions that are looked at where several mistakes explain an answer equally well: those of its
+family first. Later answers look at further ones."""
+SECONDS = 30.0
+"""Seconds of CPU time for the diagnosis of one implementation: someone waits for it. It is CPU time, so that a loaded
+machine diagnoses as much as an idle one."""
+
+Pair = tuple[Deviation, Deviation]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The deviations that give the same wrong answer, the likeliest first, by name and in words. Both may be empty.
+
+    Two deviations that give it only together stand as one name, `unscaled + ignores_causal`.
+    """
+
+    deviations: tuple[str, ...] = ()
+    says: str = ""
+
+
+class Shown(Enum):
+    """What a deviation makes of a question, beside the answer that is to be explained."""
+
+    NOTHING = auto()
+    """It is right there, nearly right, or gives no answer."""
+    ANOTHER = auto()
+    """It is clearly wrong, but otherwise."""
+    THE_SAME = auto()
+
+
+@dataclass(frozen=True)
+class Question:
+    """A wrong answer that is to be explained."""
+
+    case: Case
+    calls: tuple[Call, ...]
+    replies: tuple[Reply, ...]
+    truth: Any
+
+    def shown_by(self, function: Any) -> Shown:
+        theirs = ask(function, self.calls)
+        if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs):
+            return Shown.NOTHING
+        return Shown.THE_SAME if self.alike(theirs) else Shown.ANOTHER
+
+    def clearly_wrong(self, theirs: tuple[Reply, ...]) -> bool:
+        verdict = self.case.verdict(self.calls, theirs, self.truth)
+        return verdict.status != Status.PASSED and (verdict.error_ratio is None or verdict.error_ratio >= CLEARLY_WRONG)
+
+    def alike(self, theirs: tuple[Reply, ...]) -> bool:
+        return self.case.alike(self.calls, self.replies, theirs, self.truth)
+
+
+@dataclass
+class Pairs:
+    """The pairs of deviations that gave an answer together which neither gave alone, and where."""
+
+    cases: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+
+    def saw(self, pair: Pair, case: str) -> None:
+        self.cases.setdefault((pair[0].name, pair[1].name), set()).add(case)
+
+    def certain(self, pair: Pair) -> bool:
+        """Whether a pair may be named: there are many, and one of them may give the answer of one case by chance."""
+        return len(self.cases[pair[0].name, pair[1].name]) >= CONFIRMED
+
+
+class Diagnostician:
+    """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them.
+
+    `budget` is in seconds of CPU time; when it is used up, wrong answers get no diagnosis.
+    """
+
+    def __init__(self, contract: Contract, conventions: Conventions, budget: float = SECONDS) -> None:
+        self.contract, self.conventions, self.budget = contract, conventions, budget
+        self.matches: Counter[str] = Counter()
+        self.refuted: set[str] = set()
+        """The deviations that are clearly wrong where this implementation is right."""
+        self.pairs = Pairs()
+        self._right: list[tuple[Case, str]] = []
+        """The questions that were answered rightly and have not been looked at."""
+        self.examined = 0
+        self.seconds = self.seconds_of_pairs = 0.0
+        self._deviations: list[Deviation] | None = None
+
+    def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
+        """The mistake that a wrong answer shows: `equals "unscaled": the scores are not divided by √e`.
+
+        There is no diagnosis if the bounds of the case are so loose that many mistakes would agree.
+        """
+        if not case.counts(truth):
+            return Diagnosis()
+        question = Question(case, calls, replies, truth)
+        if self.conventions and self._by_the_contract(question):
+            declared = ", ".join(f"{point} is {chosen}" for point, chosen in self.conventions.items())
+            return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
+        found, acting = self._alone(question)
+        if found and (likeliest := self._likeliest(found, case.family)):
+            return self._named(likeliest, replies)
+        return self._in_pairs(question, acting)
+
+    def passed(self, case: Case, dtype: str) -> None:
+        """A right answer: it may tell apart mistakes that explain the wrong ones equally well."""
+        self._right.append((case, dtype))
+
+    def _alone(self, question: Question) -> tuple[list[Deviation], list[Deviation]]:
+        """The deviations that give this answer, and those that are clearly wrong there in another way."""
+        if self._deviations is None:
+            self._deviations = list(self.contract.deviations())
+        found, acting = self._tried(question, [d for d in self._deviations if self.matches[d.name]])
+        found = [each for each in found if each.name not in self.refuted]
+        established = any(self.matches[each.name] > ESTABLISHED for each in found)
+        if not established and self.examined < EXAMINED:
+            self.examined += 1
+            others = self._tried(question, [d for d in self._deviations if not self.matches[d.name]])
+            found, acting = [*found, *others[0]], [*acting, *others[1]]
+            self.matches.update(each.name for each in others[0])
+        return found, acting
+
+    def _tried(self, question: Question, candidates: list[Deviation]) -> tuple[list[Deviation], list[Deviation]]:
+        shown = [(each, question.shown_by(each.function)) for each in self._in_time(candidates)]
+        found, acting = ([each for each, how in shown if how == of] for of in (Shown.THE_SAME, Shown.ANOTHER))
+        self.matches.update(each.name for each in found if self.matches[each.name])
+        return found, acting
+
+    def _likeliest(self, found: list[Deviation], family: str) -> list[Deviation]:
+        """Those that explain most answers, without those that are wrong where this implementation is right."""
+        most = max(self.matches[each.name] for each in found)
+        likeliest = [each for each in found if self.matches[each.name] == most]
+        if len(likeliest) == 1:
+            return likeliest
+        self._right.sort(key=lambda right: right[0].family == family)
+        looked_at, self._right[-RIGHT:] = self._right[-RIGHT:], []
+        for case, dtype in self._in_time(looked_at):
+            self.refuted |= self._wrong_at(case, dtype, likeliest)
+        return [each for each in likeliest if each.name not in self.refuted]
+
+    def _wrong_at(self, case: Case, dtype: str, deviations: list[Deviation]) -> set[str]:
+        """The deviations that are clearly wrong about a question that this implementation answers rightly."""
+        calls = case.calls(dtype)
+        truth = case.truth(calls, self.conventions)
+        if not case.counts(truth):
+            return set()
+        question = Question(case, calls, (), truth)
+        return {each.name for each in deviations if question.clearly_wrong(ask(each.function, calls))}
+
+    def _named(self, likeliest: list[Deviation], replies: tuple[Reply, ...]) -> Diagnosis:
+        if len(likeliest) > MOST_NAMED and not _has_numbers(replies):
+            return Diagnosis()  # NaN everywhere is what many mistakes end in
+        likeliest = likeliest[:MOST_NAMED]
+        says = " or ".join(f'equals "{deviation.name}": {deviation.says}' for deviation in likeliest)
+        return Diagnosis(tuple(deviation.name for deviation in likeliest), says)
+
+    def _in_pairs(self, question: Question, acting: list[Deviation]) -> Diagnosis:
+        """The two mistakes that give this answer together, where neither does alone and no other two do."""
+        if not _has_numbers(question.replies) or self.seconds_of_pairs >= PAIR_SECONDS:
+            return Diagnosis()
+        before = self.seconds
+        found = [pair for pair in self._in_time(self._likely_pairs(acting)) if self._given_by(pair, question)]
+        self.seconds_of_pairs += self.seconds - before
+        for pair in found:
+            self.pairs.saw(pair, question.case.name)
+        certain = [pair for pair in found if self.pairs.certain(pair)]
+        if len(certain) != 1:
+            return Diagnosis()
+        first, second = certain[0]
+        says = f'equals "{first.name}" together with "{second.name}": {first.says}, and {second.says}'
+        return Diagnosis((f"{first.name} + {second.name}",), says)
+
+    def _likely_pairs(self, acting: list[Deviation]) -> list[Pair]:
+        """Pairs of deviations that act on the answer: first those of which more explain other answers alone."""
+        pairs = list(combinations(acting, 2))
+        pairs.sort(key=lambda pair: -sum(self.matches[each.name] > 0 for each in pair))
+        return pairs[:MOST_PAIRS]
+
+    def _given_by(self, pair: Pair, question: Question) -> bool:
+        both = together(pair[0].function, pair[1].function)
+        return both is not None and question.shown_by(both) == Shown.THE_SAME
+
+    def _by_the_contract(self, question: Question) -> bool:
+        """Whether a computation without any mistake gives this answer: then only the declared convention is wrong."""
+        for control in self.contract.controls().values():
+            theirs = ask(control, question.calls)
+            if all(reply.output is not None for reply in theirs) and question.alike(theirs):
+                return True
+        return False
+
+    def _in_time(self, candidates: Iterable[Any]) -> Iterator[Any]:
+        """The candidates, until the work done with them has used up the budget."""
+        for candidate in candidates:
+            if self.seconds >= self.budget:
+                return
+            started = time.process_time()
+            yield candidate
+            self.seconds += time.process_time() - started
+
+
+def _has_numbers(replies: tuple[Reply, ...]) -> bool:
+    """Whether any number of the outputs is finite."""
+    return any(bool(reply.output.isfinite().any()) for reply in replies if reply.output is not None)

@@ -1,0 +1,221 @@
+"""Explains a check that failed: where it does, and the smallest input that shows it. One that passes pays nothing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from suite.asking import Call, Case, Deviation
+from suite.asking.refused import Refused
+from suite.asking.reproduction import Reproducing
+from suite.conformance.diagnosis.separation import Asked, where
+from suite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
+from suite.conformance.questions import Question
+from suite.conformance.runner import Check, answer, judge
+from suite.records import FAILURES, Explanation, Outcome, Reproduction, Status
+from suite.worker import ask
+
+CAUSES = 2
+"""Causes of which a reproduction is printed: each takes ten lines, and one repair may be what several need."""
+MOST_LINES = 10
+"""The lines of a reproduction: what is pasted without a second thought."""
+TRIED = 4
+"""Failing questions of one cause that are tried: of some no single call fails, as where calls are compared."""
+LOOKED_THROUGH = 400
+"""Failing questions without a name that are looked through for one that a named mistake fails as well; of more, it is
+not said where they fail, for it takes a millisecond each."""
+Cause = tuple[Status, str, tuple[str, ...]]
+"""The status, the kind of failure, and the known mistakes."""
+
+
+@dataclass
+class Explainer:
+    """What a check's failures have in common, and how to see them with the smallest input."""
+
+    check: Check
+    budget: Budget = field(default_factory=Budget)
+    told: set[Cause] = field(default_factory=set)
+    """The causes that have a reproduction."""
+
+    def explanation(self, outcomes: Sequence[Outcome]) -> Explanation:
+        """Of all outcomes of the check."""
+        failing = [outcome for outcome in outcomes if outcome.fails and self._key(outcome) in self._cases]
+        if not failing:
+            return Explanation()
+        return Explanation(tuple(self._where(outcomes)), tuple(self._reproductions(failing)))
+
+    def reproduction(self, outcome: Outcome) -> Reproduction | None:
+        """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""
+        cause = _cause(outcome)
+        if cause in self.told or len(self.told) >= CAUSES or self._key(outcome) not in self._cases:
+            return None
+        if (found := self._reproduced(outcome)) is not None:
+            self.told.add(cause)
+        return found
+
+    # Where
+
+    def _where(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
+        """A sentence for each kind of failure that no known mistake explains."""
+        passed = [self._asked(outcome) for outcome in outcomes if outcome.status == Status.PASSED]
+        unnamed = [o for o in outcomes if o.fails and not o.diagnosis and self._key(o) in self._cases]
+        kinds = Counter((_kind(outcome), str(outcome.status)) for outcome in unnamed if _kind(outcome))
+        for (kind, status), _ in kinds.most_common() if len(unnamed) <= LOOKED_THROUGH else ():
+            alike = [o for o in unnamed if _kind(o) == kind and not self._explained(o, outcomes)]
+            if said := where([*passed, *map(self._asked, alike)], status):
+                yield said
+
+    def _asked(self, outcome: Outcome) -> Asked:
+        case = self._cases.get(self._key(outcome))
+        return Asked(outcome.case, case.traits(outcome.dtype) if case else {}, outcome.fails)
+
+    def _explained(self, outcome: Outcome, outcomes: Sequence[Outcome]) -> bool:
+        """Whether a mistake that is named elsewhere fails this question, too."""
+        question = self._question(outcome)
+        for deviation in self._named(outcomes):
+            verdict = question.case.verdict(question.calls, ask(deviation.function, question.calls), question.truth)
+            if verdict.status in FAILURES:
+                return True
+        return False
+
+    def _named(self, outcomes: Sequence[Outcome]) -> list[Deviation]:
+        counts = Counter(name for o in outcomes for names in o.diagnosis[:1] for name in names.split(" + "))
+        likeliest = {name for name, _ in counts.most_common(CAUSES)}
+        return [each for each in self._deviations if each.name in likeliest] if likeliest else []
+
+    # The smallest input
+
+    def _reproductions(self, failing: Sequence[Outcome]) -> Iterator[Reproduction]:
+        """Of the commonest causes, in the plainest questions that show them."""
+        by_cause = Counter(map(_cause, failing))
+        for cause, _ in by_cause.most_common():
+            alike = sorted((o for o in failing if _cause(o) == cause), key=lambda o: o.dtype != "float32")
+            found = (self.reproduction(outcome) for outcome in alike[:TRIED])
+            yield from (each for each in (next(filter(None, found), None),) if each)
+
+    def _reproduced(self, outcome: Outcome) -> Reproduction | None:
+        if self._reproducing is None or not self.check.subject.imported:
+            return None
+        question = self._question(outcome)
+        kind = Accepted if isinstance(question.case, Refused) else Shown
+        for call in question.calls:
+            found = kind(self.check, question, self._reproducing, outcome).smallest(call, self.budget)
+            if found:
+                lines, gave_up = found
+                return Reproduction(
+                    outcome.case, outcome.dtype, _in_few((*self.check.subject.imported, *lines)), gave_up
+                )
+        return None
+
+    # What they are about
+
+    def _question(self, outcome: Outcome) -> Question:
+        case = self._cases[self._key(outcome)]
+        return self.check.questions.question(case, outcome.dtype, self.check.subject.understood)
+
+    @cached_property
+    def _cases(self) -> dict[tuple[str, str], Case]:
+        return {(case.name, dtype): case for case, dtype in self.check.asked}
+
+    @cached_property
+    def _reproducing(self) -> Reproducing | None:
+        return self.check.subject.contract.reproducing()
+
+    @cached_property
+    def _deviations(self) -> Sequence[Deviation]:
+        return self.check.subject.contract.deviations()
+
+    @staticmethod
+    def _key(outcome: Outcome) -> tuple[str, str]:
+        return outcome.case, outcome.dtype
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A failing call that is made smaller as long as it fails in the same way."""
+
+    check: Check
+    question: Question
+    of: Reproducing
+    outcome: Outcome
+
+    def smallest(self, call: Call, budget: Budget) -> tuple[Sequence[str], bool] | None:
+        """Its lines, and whether the budget was used up; None where the call alone does not fail so."""
+        shrinking = Shrinking(call, self.fails, budget)
+        try:
+            if not budget.spend(self.fails, call):
+                return None
+        except GaveUp:
+            return None
+        smallest = shrinking.through(self.of.simpler)
+        posed = self.posed(smallest)
+        replies = answer(self.check.subject, posed)
+        if not isinstance(replies, tuple) or self.means_otherwise(posed):
+            return None
+        lines = self.of.written(smallest, replies[0], posed.truth[0])
+        return (lines, shrinking.gave_up) if lines else None
+
+    def posed(self, call: Call) -> Question:
+        case, conventions = self.of.posed((call,)), self.check.subject.understood
+        needs = self.check.subject.contract.needs((call,))
+        return Question(case, self.question.dtype, (call,), needs, case.truth((call,), conventions))
+
+    def fails(self, call: Call) -> tuple[bool, float]:
+        """Whether a call fails as the outcome does, and how long its answer took. GaveUp if the process ended."""
+        posed = self.posed(call)
+        replies = answer(self.check.subject, posed)
+        if not isinstance(replies, tuple):
+            raise GaveUp
+        found = judge(self.check.subject, posed, replies)
+        return self.alike(found), sum(reply.seconds for reply in replies)
+
+    def alike(self, found: Outcome) -> bool:
+        """Whether an outcome is like the one to be shown: the same status, error, and kind of wrong number."""
+        return found.status == self.outcome.status and _kind(found) == _kind(self.outcome)
+
+    def means_otherwise(self, posed: Question) -> bool:
+        """Whether a declared convention changes the question or what is due: plain torch knows the contract's alone."""
+        subject = self.check.subject
+        if not subject.understood:
+            return False
+        (call,) = posed.calls
+        usual = posed.case.truth(posed.calls, {})[0].numbers
+        return subject.contract.adapt(call, subject.understood) != call or str(usual) != str(posed.truth[0].numbers)
+
+
+class Accepted(Shown):
+    """Bad input that was accepted."""
+
+    def smallest(self, call: Call, budget: Budget) -> tuple[Sequence[str], bool] | None:
+        plain = self.of.blank(call)
+        question = replace(self.question, calls=(plain,))
+        replies = answer(self.check.subject, question)
+        if not isinstance(replies, tuple) or replies[0].output is None:
+            return None
+        lines = self.of.written(plain, replies[0], None)
+        return (lines, False) if lines else None
+
+
+def _in_few(lines: Sequence[str]) -> tuple[str, ...]:
+    """At most so many lines: the shortest neighbours are joined."""
+    found = list(lines)
+    while len(found) > MOST_LINES:
+        place = min(range(len(found) - 1), key=lambda place: len(found[place]) + len(found[place + 1]))
+        found[place : place + 2] = ["; ".join(found[place : place + 2])]
+    return tuple(found)
+
+
+def _cause(outcome: Outcome) -> Cause:
+    return outcome.status, _kind(outcome), outcome.diagnosis
+
+
+def _kind(outcome: Outcome) -> str:
+    """What is wrong: numbers, not a number, or an error by its type; empty for what is neither."""
+    if outcome.status == Status.RAISED:
+        return outcome.detail.partition(":")[0]
+    if outcome.error_ratio is None:
+        return ""
+    return "infinite" if outcome.error_ratio == math.inf else "numbers"

@@ -1,0 +1,32 @@
+"""The smallest failing call of attention: what is simpler about a call, and how one is written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from suite.asking import Calls, Conventions
+from suite.asking.due import Posed, Within
+from suite.asking.reproduction import Reproducing
+from suite.contracts.attention.cases.case import due
+from suite.contracts.attention.reproduction.simpler import RESPECTS, blank
+from suite.contracts.attention.reproduction.written import written
+
+
+@dataclass(frozen=True)
+class AsCalled(Posed):
+    """These very calls, each held against the oracle."""
+
+    made: Calls
+    name: str = "reproduction/smallest"
+    why: str = "the smallest call that fails"
+
+    def calls(self, dtype: str) -> Calls:
+        return self.made
+
+    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
+        return tuple(due(call, conventions) for call in calls)
+
+
+def reproducing() -> Reproducing:
+    """What attention knows of its calls."""
+    return Reproducing(AsCalled, RESPECTS, written, blank)

@@ -1,0 +1,40 @@
+"""What is said of an implementation that fails: where it does, and the smallest input that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """A failing call, as lines of Python that print what came and what is due."""
+
+    case: str
+    dtype: str
+    lines: tuple[str, ...]
+    gave_up: bool = False
+    """Whether it may not be the smallest: the time for looking was used up."""
+
+    @property
+    def pasted(self) -> tuple[str, ...]:
+        """The lines below an empty one and a comment that says what they are."""
+        return "", self._heading, *self.lines
+
+    @property
+    def _heading(self) -> str:
+        smallest = "a smaller input (there was no time for the smallest)" if self.gave_up else "the smallest input"
+        return f"# {smallest} that fails as {self.case} does in {self.dtype}:"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Of one implementation. Nothing is said where nothing fails."""
+
+    where: tuple[str, ...] = ()
+    """`wrong only where is_causal and a width above 64 meet, backward`: of what no known mistake explains."""
+    reproductions: tuple[Reproduction, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """For people: sentences, then what can be pasted."""
+        return [*self.where, *(line for each in self.reproductions for line in each.pasted)]

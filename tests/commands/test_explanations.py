@@ -1,0 +1,38 @@
+"""Below the failures of a check stand the sentence that says where they lie, and lines to paste."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from suite.commands.checking import check
+
+WRONG = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
+
+
+def lines_of(capsys: object, function: str, *cases: str) -> list[str]:
+    """What a check prints."""
+    status = check([f"{WRONG}:{function}"], None, cases, ["float32"], "cpu", None, isolate=False, time_limit=60.0)
+    printed: list[str] = capsys.readouterr().out.splitlines()  # type: ignore[attr-defined]
+    return [str(status), *printed]
+
+
+def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> None:
+    status, *lines = lines_of(capsys, "loses_a_mask", "bool_mask/random", "float_mask/random", "float_mask/per_head")
+
+    assert status == "1"
+    assert "wrong only with a float mask" in lines
+    start = lines.index("# the smallest input that fails as float_mask/random does in float32:")
+    pasted = lines[start:]
+    assert len(pasted) <= 11, "ten lines below the comment"
+    ran = subprocess.run([sys.executable, "-"], input="\n".join(pasted), capture_output=True, text=True, timeout=120)
+    assert ran.stdout.startswith("came [")
+    assert ran.stderr == ""
+
+
+def test_a_check_that_passes_ends_with_its_count(capsys: object) -> None:
+    status, *lines = lines_of(capsys, "loses_a_mask", "plain/small")
+
+    assert status == "0"
+    assert not any(line.startswith("#") for line in lines)

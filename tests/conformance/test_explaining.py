@@ -1,0 +1,96 @@
+"""A check that failed says where, and ends with lines that show it when they are pasted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from suite import registry
+from suite.conformance import explaining
+from suite.conformance.explaining import MOST_LINES
+from suite.conformance.session import CheckRequest, Session
+from suite.records import Explanation, Outcome
+
+FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
+
+MASKED = ("wrong only with a float mask, though 5 of 20 such questions are right",)
+BACKWARD = ("wrong only with is_causal, backward",)
+MANY_KEYS = ("wrong only with more than 32 keys",)
+WIDE_AND_CAUSAL = ("wrong only where a width of 16 and is_causal meet",)
+
+
+def explained(function: str, *cases: str, dtype: str = "float32") -> tuple[list[Outcome], Explanation]:
+    """The outcomes of a function that is wrong where features meet, and what is said of them."""
+    (declaration,) = registry.find([f"{FILE}:{function}"])
+    session = Session(CheckRequest(cases, (dtype,)), several=False, explains=True)
+    outcomes = list(session.run(declaration))
+    return outcomes, session.explanations[declaration.full_name]
+
+
+def pasted(lines: Sequence[str]) -> str:
+    """What a fresh Python prints, and how it ends."""
+    ran = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120)
+    return ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("function", "cases", "where", "printed"),
+    [
+        ("causal_and_wide", ("plain", "causal", "both/*31", "both/*64", "both/*65"), WIDE_AND_CAUSAL, "came [["),
+        ("wrong_gradient_of_value", ("plain", "causal/square_5", "gradients"), BACKWARD, "came [["),
+        ("loses_a_mask", ("float_mask", "plain", "bool_mask"), MASKED, "came [["),
+        ("nan_beyond_32_keys", ("plain", "keys/31", "keys/32", "keys/48", "keys/63"), MANY_KEYS, "nan"),
+        ("raises_for_odd_widths", ("plain", "widths/1", "widths/8", "widths/value_1*"), (), "is odd"),
+        ("reads_keys_as_they_lie", ("plain", "layout/key_strided", "layout/key_column_major"), (), "came [["),
+        ("accepts_anything", ("plain/small", "bad_input/more_keys_than_values"), (), "an error"),
+    ],
+)  # fmt: skip
+def test_what_is_pasted_shows_the_failure(
+    function: str, cases: tuple[str, ...], where: tuple[str, ...], printed: str
+) -> None:
+    outcomes, found = explained(function, *cases)
+
+    assert any(outcome.fails for outcome in outcomes)
+    assert set(where) <= set(found.where), found.where
+    reproduction, *_ = found.reproductions
+    assert not reproduction.gave_up
+    assert len(reproduction.lines) <= MOST_LINES
+    assert printed in pasted(reproduction.lines)
+
+
+def test_the_smallest_input_is_small() -> None:
+    _, found = explained("causal_and_wide", "both/causal_65")
+
+    (reproduction,) = found.reproductions
+    assert 'print("came", came.tolist(), "due", due.tolist())' in reproduction.lines
+    assert max(map(len, reproduction.lines)) < 200
+
+
+def test_a_check_that_passes_explains_nothing() -> None:
+    _, found = explained("causal_and_wide", "plain")
+
+    assert found == Explanation()
+
+
+def test_without_time_there_is_no_reproduction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining.Budget, "__init__", lambda self: vars(self).update(seconds=0.0, asked=0))
+
+    _, found = explained("causal_and_wide", "both/causal_65")
+
+    assert found.reproductions == ()
+
+
+def test_two_mistakes_are_named_together() -> None:
+    outcomes, _ = explained(
+        "unscaled_and_future", "plain/small", "plain/self_attention", "causal/square_5", "causal/square_16"
+    )
+
+    named = {outcome.case: outcome.diagnosis for outcome in outcomes}
+    assert named["plain/small"] == ("unscaled",)
+    assert named["causal/square_5"] == (), "one case may be chance"
+    assert named["causal/square_16"] == ("unscaled + allows_one_future_key",)
+    assert 'together with "allows_one_future_key"' in next(o.detail for o in outcomes if o.case == "causal/square_16")

@@ -1,0 +1,115 @@
+"""The smallest failing call, as it is written in plain torch: it says what the oracle says, of every feature."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from suite.asking import Call
+from suite.asking.call import Reply
+from suite.contracts.attention.cases.case import AttentionCase, due
+from suite.contracts.attention.computation.asked import as_attention
+from suite.contracts.attention.computation.dense import Dense
+from suite.contracts.attention.features.mask import Mask
+from suite.contracts.attention.reproduction import reproducing
+from suite.contracts.attention.reproduction.numbers import seed_of, seeded
+from suite.judging import compare
+from suite.worker import ask
+
+SMALL: dict[str, Any] = {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 2}
+attention = as_attention(Dense())
+
+
+def printed(call: Call, reply: Reply | None = None) -> dict[str, Any]:
+    """What is known after the lines were run beside a right attention."""
+    (answer,) = ask(attention, (call,)) if reply is None else (reply,)
+    lines = reproducing().written(call, answer, due(call, {}))
+    assert lines
+    known: dict[str, Any] = {"torch": torch, "attention": attention}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec("\n".join(lines), known)
+    return known
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"scale": -0.4}, id="scale"),
+        pytest.param({"scale": 0.0, "causal": True}, id="causal"),
+        pytest.param({"heads": 4, "key_heads": 2}, id="grouped"),
+        pytest.param({"mask": Mask()}, id="boolean mask"),
+        pytest.param({"mask": Mask("float", axes="ls")}, id="float mask"),
+        pytest.param({"mask": Mask(pattern="empty_rows")}, id="empty rows"),
+        pytest.param({"window": (1, 0)}, id="window"),
+        pytest.param({"window": (None, 1), "causal": True}, id="window and causal"),
+        pytest.param({"dropout_p": 1.0}, id="certain dropout"),
+        pytest.param({"dropout_p": 0.0}, id="no dropout"),
+        pytest.param({"keys": 0}, id="no keys"),
+        pytest.param({"rank": 2, "heads": 1}, id="rank 2"),
+        pytest.param({"layout": {"key": "column_major", "value": "expanded", "query": "sliced"}}, id="layouts"),
+        pytest.param({"queries": 20, "keys": 30}, id="large"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_is_due_is_what_the_oracle_says(unusual: dict[str, Any], dtype: str) -> None:
+    call = AttentionCase("test/reproduction", "", **(SMALL | unusual)).call(dtype)
+    if "queries" in unusual:
+        call = seeded(call, 0)
+
+    known = printed(call)
+
+    truth = due(call, {})
+    assert compare.difference(known["due"].numpy(), truth.numbers, truth.room) is None
+    assert torch.equal(known["query"], call.tensors["query"])
+    assert 0 in known["key"].shape or known["key"].stride() == call.tensors["key"].stride()
+
+
+@pytest.mark.parametrize("unusual", [{}, {"mask": Mask(pattern="empty_rows")}, {"heads": 4, "key_heads": 2}])
+@pytest.mark.parametrize("name", ["query", "key", "value"])
+def test_a_gradient_is_that_of_the_oracle(name: str, unusual: dict[str, Any]) -> None:
+    call = AttentionCase("test/reproduction", "", gradient_of=(name,), **(SMALL | unusual)).call("float32")
+    (reply,) = ask(attention, (call,))
+    off = Reply(reply.output, gradients={name: reply.gradients[name] + 1})  # type: ignore[operator]
+
+    known = printed(call, off)
+
+    bounded = due(call, {}).gradients[name]
+    assert np.allclose(known["due"].numpy(), bounded.value.astype(np.float64), atol=1e-5)
+    assert np.allclose(known["came"].numpy(), bounded.value.astype(np.float64), atol=1e-4)
+
+
+def test_what_is_dropped_by_chance_cannot_be_written() -> None:
+    call = AttentionCase("test/reproduction", "", dropout_p=0.5, **SMALL).call("float32")
+
+    assert reproducing().written(call, Reply(torch.zeros(1, 2, 3, 2)), due(call, {})) == ()
+
+
+def simpler(call: Call) -> Iterator[Call]:
+    return (candidate for respect in reproducing().simpler for candidate in respect(call))
+
+
+def test_what_is_simpler_is_still_a_call_that_attention_takes() -> None:
+    case = AttentionCase(
+        "test/reproduction", "", heads=4, key_heads=2, mask=Mask("float"), gradient_of=("query", "attn_mask"),
+        layout={"key": "strided"},
+    )  # fmt: skip
+
+    for candidate in simpler(case.call("float32")):
+        if candidate.options.get("enable_gqa") or candidate.tensors["query"].shape[1] == 2:
+            (reply,) = ask(attention, (candidate,))
+            assert not reply.raised
+            assert due(candidate, {}).verdict(reply).detail == ""
+
+
+def test_numbers_of_a_seed_are_known_again() -> None:
+    call = AttentionCase("test/reproduction", "", queries=9, keys=9).call("float32")
+
+    assert seed_of(call) is None
+    assert seed_of(seeded(call, 1)) == 1
