@@ -18,6 +18,7 @@ from suite.asking import Deviation
 from suite.asking.changes import filled_beyond
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Staged
+from suite.contracts import asking_plugs
 from suite.contracts.softmax import masked, unguarded
 
 Config = Mapping[str, Any]
@@ -84,15 +85,17 @@ class Blocks(Staged):
         """The same computation with this attention where one is given."""
         found = copy(self)
         if attention is not None:
-            found.attend = self.plug(found.attend, attention)  # type: ignore[method-assign, assignment]
+            found.attend = self.plug(found.attend, partial(self.asked, attention))  # type: ignore[method-assign]
         return found
 
-    @staticmethod
-    def plug(own: Attend, attention: Attention) -> Attend:
-        """What attends in place of what the model has itself."""
-        return lambda query, key, value, allowed: attention(
-            query, key, value, **({} if allowed is None else {"attn_mask": allowed})
-        )
+    def asked(self, attention: Attention, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
+        """What the attention that is plugged in answers."""
+        return self.ask(attention, (query, key, value), self.needed(allowed))
+
+    plug = staticmethod(lambda own, plugged: plugged)  # what attends in place of what the model has itself
+    # the arguments that the plug needs: no mask that hides nothing
+    needed = staticmethod(lambda allowed: {} if allowed is None or bool(allowed.all()) else {"attn_mask": allowed})
+    ask = formula(lambda attention, heads, given: attention(*heads, **given))
 
     def feed_forward(self, x: Tensor, weights: Part) -> Tensor:
         inner = self.activate(x @ weights["w1"] + weights["b1"])
@@ -211,7 +214,8 @@ HEADS = {
             "documents, E30",
         )
     ),
-    "plug": rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda own, attention: own)),
+    "plug": rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda own, plugged: own)),
+    "ask": asking_plugs.MISTAKES,
     "softmax": rows(
         softmax_over_queries=Wrong(
             "the softmax runs over the queries", lambda scores: scores.clamp_min(-1e9).softmax(-2)

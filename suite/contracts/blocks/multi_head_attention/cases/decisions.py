@@ -71,14 +71,15 @@ def output_map() -> Iterator[Case]:
     yield asked("output_map/one_head", "the map of a single head", num_heads=1, head_width=8, out_width=5)
 
 
+def with_empty_rows(random: Generator) -> Array:
+    """Each query of each of two heads of two items has keys of its own, and some have none."""
+    mask: Array = random.random((2, 2, 5, 7)) < 0.6
+    mask[0, 1, 2] = mask[1, :, 4] = False
+    return mask
+
+
 def masks() -> Iterator[Case]:
     """Boolean masks, broadcast along every axis. There are as many heads as items."""
-
-    def with_empty_rows(random: Generator) -> Array:
-        mask: Array = random.random((2, 2, 5, 7)) < 0.6
-        mask[0, 1, 2] = mask[1, :, 4] = False
-        return mask
-
     yield asked("mask/whole", "each query of each head of each item has keys of its own", mask=of(2, 2, 5, 7))
     yield asked("mask/by_item_and_query", "the same for all heads", mask=of(2, 1, 5, 7))
     yield asked("mask/by_item", "lengths: the same for all heads and queries", mask=lambda _: valid([3, 6], 7)[:, None])  # fmt: skip

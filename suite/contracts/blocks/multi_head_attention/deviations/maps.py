@@ -147,15 +147,6 @@ MISTAKES = mistakes(
             "documents, E3",
         ),
     ),
-    plug=rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda attention: None)),
-    to_plug=rows(
-        widens_for_the_plug=Wrong(
-            "an attention that is plugged in is given float32 for half types",
-            lambda heads, dtype: heads,
-            "",
-            ("float16",),
-        )
-    ),
     merge=rows(
         merged_by_reshape=Wrong(
             "heads are joined without moving their axis back behind the queries",

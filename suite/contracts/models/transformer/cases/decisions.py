@@ -11,7 +11,6 @@ from suite.asking import Calls, Case, Changed, Conventions
 from suite.asking.due import Near
 from suite.asking.layouts import out_of_order
 from suite.asking.model import remade
-from suite.asking.plugged import Plugged
 from suite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
 from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
 from suite.contracts.models.transformer.cases.draws import (
@@ -103,13 +102,6 @@ def sizes() -> Iterator[Case]:
                 target=300)  # fmt: skip
     yield Far(model("sizes/far", "more positions than tables usually have, and angles in which half precision shows",
                     {**ENCODER, "encoder_blocks": 0}, batch=1, source=6000))  # fmt: skip
-
-
-def plug() -> Iterator[Plugged]:
-    """An attention that is plugged in."""
-    yield Plugged(model("plug/called", "the attention that is given computes all heads, and in the weights' dtype",
-                        lengths=(7, 4, 1)))  # fmt: skip
-    yield Plugged(model("plug/cached", "decoding token by token asks it as well", CACHED, PRECISE, lengths=(7, 4, 1)))
 
 
 class Far(Changed):

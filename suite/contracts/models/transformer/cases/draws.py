@@ -24,6 +24,8 @@ USUAL: Config = {
     "decoding": "full",
 }
 ENCODER = {**USUAL, "decoder_blocks": 0}
+SQUARE = {**USUAL, "source_vocab": 16, "target_vocab": 16, "ffn_width": 16}
+"""All sizes that may be equal are: what was swapped or shared still fits."""
 CACHED = {**USUAL, "decoding": "cached"}
 
 

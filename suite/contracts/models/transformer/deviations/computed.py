@@ -12,6 +12,7 @@ from torch.nn.functional import gelu
 from suite.asking.changes import first_for_all
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import imprecise
+from suite.contracts import asking_plugs
 from suite.contracts.models import eager
 from suite.contracts.models.transformer.deviations.staged import Cache, Transformer
 from suite.contracts.softmax import fill
@@ -124,6 +125,31 @@ MASKING = mistakes(
             "every position but the first is blind to itself", then(blind_to_itself), "documents, E9"
         ),
     ),
+)
+PLUG = mistakes(
+    Transformer,
+    plug=rows(
+        plugged_into_self_attention_alone=Wrong(
+            "the attention that is plugged in is not called where queries and keys differ in number: in cross-attention",
+            lambda own, plugged: (
+                lambda query, key, value, allowed: (plugged if query.shape == key.shape else own)(
+                    query, key, value, allowed
+                )
+            ),
+        )
+    ),
+    needed=rows(
+        plug_without_mask=Wrong("the attention that is plugged in is called without any mask", lambda allowed: {}),
+        plug_without_padding=Wrong(
+            "the attention that is plugged in is called without the mask of padding",
+            lambda allowed: {} if allowed is None or allowed.dim() == 4 else {"attn_mask": allowed},
+        ),
+        plug_without_causal=Wrong(
+            "the attention that is plugged in is called without the causal rule",
+            lambda allowed: {} if allowed is None or allowed.dim() == 2 else {"attn_mask": allowed},
+        ),
+    ),
+    ask=asking_plugs.MASKED,
 )
 CALLS = mistakes(
     Transformer,

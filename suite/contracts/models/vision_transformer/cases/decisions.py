@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from suite.asking import Case
+from suite.asking import Call, Case
 from suite.asking.layouts import out_of_order
 from suite.asking.model import remade
-from suite.asking.plugged import Plugged
-from suite.asking.tensors import PRECISE, Generator, Inputs, generator
+from suite.asking.plugged import Attends, Plugged, Script
+from suite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
 from suite.contracts.models.vision_transformer.cases.draws import (
     BASE,
     MANY,
@@ -20,6 +20,7 @@ from suite.contracts.models.vision_transformer.cases.draws import (
     model,
     sharp,
 )
+from suite.contracts.models.vision_transformer.contract import shapes
 
 
 def plain() -> Iterator[Case]:
@@ -80,4 +81,19 @@ def numerics() -> Iterator[Case]:
 
 def plug() -> Iterator[Case]:
     """An attention that is plugged in."""
-    yield Plugged(model("plug/called", "the attention that is given computes all heads, and in the weights' dtype"))
+
+    def batches(random: Generator) -> Sequence[Inputs]:
+        return [drawn(random, config=MEAN, batch=batch) for batch in (4, 1)]
+
+    why = "the attention that is given computes all heads of a block at once, in the weights' dtype, and gets no more"
+    yield Plugged(model("plug/called", why), scripts)
+    yield Plugged(model("plug/again", "batches of as many as heads and of 1, without a class token", MEAN, PRECISE,
+                        calls=batches), scripts)  # fmt: skip
+
+
+def scripts(call: Call, first: Call) -> list[Script]:
+    """The plug is called once in every block."""
+    config = first.config or {}
+    positions = shapes(config)["positions"][0]
+    tokens = (len(call.tensors["images"]), config["heads"], positions, config["width"] // config["heads"])
+    return [[Attends(tokens, tokens, tokens, dtype_of(first))] * config["blocks"]]
