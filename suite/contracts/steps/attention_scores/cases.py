@@ -86,6 +86,13 @@ def ranks() -> Iterator[Case]:
     for score in ("scaled_dot", "additive", "distance"):
         yield asked(f"rank/3_{score}", "items of their own", score=score, lead=(3,))
         yield asked(f"rank/4_{score}", "items and heads of their own", score=score, lead=(2, 3), features=6)
+    yield asked("rank/4_dot", "items and heads of their own", PRECISE, score="dot", lead=(3, 2))
+    yield asked("rank/4_bilinear", "one matrix for all items and heads", PRECISE, score="bilinear", key_width=4,
+                   lead=(2, 3))  # fmt: skip
+    for score in SCORES:
+        equal = {"score": score, "queries": 3, "keys": 3, "width": 3, "features": 3}
+        yield asked(f"rank/3_{score}_square", "as many items as queries, keys and numbers", PRECISE, lead=(3,), **equal)
+        yield asked(f"rank/4_{score}_square", "as many heads, too", PRECISE, lead=(3, 3), **equal)
 
 
 def sizes() -> Iterator[Case]:

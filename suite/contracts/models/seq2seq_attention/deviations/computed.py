@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,10 +12,10 @@ import torch
 from torch import Tensor
 
 from suite.asking import Deviation
-from suite.asking.changes import first_for_all, repeated_beyond
+from suite.asking.changes import first_for_all, repeated_beyond, turned
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import imprecise
-from suite.contracts.models.eager import Part
+from suite.contracts.models.eager import Part, shared, swapped
 from suite.contracts.models.seq2seq_attention.deviations.staged import Config, Kept, Recurrent
 from suite.contracts.softmax import fill, masked, overflowing
 
@@ -48,6 +49,20 @@ def states_before(states: Tensor, kept: Kept) -> Tensor:
 
 def kept_inside(step: int, positions: Tensor, window: int) -> int:
     return max(window, min(step, len(positions) - 1 - window))
+
+
+def renamed(weights: Part, taken: Callable[[str], str]) -> dict[str, Tensor]:
+    """Each tensor is the one of another name, where that has its shape."""
+    others = {name: weights.get(taken(name), each) for name, each in weights.items()}
+    return {name: others[name] if others[name].shape == each.shape else each for name, each in weights.items()}
+
+
+def of_first_layer(weights: Part, stack: str) -> dict[str, Tensor]:
+    return renamed(weights, lambda name: re.sub(rf"^{stack}[.]\d+", f"{stack}.0", name))
+
+
+def of_the_encoder(weights: Part) -> dict[str, Tensor]:
+    return renamed(weights, lambda name: name.replace("decoder", "encoder"))
 
 
 CONTROLS = {"correct": Recurrent()}
@@ -108,6 +123,53 @@ STATES = mistakes(
         ),
         memory_cell_query=Wrong(
             "an LSTM's memory cell is the query, not its output", lambda states, step: states[-1, -1]
+        ),
+    ),
+)
+SHARED = mistakes(
+    Recurrent,
+    take=rows(
+        one_embedding=Wrong(
+            "the target's tokens have the source's embedding where the vocabularies are as large",
+            given(weights=shared("source_embedding", "target_embedding")),
+        ),
+        encoder_of_one_layer=Wrong(
+            "every layer of the encoder has the first one's weights where their shapes allow it",
+            given(weights=lambda weights: of_first_layer(weights, "encoder")),
+        ),
+        decoder_of_one_layer=Wrong(
+            "every layer of the decoder has the first one's weights where their shapes allow it",
+            given(weights=lambda weights: of_first_layer(weights, "decoder")),
+        ),
+        one_network=Wrong(
+            "the decoder has the encoder's weights where their shapes allow it", given(weights=of_the_encoder)
+        ),
+        inputs_for_states=Wrong(
+            "the state has the input's weights where their shapes allow it",
+            given(weights=shared("w_input", "w_hidden")),
+        ),
+        swapped_attention_weights=Wrong(
+            "attention's weights of query and key are swapped", given(weights=swapped("w_query", "w_key"))
+        ),
+        transposed_attention_weights=Wrong(
+            "attention's weights are transposed, as torch.nn.Linear does",
+            given(
+                weights=lambda weights: {
+                    name: each.mT if name.endswith(("w_query", "w_key")) else each for name, each in weights.items()
+                }
+            ),
+        ),
+        tied_logits=Wrong(
+            "the logits' weights are the target's embedding, transposed, where their shapes allow it",
+            given(weights=shared("target_embedding", "w_logits")),
+        ),
+        transposed_logits=Wrong(
+            "the logits' weights are transposed where they are square",
+            given(
+                weights=lambda weights: {
+                    name: turned(each) if name == "w_logits" else each for name, each in weights.items()
+                }
+            ),
         ),
     ),
 )
@@ -177,6 +239,10 @@ ATTENDING = mistakes(
             "a step that may attend to nothing gives NaN", lambda scores, seen: masked(scores, seen).softmax(-1)
         ),
         uniform_weights=Wrong("all positions weigh alike", given(scores=torch.zeros_like)),
+        fills_with_minus_million=Wrong(
+            "masked scores are −10⁶, above some that are not masked",
+            lambda scores, seen: fill(-1e6)(scores, seen).softmax(-1).masked_fill(~seen.any(-1, keepdim=True), 0.0),
+        ),
         fills_with_minus_10000=Wrong(
             "masked scores are −10,000, above some that are not masked",
             lambda scores, seen: fill(-1e4)(scores, seen).softmax(-1).masked_fill(~seen.any(-1, keepdim=True), 0.0),

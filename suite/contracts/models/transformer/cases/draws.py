@@ -50,9 +50,9 @@ def faint(config: Config, random: Generator) -> Weights:
 
 
 def far_apart(config: Config, random: Generator) -> Weights:
-    """Weights that make scores of tens of thousands, above zero and below."""
+    """Weights that make scores of some billions, above zero and below."""
     return {
-        name: tensor * (3e4 if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
+        name: tensor * (3e10 if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
     }
 
 

@@ -13,6 +13,7 @@ from suite.contracts.models.vision_transformer.cases.draws import (
     BASE,
     MANY,
     MEAN,
+    SQUARE,
     STATES,
     USUAL,
     drawn,
@@ -26,6 +27,8 @@ from suite.contracts.models.vision_transformer.contract import shapes
 def plain() -> Iterator[Case]:
     """Whole models with a class token."""
     yield model("plain/usual", "six patches in two rows, of three channels")
+    yield model("plain/square", "as many items and channels as heads; patches, their numbers, classes and network columns as the width",
+                SQUARE, batch=4)  # fmt: skip
     yield model("plain/one_patch", "the whole image is a patch", {**USUAL, "image_height": 4, "image_width": 4}, batch=1,
                 dtypes=PRECISE)  # fmt: skip
     yield model("plain/single_numbers", "patches of one number each", {**USUAL, "image_height": 2, "image_width": 3,
