@@ -16,7 +16,7 @@ from suite.sources import documents
 
 def cases() -> list[Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *sizes(), *asked.layouts(), *bad_input()]
+    return [*plain(), *printed(), *sizes(), *asked.layouts(), *asked.again(), *bad_input()]
 
 
 def drawn(

@@ -45,6 +45,12 @@ class Encoding(Staged):
     add = formula(lambda x, encoding: x + encoding)
 
 
+def by_logarithm(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
+    width = exponents.shape[-1]
+    rates = torch.exp((exponents * width).round().float() * (-math.log(base) / width))
+    return positions.float() * rates
+
+
 def without_sign(given: Given) -> Given:
     return {**given, "offset": abs(given["offset"])}
 
@@ -104,7 +110,16 @@ MISTAKES = mistakes(
         ),
         full_turns=Wrong("angles are full turns", given(positions=lambda positions: 2 * math.pi * positions)),
         float32_angles=Wrong(
-            "angles are rounded to float32 for float64", then(rounded(torch.float32)), "", ("float64",)
+            "angles are computed in float32 for float64, by powers",
+            lambda positions, exponents, base: positions.float() / base ** exponents.float(),
+            "documents, 11.6",
+            ("float64",),
+        ),
+        float32_angles_by_logarithm=Wrong(
+            "angles are computed in float32 for float64, by exponentials of logarithms",
+            by_logarithm,
+            "PyTorch's tutorial",
+            ("float64",),
         ),
         half_angles=Wrong("angles are rounded to float16", then(rounded(torch.float16)), "", ("float32", "float16")),
     ),

@@ -22,7 +22,17 @@ PRODUCT = "doc-004/11.3.3-bmm-shape"
 
 def cases() -> list[Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *functions(), *ranks(), *sizes(), *numerics(), *layouts(), *bad_input()]
+    return [
+        *plain(),
+        *printed(),
+        *functions(),
+        *ranks(),
+        *sizes(),
+        *numerics(),
+        *layouts(),
+        *asked.again(),
+        *bad_input(),
+    ]
 
 
 def drawn(

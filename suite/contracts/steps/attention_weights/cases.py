@@ -28,7 +28,7 @@ def cases() -> list[Case]:
     """All cases, the plainest first."""
     return [
         *plain(), *printed(), *masks(), *lengths(), *causal(), *sums(), *ranks(), *sizes(), *numerics(), *layouts(),
-        *bad_input(),
+        *asked.again(), *bad_input(),
     ]  # fmt: skip
 
 
@@ -36,8 +36,8 @@ def drawn(
     random: Generator,
     *,
     shape: tuple[int, ...] = (5, 7),
-    size: float = 2.0,
-    shift: float = 0.0,
+    size: float | Array = 2.0,
+    shift: float | Array = 0.0,
     positive: bool = False,
     minus_infinity: Any = None,
     mask: Mask | None = None,
@@ -169,12 +169,11 @@ def numerics() -> Iterator[Case]:
                    dtypes=PRECISE)  # fmt: skip
     yield asked("numerics/very_negative", "scores of which every naive exponential is zero", shift=-800.0,
                    dtypes=PRECISE)  # fmt: skip
-    yield asked("numerics/below_half_fill", "allowed scores below −10,000, which float16 has room for", size=64.0,
-                   shift=-3e4, mask=of(5, 7))  # fmt: skip
-    yield asked("numerics/far_below_fill", "allowed scores below the −10⁹ that is often written over masked ones",
-                   PRECISE, size=1e4, shift=-3e10, mask=of(5, 7))  # fmt: skip
-    yield asked("numerics/below_fill", "allowed scores far below what is written over masked ones", size=1.0,
-                   shift=-3e6, dtypes=PRECISE, mask=of(5, 7))  # fmt: skip
+    yield asked("numerics/below_half_fill", "allowed scores of some queries below −10,000, which float16 has room for",
+                   size=64.0, shift=np.array([[0.0], [-5e3], [-3e4], [-3e4], [-3e4]]), mask=of(5, 7))  # fmt: skip
+    yield asked("numerics/below_fill", "allowed scores below what is often written over masked ones: −10⁴, −10⁶ and −10⁹",
+                   PRECISE, size=np.array([[2.0], [2.0], [2.0], [64.0], [1e4]]), mask=of(5, 7),
+                   shift=np.array([[0.0], [-5e3], [-3e5], [-3e8], [-3e10]]))  # fmt: skip
     yield asked("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2])
     yield asked("numerics/peaked", "weights that are nearly zero and one", size=20.0)
 

@@ -84,6 +84,10 @@ def filled_with(number: float) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda scores, allowed: softmax(fill(number, but_empty_rows=True)(scores, allowed))
 
 
+def triangle(scores: Tensor) -> Tensor:
+    return torch.ones(scores.shape[-2:], dtype=torch.bool)
+
+
 def of_items(mask: Tensor, scores: Tensor) -> Tensor:
     return mask[:, None] if mask.dim() == 3 and scores.dim() == 4 and len(mask) in (1, len(scores)) else mask
 
@@ -162,6 +166,14 @@ MISTAKES = mistakes(
                 is_causal=lambda is_causal, attn_mask: is_causal and attn_mask is None,
             ),
         ),
+    ),
+    check=rows(
+        accepts_lengths_of_any_rank=Wrong(
+            "lengths are accepted beside scores of any rank",
+            lambda given, sizes: Weights.check(
+                given | ({} if given["scores"].dim() == 3 else {"lengths": None}), sizes
+            ),
+        )
     ),
     read=rows(refuses_int32=Wrong("lengths of 32 bits are refused", refused_int32)),
     softmax=rows(
@@ -270,13 +282,14 @@ MISTAKES = mistakes(
     ),
     past=rows(
         strictly_past=Wrong("the own position is hidden too", then(lambda seen: seen.tril(-1)), "documents, E9"),
+        sees_one_ahead=Wrong("the next position is seen too", lambda scores: triangle(scores).tril(1)),
         lower_right=Wrong(
             "the causal rule is aligned at the lower right",
-            lambda scores: torch.ones(scores.shape[-2:], dtype=torch.bool).tril(scores.shape[-1] - scores.shape[-2]),
+            lambda scores: triangle(scores).tril(scores.shape[-1] - scores.shape[-2]),
         ),
         future=Wrong(
             "the past is hidden instead of the future",
-            lambda scores: torch.ones(scores.shape[-2:], dtype=torch.bool).triu(),
+            lambda scores: triangle(scores).triu(),
         ),
     ),
 )

@@ -118,9 +118,10 @@ def layouts() -> Iterator[Case]:
 def numerics() -> Iterator[Case]:
     """Large and small numbers."""
     lengths = valid([1, 2], 7)[:, None]
-    yield asked("numerics/low_scores", "scores of what may be attended to lie below −10⁹, where some put what may not",
-                   PRECISE, peak=3e10, mask=lambda _: lengths)  # fmt: skip
+    several = np.array([3e-3, 1.0])[:, None, None]
+    yield asked("numerics/low_scores", "scores of what may be attended to lie below −10⁴ in one item, below −10⁹ in the other",
+                   PRECISE, peak=3e10, size=several, mask=lambda _: lengths)  # fmt: skip
     yield asked("numerics/low_causal_scores", "the same under the causal rule", PRECISE, queries=3, peak=3e10,
-                   is_causal=True)  # fmt: skip
+                   size=several, is_causal=True)  # fmt: skip
     yield asked("numerics/small", "scores so small that all weights are nearly equal", size=1e-2)
     yield asked("numerics/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0)

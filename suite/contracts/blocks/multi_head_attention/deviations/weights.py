@@ -89,6 +89,7 @@ MISTAKES = mistakes(
             "the causal rule holds in the first head alone",
             then(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)),
         ),
+        sees_one_ahead=Wrong("the next position is seen too", lambda scores: masked(scores, triangle(scores).tril(1))),
         lower_right=Wrong("the causal rule is aligned at the lower right", lower_right),
     ),
     softmax=rows(

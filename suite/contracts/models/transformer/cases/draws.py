@@ -50,9 +50,10 @@ def faint(config: Config, random: Generator) -> Weights:
 
 
 def far_apart(config: Config, random: Generator) -> Weights:
-    """Weights that make scores of some billions, above zero and below."""
+    """Weights that make scores of tens of thousands in the first head and of billions in the others, of either sign."""
+    sizes = np.where(np.arange(config["width"]) < config["width"] // config["heads"], 3e4, 3e10)
     return {
-        name: tensor * (3e10 if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
+        name: tensor * (sizes if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
     }
 
 

@@ -28,7 +28,13 @@ def half_angles(offset: int, length: int, width: int) -> Tensor:
 
 
 def single_angles(offset: int, length: int, width: int) -> Tensor:
-    rates = 10000 ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
+    powers = 10000 ** (torch.arange(0, width, 2, dtype=torch.float32) / width)
+    angles = torch.arange(offset, offset + length, dtype=torch.float32)[:, None] / powers
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+
+def single_angles_by_logarithm(offset: int, length: int, width: int) -> Tensor:
+    rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10000.0) / width))
     angles = torch.arange(offset, offset + length, dtype=torch.float32)[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
@@ -112,6 +118,12 @@ BLOCKS = mistakes(
         positions_from_one=Wrong("positions are counted from 1", given(offset=lambda offset: offset + 1)),
         positions_modulo_5000=Wrong("the table of positions ends at 5,000 and begins anew", modulo_5000),
         float32_angles=Wrong("angles are computed in float32 for weights in float64", single_angles, "", ("float64",)),
+        float32_angles_by_logarithm=Wrong(
+            "angles are computed in float32 for weights in float64, by exponentials of logarithms",
+            single_angles_by_logarithm,
+            "PyTorch's tutorial",
+            ("float64",),
+        ),
         half_exponents=Wrong("exponents are j/d for 2j/d: the frequencies fall half as fast", slow_positions),
         half_angles=Wrong("angles are computed in the dtype of the weights", half_angles, dtypes=("bfloat16",)),
     ),
@@ -202,6 +214,10 @@ MASKING = mistakes(
         sees_the_future_beyond_64=Wrong(
             "the decoder sees the future in targets of more than 64 tokens",
             then(lambda mask, length: torch.ones_like(mask) if length > 64 else mask),
+        ),
+        sees_one_ahead=Wrong(
+            "the decoder sees the next position too",
+            lambda length, device: torch.ones(length, length, dtype=torch.bool, device=device).tril(1),
         ),
         blind_to_itself=Wrong(
             "every position but the first is blind to itself", then(blind_to_itself), "documents, E9"
