@@ -106,8 +106,13 @@ FIRST = "of the attention that was plugged in:"
     [
         ("multi_head_attention", "ignores_the_plug", "plug/called", f"{CALLED} not called, due is 1"),
         ("multi_head_attention", "plug_called_head_by_head", "plug/called", f"{CALLED} called 2 times, due is 1"),
-        ("multi_head_attention", "plug_without_dropout", "plug/dropout", "dropout_p is not given, due is 0.4"),
-        ("multi_head_attention", "plug_without_causal", "plug/causal", "hide what comes after a query, as is_causal"),
+        ("multi_head_attention", "plug_without_dropout", "dropout/plugged", "dropout_p is not given, due is 0.4"),
+        (
+            "multi_head_attention",
+            "plug_without_causal",
+            "causal/plugged",
+            "hide what comes after a query, as is_causal",
+        ),
         ("multi_head_attention", "plug_given_heads_as_items", "plug/called", f"call 1 of 1 {FIRST} query is 4 × 1 × 5"),
         ("multi_head_attention", "plug_scaled_twice", "plug/called", 'equals "plug_scaled_twice": queries are divided'),
         (
@@ -123,7 +128,12 @@ FIRST = "of the attention that was plugged in:"
             f"call 1 of 6 {FIRST} nothing is hidden from it, due is",
         ),
         ("transformer", "plug_without_causal", "plug/called", f"call 3 of 6 {FIRST} nothing is hidden from it, due is"),
-        ("transformer", "plugged_into_self_attention_alone", "plug/cached", f"{CALLED} called 4 times, due is 6 or 22"),
+        (
+            "transformer",
+            "plugged_into_self_attention_alone",
+            "cached/plugged",
+            f"{CALLED} called 4 times, due is 6 or 22",
+        ),
         ("transformer", "plug_given_idle_mask", "plug/whole", f"call 1 of 6 {FIRST} attn_mask is given, which hides"),
         ("vision_transformer", "plug_given_idle_mask", "plug/called", "attn_mask is given, which hides nothing"),
         ("vision_transformer", "plug_called_twice", "plug/called", f"{CALLED} called 4 times, due is 2"),

@@ -12,6 +12,9 @@ from suite.asking.tensors import PRECISE, Array, Generator, valid
 from suite.contracts.blocks.multi_head_attention.cases.draws import Mask, asked
 from suite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
 
+SEVERAL = np.array([3e-3, 1.0])[:, None, None]
+"""Sizes of the inputs of two items."""
+
 
 def of(*shape: int) -> Mask:
     """A mask of that shape, by which a query may attend to most keys."""
@@ -103,6 +106,8 @@ def causal() -> Iterator[Case]:
     yield asked("causal/high", "more queries than keys: aligned at the upper left", queries=7, keys=4, is_causal=True)
     yield asked("causal/long", "the last of many queries looks back on all", batch=1, queries=67, keys=70,
                    is_causal=True)  # fmt: skip
+    yield asked("causal/low_scores", "scores of what may be attended to lie below −10⁴ in one item, below −10⁹ in the other",
+                   PRECISE, queries=3, peak=3e10, size=SEVERAL, is_causal=True)  # fmt: skip
     yield asked("causal/mapped", "biases and an output map", queries=6, keys=6, out_width=5, biases=("b_value", "b_output"),
                    is_causal=True)  # fmt: skip
 
@@ -118,10 +123,7 @@ def layouts() -> Iterator[Case]:
 def numerics() -> Iterator[Case]:
     """Large and small numbers."""
     lengths = valid([1, 2], 7)[:, None]
-    several = np.array([3e-3, 1.0])[:, None, None]
     yield asked("numerics/low_scores", "scores of what may be attended to lie below −10⁴ in one item, below −10⁹ in the other",
-                   PRECISE, peak=3e10, size=several, mask=lambda _: lengths)  # fmt: skip
-    yield asked("numerics/low_causal_scores", "the same under the causal rule", PRECISE, queries=3, peak=3e10,
-                   size=several, is_causal=True)  # fmt: skip
+                   PRECISE, peak=3e10, size=SEVERAL, mask=lambda _: lengths)  # fmt: skip
     yield asked("numerics/small", "scores so small that all weights are nearly equal", size=1e-2)
     yield asked("numerics/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0)

@@ -25,7 +25,7 @@ def plug() -> Iterator[Plugged]:
     yield plugged(asked("plug/called", "once, for all heads of all items, in the query's dtype"))
     yield plugged(asked("plug/masked", "with a mask, biases and an output map", mask=of(2, 2, 5, 7), out_width=5,
                         biases=BIASES))  # fmt: skip
-    yield plugged(asked("plug/causal", "with the causal rule; more heads than items", PRECISE, batch=1, num_heads=3,
+    yield plugged(asked("causal/plugged", "with the causal rule; more heads than items", PRECISE, batch=1, num_heads=3,
                         is_causal=True))  # fmt: skip
     yield plugged(asked("plug/by_query", "with a mask of two axes, of other widths; more heads than items", PRECISE,
                         mask=of(4, 7), out_width=5, **cross))  # fmt: skip
@@ -33,12 +33,12 @@ def plug() -> Iterator[Plugged]:
                         biases=("b_value",)))  # fmt: skip
     yield plugged(asked("plug/square", "with as many heads as items, queries and keys", PRECISE, biases=INPUT_BIASES,
                         mask=of(3, 1, 3, 3), **alike))  # fmt: skip
-    yield plugged(out_of_order(asked("plug/scattered", "with tensors that do not lie row by row", PRECISE,
+    yield plugged(out_of_order(asked("layout/plugged", "with tensors that do not lie row by row", PRECISE,
                                      mask=of(2, 1, 5, 7))))  # fmt: skip
-    yield plugged(asked("plug/certain_dropout", "with dropout, of everything", PRECISE, dropout_p=1.0, out_width=5,
+    yield plugged(asked("dropout/plugged_certain", "with dropout, of everything", PRECISE, dropout_p=1.0, out_width=5,
                         biases=BIASES))  # fmt: skip
-    yield plugged(_dropped("plug/dropout", "with dropout, whose share is its own"))
-    yield plugged(_dropped("plug/causal_dropout", "with dropout under the causal rule", is_causal=True))
+    yield plugged(_dropped("dropout/plugged", "with dropout, whose share is its own"))
+    yield plugged(_dropped("dropout/plugged_causal", "with dropout under the causal rule", is_causal=True))
 
 
 def plugged(case: Case) -> Plugged:

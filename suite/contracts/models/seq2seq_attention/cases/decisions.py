@@ -74,6 +74,8 @@ def cell() -> Iterator[Case]:
     yield model(
         "cell/lstm_dot", "the hidden state asks, not the memory cell", {**USUAL, "cell": "lstm", "score": "dot"}
     )
+    square = {**USUAL, "embedding": 8, "layers": 2, "cell": "lstm"}
+    yield model("cell/lstm_square", "two layers of one size, which could share their weights", square, PRECISE)
     yield several_and_one("cell/lstm_lengths", "LSTMs run over the padding, which gives no keys", cell="lstm", layers=2)
 
 
@@ -96,7 +98,6 @@ def layers() -> Iterator[Case]:
     yield model("layers/window", "two layers attend to a window", {**USUAL, "layers": 2, "window": 1})
     square = {**USUAL, "source_vocab": 8, "target_vocab": 8, "embedding": 8, "layers": 2}
     yield model("layers/square", "two layers of one size, which could share their weights", square, PRECISE)
-    yield model("layers/square_lstm", "the same of LSTMs", {**square, "cell": "lstm"}, PRECISE)
     yield model("layers/three", "each layer begins with the state of its own", {**USUAL, "layers": 3})
 
 

@@ -21,11 +21,11 @@ def plug() -> Iterator[Plugged]:
 
     made = (
         model("plug/called", "in every layer, for all heads and in the weights' dtype", lengths=(7, 4, 1)),
-        model("plug/cached", "decoding token by token asks it as well", CACHED, PRECISE, lengths=(7, 4, 1)),
+        model("cached/plugged", "decoding token by token asks it as well", CACHED, PRECISE, lengths=(7, 4, 1)),
         model("plug/whole", "sources that are whole need no mask", dtypes=PRECISE, lengths=(7, 7, 7)),
         model("plug/square", "as many items and tokens as heads", SQUARE, PRECISE, batch=4, source=4, target=4,
               lengths=(4, 2, 3, 1)),
-        model("plug/encoder", "in an encoder alone", ENCODER, PRECISE, lengths=(7, 4, 1)),
+        model("encoder/plugged", "in an encoder alone", ENCODER, PRECISE, lengths=(7, 4, 1)),
         model("plug/again", "in a second call, of other sizes", dtypes=PRECISE, calls=again),
     )  # fmt: skip
     return (Plugged(case, scripts) for case in made)
