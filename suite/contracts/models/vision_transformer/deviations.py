@@ -195,9 +195,10 @@ MISTAKES = mistakes(
         )
     ),
     states=rows(
+        squeezed_states=Wrong("the states of a batch of one lose its axis", lambda x: x.squeeze(0)),
         normalised_states=Wrong(
             "the states are normalised before they are returned", lambda x: layer_norm(x, x.shape[-1:])
-        )
+        ),
     ),
     first=rows(
         reads_last=Wrong("the last position is read instead of the class token's", lambda x: x[:, -1]),

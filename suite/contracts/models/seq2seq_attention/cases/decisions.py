@@ -64,6 +64,7 @@ def score() -> Iterator[Case]:
     """Dot products in place of additive scores."""
     yield model("score/dot", "as they are", {**USUAL, "score": "dot"})
     yield model("score/scaled_dot", "divided by √d", {**USUAL, "score": "scaled_dot"})
+    yield several_and_one("score/dot_window", "dot products with the states in a window", score="dot", window=1)
     yield several_and_one("score/dot_lengths", "dot products with keys that get no weight", score="dot")
 
 

@@ -337,8 +337,8 @@ STEPS = mistakes(
 )
 MADE_IN = {
     ("cell", "lstm"): ("ignored_lengths", "ignored_window", "stops_at_lengths", "squeezed_batch"),
-    ("score", "dot"): ("ignored_lengths", "squeezed_batch"),
-    ("score", "scaled_dot"): ("ignored_lengths", "ignored_window", "nan_for_empty_rows"),
+    ("score", "dot"): ("ignored_lengths", "ignored_window", "nan_for_empty_rows", "squeezed_batch"),
+    ("score", "scaled_dot"): ("ignored_lengths", "ignored_window", "nan_for_empty_rows", "stops_at_lengths"),
 }
 """Mistakes by name that are made in one branch as well."""
 

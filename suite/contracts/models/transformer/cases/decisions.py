@@ -80,6 +80,7 @@ def cached() -> Iterator[Case]:
 
     yield model("cached/usual", "the logits are those of the whole target", CACHED, lengths=(7, 4, 1))
     yield model("cached/one_token", "a single step", CACHED, target=1, dtypes=PRECISE)
+    yield model("cached/one_item", "a single source, of which some is padding", CACHED, PRECISE, batch=1, lengths=(4,))
     yield model("cached/long", "more steps than a small cache holds, of a single item", CACHED, batch=1, target=100)
     yield model("cached/larger", "a batch larger than the first", CACHED, PRECISE, calls=larger)
     yield model(

@@ -251,6 +251,21 @@ PLUG = mistakes(
 )
 CALLS = mistakes(
     Transformer,
+    cached=rows(
+        cached_steps_see_padding=Wrong(
+            "cached steps attend to the padding of the source", given(within=lambda within: torch.ones_like(within))
+        ),
+        cached_steps_see_padding_of_one_item=Wrong(
+            "cached steps attend to the padding of the source where there is one item",
+            given(within=lambda within: torch.ones_like(within) if len(within) == 1 else within),
+        ),
+    ),
+    full=rows(
+        whole_targets_see_padding_of_one_item=Wrong(
+            "a whole target attends to the padding of the source where there is one item",
+            given(within=lambda within: torch.ones_like(within) if len(within) == 1 else within),
+        )
+    ),
     keep=rows(
         stale_states=Wrong(
             "a source of the same shape as the first is not read again",
@@ -269,5 +284,7 @@ CALLS = mistakes(
         )
     ),
     memory=rows(stale_memory=Wrong("cached steps read the first source of that shape", first_of_shape)),
-    remember=rows(short_cache=Wrong("the cache holds the last sixteen positions alone", last_sixteen)),
+    remember=rows(
+        short_cache=Wrong("the cache holds the last sixteen positions alone", last_sixteen),
+    ),
 )

@@ -52,6 +52,8 @@ def mean() -> Iterator[Case]:
 def states() -> Iterator[Case]:
     """No classes: the states of all positions are returned."""
     yield model("states/class_token", "the class token's comes first", STATES)
+    yield model("states/mean", "no class token, a single item and a single head", {**STATES, "pooling": "mean", "heads": 1},
+                PRECISE, batch=1)  # fmt: skip
     yield model("states/no_blocks", "patches and positions alone", {**STATES, "pooling": "mean", "blocks": 0},
                 dtypes=PRECISE)  # fmt: skip
 
