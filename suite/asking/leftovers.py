@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,22 +25,23 @@ def reused_output(function: Callable[..., Tensor]) -> Deviation:
 
 
 def remembered_tensors(function: Callable[..., Tensor]) -> Deviation:
-    """A correct function that does not look again at tensors that lie where those of the call before lay."""
-    before: list[Any] = [None, None]
+    """A correct function that does not look again at the tensors of the call before."""
+    before: list[Any] = []
 
     def deviating(*arguments: Any, **named: Any) -> Tensor:
-        places = tuple(_place(each) for each in (*arguments, *named.values()))
-        if before[0] != places:
-            before[:] = [places, function(*arguments, **named)]
+        given = [*arguments, *named.values()]
+        if not before or not _same(given, before[0]):
+            before[:] = [given, function(*arguments, **named)]
         found: Tensor = before[1].clone()
         return found
 
-    says = "tensors that lie where those of the call before lay are not read again"
+    says = "the tensors of the call before are not read again, whatever has been written into them"
     return Deviation("remembers_tensors", says, deviating)
 
 
-def _place(argument: Any) -> Any:
-    """Where a tensor lies and how it is laid out; any other argument as it is."""
-    if not isinstance(argument, Tensor):
-        return argument
-    return argument.data_ptr(), argument.shape, argument.stride(), argument.dtype
+def _same(given: Sequence[Any], before: Sequence[Any]) -> bool:
+    """Whether these are the very tensors of the call before, and equal options."""
+    pairs = zip(given, before, strict=False)
+    return len(given) == len(before) and all(
+        one is other if isinstance(one, Tensor) or isinstance(other, Tensor) else one == other for one, other in pairs
+    )
