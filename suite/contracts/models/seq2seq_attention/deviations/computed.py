@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,10 +11,10 @@ import torch
 from torch import Tensor
 
 from suite.asking import Deviation
-from suite.asking.changes import first_for_all, repeated_beyond, turned
+from suite.asking.changes import first_for_all, repeated_beyond
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import imprecise
-from suite.contracts.models.eager import Part, shared, swapped
+from suite.contracts.models.eager import Part
 from suite.contracts.models.seq2seq_attention.deviations.staged import Config, Kept, Recurrent
 from suite.contracts.softmax import fill, masked, overflowing
 
@@ -49,20 +48,6 @@ def states_before(states: Tensor, kept: Kept) -> Tensor:
 
 def kept_inside(step: int, positions: Tensor, window: int) -> int:
     return max(window, min(step, len(positions) - 1 - window))
-
-
-def renamed(weights: Part, taken: Callable[[str], str]) -> dict[str, Tensor]:
-    """Each tensor is the one of another name, where that has its shape."""
-    others = {name: weights.get(taken(name), each) for name, each in weights.items()}
-    return {name: others[name] if others[name].shape == each.shape else each for name, each in weights.items()}
-
-
-def of_first_layer(weights: Part, stack: str) -> dict[str, Tensor]:
-    return renamed(weights, lambda name: re.sub(rf"^{stack}[.]\d+", f"{stack}.0", name))
-
-
-def of_the_encoder(weights: Part) -> dict[str, Tensor]:
-    return renamed(weights, lambda name: name.replace("decoder", "encoder"))
 
 
 CONTROLS = {"correct": Recurrent()}
@@ -123,53 +108,6 @@ STATES = mistakes(
         ),
         memory_cell_query=Wrong(
             "an LSTM's memory cell is the query, not its output", lambda states, step: states[-1, -1]
-        ),
-    ),
-)
-SHARED = mistakes(
-    Recurrent,
-    take=rows(
-        one_embedding=Wrong(
-            "the target's tokens have the source's embedding where the vocabularies are as large",
-            given(weights=shared("source_embedding", "target_embedding")),
-        ),
-        encoder_of_one_layer=Wrong(
-            "every layer of the encoder has the first one's weights where their shapes allow it",
-            given(weights=lambda weights: of_first_layer(weights, "encoder")),
-        ),
-        decoder_of_one_layer=Wrong(
-            "every layer of the decoder has the first one's weights where their shapes allow it",
-            given(weights=lambda weights: of_first_layer(weights, "decoder")),
-        ),
-        one_network=Wrong(
-            "the decoder has the encoder's weights where their shapes allow it", given(weights=of_the_encoder)
-        ),
-        inputs_for_states=Wrong(
-            "the state has the input's weights where their shapes allow it",
-            given(weights=shared("w_input", "w_hidden")),
-        ),
-        swapped_attention_weights=Wrong(
-            "attention's weights of query and key are swapped", given(weights=swapped("w_query", "w_key"))
-        ),
-        transposed_attention_weights=Wrong(
-            "attention's weights are transposed, as torch.nn.Linear does",
-            given(
-                weights=lambda weights: {
-                    name: each.mT if name.endswith(("w_query", "w_key")) else each for name, each in weights.items()
-                }
-            ),
-        ),
-        tied_logits=Wrong(
-            "the logits' weights are the target's embedding, transposed, where their shapes allow it",
-            given(weights=shared("target_embedding", "w_logits")),
-        ),
-        transposed_logits=Wrong(
-            "the logits' weights are transposed where they are square",
-            given(
-                weights=lambda weights: {
-                    name: turned(each) if name == "w_logits" else each for name, each in weights.items()
-                }
-            ),
         ),
     ),
 )
