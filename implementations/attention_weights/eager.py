@@ -14,7 +14,7 @@ def attention_weights(
     *,
     normaliser: str = "softmax",
     attn_mask: Tensor | None = None,  # broadcastable to ... l s, True = may attend
-    lengths: Tensor | None = None,  # b or b l
+    lengths: Tensor | None = None,  # b or b l, beside scores b l s
     is_causal: bool = False,
 ) -> Tensor:
     """Return weights over the keys, of the scores' shape and dtype: a softmax, or each score over their sum.
@@ -55,7 +55,7 @@ def _check(scores: Tensor, normaliser: str, mask: Tensor | None, lengths: Tensor
     if lengths is not None:
         if lengths.is_floating_point() or lengths.dtype == torch.bool:
             raise ValueError(f"lengths should be integers, not {lengths.dtype}")
-        if lengths.dim() not in (1, 2) or lengths.shape != scores.shape[: lengths.dim()]:
+        if scores.dim() != 3 or lengths.dim() not in (1, 2) or lengths.shape != scores.shape[: lengths.dim()]:
             raise ValueError(f"lengths {tuple(lengths.shape)} are not those of items or queries of scores {shape}")
         if (lengths < 0).any():
             raise ValueError(f"lengths should be 0 or more, not {int(lengths.min())}")

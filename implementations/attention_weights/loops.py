@@ -17,7 +17,7 @@ def attention_weights(
     *,
     normaliser: str = "softmax",
     attn_mask: Tensor | None = None,  # broadcastable to ... l s, True = may attend
-    lengths: Tensor | None = None,  # b or b l
+    lengths: Tensor | None = None,  # b or b l, beside scores b l s
     is_causal: bool = False,
 ) -> Tensor:
     """Return weights over the keys, of the scores' shape and dtype: a softmax, or each score over their sum.
@@ -64,7 +64,7 @@ def _expanded(mask: Tensor, scores: Tensor) -> Tensor:
 def _ends(lengths: Tensor, scores: Tensor) -> Tensor:
     if lengths.dtype not in (torch.int64, torch.int32):
         raise ValueError(f"lengths hold {lengths.dtype}, should hold torch.int64")
-    if tuple(lengths.shape) not in (tuple(scores.shape[:1]), tuple(scores.shape[:2])):
+    if scores.dim() != 3 or tuple(lengths.shape) not in (tuple(scores.shape[:1]), tuple(scores.shape[:2])):
         raise ValueError(f"lengths {tuple(lengths.shape)} are not for scores {tuple(scores.shape)}")
     if int(lengths.min()) < 0:
         raise ValueError(f"lengths hold {int(lengths.min())}, should hold nothing below 0")

@@ -42,7 +42,7 @@ class Call:
     model_of: int | None = None
     """Call the model of an earlier call of the question, counted from 0; config and weights are not given again."""
     probed: bool = False
-    """Give a probe as `attention`: it answers zeros, and raises where what it is given has not this call's dtype."""
+    """Give a probe as `attention`: it records how it is called, and answers the negative of what an attention does."""
 
     @property
     def arguments(self) -> frozenset[str]:
@@ -85,6 +85,8 @@ class Reply:
     """Inputs whose storage the output shares."""
     overwritten: bool = False
     """A later call of the same question changed this output."""
+    attended: tuple[str, ...] = ()
+    """How a probe was called, a line for each call: `Attended` of plugged.py in writing."""
     seconds: float = 0.0
 
 

@@ -16,6 +16,11 @@ def turned(x: Tensor) -> Tensor:
     return x.mT if x.dim() > 1 and x.shape[-1] == x.shape[-2] else x
 
 
+def swapped_where_equal(axis: int = 0, other: int = 1, *, of_rank: int) -> Change:
+    """Two axes are swapped in tensors of this rank where they are equally long."""
+    return lambda x: x.transpose(axis, other) if x.dim() == of_rank and x.shape[axis] == x.shape[other] else x
+
+
 def first_for_all(axis: int = 0, *, from_rank: int = 0) -> Change:
     """The first entry along an axis stands in place of all; tensors of fewer axes than `from_rank` are left alone."""
     return lambda x: x.narrow(axis, 0, 1).expand_as(x) if x.dim() >= from_rank and x.shape[axis] else x

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from suite.asking.case import Case, Traits
 from suite.asking.due import Form, Posed, Within
 from suite.asking.layouts import out_of_order
 from suite.asking.refused import Refused, Row
-from suite.asking.tensors import Draw, Inputs, as_tensors, dtype_of, generator
+from suite.asking.tensors import PRECISE, Draw, Inputs, as_tensors, dtype_of, generator
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, widest
 from suite.judging.rounded import Rounded
@@ -61,6 +61,11 @@ class Formula:
         for what, why, unusual in (("scattered", "in memory from the last axis to the first, with gaps", {}), *rows):
             yield out_of_order(self(f"layout/{what}", why, **unusual))
 
+    def again(self, *rows: Row) -> Iterator[FormulaCase]:
+        """Cases of the family `again`, of calls one after the other: the usual one, and one of each row."""
+        for what, why, unusual in (("usual", "other numbers, and others yet in the same tensors", {}), *rows):
+            yield Again(**vars(self(f"again/{what}", why, PRECISE, **unusual)))
+
     def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
         """What is due of a call. `told` is what the oracle has to know besides, such as what a draw has kept."""
         assert self.oracle is not None
@@ -96,3 +101,13 @@ class FormulaCase(Posed):
 
     def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
         return tuple(self.formula.due(call, conventions) for call in calls)
+
+
+@dataclass(frozen=True)
+class Again(FormulaCase):
+    """Three calls of equal sizes. Each has numbers of its own, those of the third in the tensors of the second."""
+
+    def calls(self, dtype: str) -> Calls:
+        draws = (self.draw(generator(f"{self.name} {number}")) for number in (1, 2, 3))
+        first, second, third = (Call(as_tensors(each, dtype), self.options, self.formula.positional) for each in draws)
+        return first, second, replace(third, same_storage=True)

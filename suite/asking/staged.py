@@ -26,6 +26,7 @@ from torch import Tensor
 from suite.asking.axes import Axes, Sizes
 from suite.asking.contract import Deviation
 from suite.asking.layouts import in_memory_order
+from suite.asking.leftovers import remembered_tensors, reused_output
 from suite.asking.mistakes import Changed, Stepwise, collected
 
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -101,8 +102,11 @@ class Staged(Stepwise):
 
 
 def usual(of: type[Staged]) -> list[Deviation]:
-    """The mistakes that every computation can make: strides are ignored, or too little precision is kept."""
-    return [in_memory_order(of()), *imprecise(of)]
+    """The mistakes that every computation can make.
+
+    Strides are ignored, something is left from one call to the next, or too little precision is kept.
+    """
+    return [in_memory_order(of()), reused_output(of()), remembered_tensors(of()), *imprecise(of)]
 
 
 def imprecise(of: type[Staged]) -> list[Deviation]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from suite.asking import Call, Reply
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
-from suite.worker.probe import probe
+from suite.worker.probe import Probe
 from suite.worker.snapshots import (
     SUBCLASS,
     fingerprint,
@@ -93,6 +93,8 @@ class _Shared:
     weights: Weights = field(default_factory=dict)
     models: list[tuple[Callable[..., Any], Weights] | None] = field(default_factory=list)
     """The model that each call has built, with its weights; None for a call that built none."""
+    probe: Probe = field(default_factory=Probe)
+    """What is plugged in where a call asks for it; it has a record of each call's own."""
 
     def callee(self, call: Call) -> Callable[..., Any]:
         """What the inputs are given to: the function, or the model that it makes of config and weights."""
@@ -103,7 +105,7 @@ class _Shared:
                 raise RuntimeError("there is no model, for it could not be built")
             self.weights = built[1]
             return built[0]
-        plug = {"attention": probe(call)} if call.probed else {}
+        plug = {"attention": self.probe} if call.probed else {}
         self.weights = {}
         if call.config is None:
             return partial(self.function, **plug)
@@ -156,6 +158,7 @@ def _made(shared: _Shared, call: Call) -> _Answer:
 
 
 def _answer(shared: _Shared, call: Call) -> _Answer:
+    shared.probe.lines.clear()
     try:
         return _taken(shared, call)
     except _NoModel as error:
@@ -194,7 +197,9 @@ def _taken(shared: _Shared, call: Call) -> _Answer:
     changed = tuple(sorted(spoilt | shared.spoilt()))
     if snapshot is None:
         where = output.device.type if isinstance(output, Tensor) else "cpu"
-        return _Answer(Reply(kind=kind, device=where, changed=changed, seconds=seconds))
+        return _Answer(
+            Reply(kind=kind, device=where, changed=changed, attended=tuple(shared.probe.lines), seconds=seconds)
+        )
     output = plain_tensor(output)
     reply = Reply(
         output=snapshot,
@@ -203,6 +208,7 @@ def _taken(shared: _Shared, call: Call) -> _Answer:
         gradients=gradients,
         changed=changed,
         aliased=tuple(name for name, place in places.items() if overlap(place_of(output), place)),
+        attended=tuple(shared.probe.lines),
         seconds=seconds,
     )
     return _Answer(reply, output)

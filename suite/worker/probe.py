@@ -1,30 +1,61 @@
-"""What is plugged in as `attention` to see whether it is called: it answers zeros, and refuses other dtypes."""
+"""What is plugged in as `attention` to see how it is called: it records that, and attends to the values' negatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from suite.asking import Call
+from suite.asking.plugged import Attended
 
 
-def probe(call: Call) -> Callable[..., Tensor]:
-    """An attention for this call. Raises TypeError where what it is given has not the dtype of the call's numbers."""
-    tensors = (*call.weights.values(), *call.tensors.values())
-    dtype = next(tensor.dtype for tensor in tensors if tensor.dtype.is_floating_point)
+class Probe:
+    """An attention as its contract has it, but for the sign of its answer. What it was given stands in `lines`."""
 
-    def attention(
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __call__(
+        self,
         query: Tensor,  # … h l e
         key: Tensor,  # … h s e
         value: Tensor,  # … h s v
-        *_: Any,
-        **__: Any,
+        **options: Any,
     ) -> Tensor:
-        for name, tensor in (("query", query), ("key", key), ("value", value)):
-            if tensor.dtype != dtype:
-                raise TypeError(f"the attention that was plugged in got a {name} of {tensor.dtype}, due is {dtype}")
-        return query.new_zeros(*query.shape[:-1], value.shape[-1])
+        seen = _seen(query, key, options)
+        self.lines.append(_record(query, key, value, options, seen).written())
+        scale = options.get("scale") or 1 / math.sqrt(query.shape[-1] or 1)
+        wide = torch.promote_types(query.dtype, torch.float32)
+        scores = scale * query.to(wide) @ key.to(wide).mT
+        weights = scores.masked_fill(~seen, -math.inf).softmax(-1).masked_fill(~seen.any(-1, keepdim=True), 0.0)
+        dropped = torch.nn.functional.dropout(weights, options.get("dropout_p") or 0.0)
+        return -(dropped @ value.to(wide)).to(query.dtype)
 
-    return attention
+
+def _seen(query: Tensor, key: Tensor, options: dict[str, Any]) -> Tensor:
+    """Which key each query may attend to, … h l s."""
+    seen = torch.ones(*query.shape[:-1], key.shape[-2], dtype=torch.bool, device=query.device)
+    mask = options.get("attn_mask")
+    if mask is not None:
+        seen = seen & (mask if mask.dtype == torch.bool else mask > -math.inf)
+    return seen.tril() if options.get("is_causal") else seen
+
+
+def _record(query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], seen: Tensor) -> Attended:
+    given = {"query": query, "key": key, "value": value}
+    return Attended(
+        {name: list(tensor.shape) for name, tensor in given.items()},
+        {name: _dtype(tensor) for name, tensor in given.items()},
+        {name: _dtype(each) if isinstance(each, Tensor) else _simple(each) for name, each in options.items()},
+        "" if seen.all() else "".join(str(int(mark)) for mark in seen.flatten().tolist()),
+    )
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _simple(option: Any) -> Any:
+    return option if isinstance(option, bool | int | float | str | None) else type(option).__name__

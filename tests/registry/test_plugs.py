@@ -266,7 +266,7 @@ def transformer(config, weights, *, attention=None):
 """
 
 
-@pytest.mark.parametrize("case", ["plug/called", "plug/cached"])
+@pytest.mark.parametrize("case", ["plug/called", "cached/plugged"])
 def test_a_model_that_does_not_call_its_plug_is_wrong_with_one(write: Write, case: str) -> None:
     hosts = {"transformer/eager": "passed", write("ignores.py", IGNORES): "wrong"}
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 from workers import (
     SUBMISSIONS,
     answered,
@@ -17,6 +18,7 @@ from workers import (
 )
 
 from suite.asking import Call, Reply
+from suite.asking.plugged import Attended
 from suite.worker import Worker, ask
 
 
@@ -241,18 +243,40 @@ def test_an_earlier_model_is_called_again() -> None:
     assert [reply.output.tolist() for reply in replies if reply.output is not None] == [[7, 7], [12, 12], [8, 8]]
 
 
-def test_a_probe_answers_zeros_and_refuses_other_dtypes() -> None:
-    def function(x: Tensor, *, wide: bool, attention: Callable[..., Tensor] | None = None) -> Tensor:
-        assert attention is not None
-        x = x.double() if wide else x
-        answer = attention(x, x, x[..., :1], attn_mask=None)
-        return answer.new_ones(answer.shape) + answer
+def test_a_probe_attends_to_the_values_negatives_and_records_each_call() -> None:
+    def function(x: Tensor, *, times: int, attention: Callable[..., Tensor]) -> Tensor:
+        for _ in range(times - 1):
+            attention(x.double(), x.double(), x.double(), is_causal=True)
+        return attention(x, x, x[..., :1], attn_mask=None)
 
-    calls = [Call({"x": torch.ones(2, 3)}, {"wide": wide}, ("x",), probed=True) for wide in (False, True)]
+    x = torch.randn(1, 1, 3, 4, generator=torch.Generator().manual_seed(0))
+    calls = [Call({"x": x}, {"times": times}, ("x",), probed=True) for times in (1, 2)]
 
-    right, wrong = ask(function, calls)
+    once, twice = ask(function, calls)
 
     assert "attention" in calls[0].arguments
-    assert torch.equal(right.output, torch.ones(2, 1))  # type: ignore[arg-type]
-    said = "the attention that was plugged in got a query of torch.float64, due is torch.float32"
-    assert wrong.raised == f"TypeError: {said}"
+    expected = -scaled_dot_product_attention(x, x, x[..., :1])
+    assert once.output is not None
+    assert torch.allclose(once.output, expected, atol=1e-6)
+    (plain,) = map(Attended.read, once.attended)
+    assert plain.shapes == {"query": [1, 1, 3, 4], "key": [1, 1, 3, 4], "value": [1, 1, 3, 1]}
+    assert (plain.options, plain.seen) == ({"attn_mask": None}, "")
+    causal = Attended.read(twice.attended[0])
+    assert set(causal.dtypes.values()) == {"float64"}
+    assert (causal.options, causal.seen) == ({"is_causal": True}, "100110111")
+    assert twice.attended[1:] == once.attended
+
+
+def test_what_a_call_that_raised_gave_the_probe_is_not_counted_in_the_next() -> None:
+    def function(x: Tensor, *, fails: bool, attention: Callable[..., Tensor]) -> Tensor:
+        output = attention(x, x, x)
+        if fails:
+            raise ValueError("as asked")
+        return output
+
+    calls = [Call({"x": torch.ones(2, 3)}, {"fails": fails}, ("x",), probed=True) for fails in (True, False)]
+
+    failed, right = ask(function, calls)
+
+    assert failed.raised == "ValueError: as asked"
+    assert len(right.attended) == 1

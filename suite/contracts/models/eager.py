@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from suite.asking import Deviation
-from suite.asking.changes import filled_beyond
+from suite.asking.changes import filled_beyond, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Staged
+from suite.contracts import asking_plugs
 from suite.contracts.softmax import masked, unguarded
 
 Config = Mapping[str, Any]
@@ -84,15 +85,17 @@ class Blocks(Staged):
         """The same computation with this attention where one is given."""
         found = copy(self)
         if attention is not None:
-            found.attend = self.plug(found.attend, attention)  # type: ignore[method-assign, assignment]
+            found.attend = self.plug(found.attend, partial(self.asked, attention))  # type: ignore[method-assign]
         return found
 
-    @staticmethod
-    def plug(own: Attend, attention: Attention) -> Attend:
-        """What attends in place of what the model has itself."""
-        return lambda query, key, value, allowed: attention(
-            query, key, value, **({} if allowed is None else {"attn_mask": allowed})
-        )
+    def asked(self, attention: Attention, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
+        """What the attention that is plugged in answers."""
+        return self.ask(attention, (query, key, value), self.needed(allowed))
+
+    plug = staticmethod(lambda own, plugged: plugged)  # what attends in place of what the model has itself
+    # the arguments that the plug needs: no mask that hides nothing
+    needed = staticmethod(lambda allowed: {} if allowed is None or bool(allowed.all()) else {"attn_mask": allowed})
+    ask = formula(lambda attention, heads, given: attention(*heads, **given))
 
     def feed_forward(self, x: Tensor, weights: Part) -> Tensor:
         inner = self.activate(x @ weights["w1"] + weights["b1"])
@@ -162,6 +165,29 @@ def transposed(weights: Part) -> dict[str, Tensor]:
     return {name: tensor.mT if name.endswith(mapped) else tensor for name, tensor in weights.items()}
 
 
+def shared(first: str, second: str) -> Callable[[Part], dict[str, Tensor]]:
+    """Every tensor whose name ends with the second is the one beside it that ends with the first, if that fits."""
+
+    def change(weights: Part) -> dict[str, Tensor]:
+        found = dict(weights)
+        for name in (name for name in weights if name.endswith(second)):
+            other = weights[name.removesuffix(second) + first]
+            found[name] = next((each for each in (other, other.mT) if each.shape == weights[name].shape), weights[name])
+        return found
+
+    return change
+
+
+def swapped(first: str, second: str) -> Callable[[Part], dict[str, Tensor]]:
+    """Every two tensors beside each other whose names end so are swapped where they have one shape."""
+
+    def change(weights: Part) -> dict[str, Tensor]:
+        there, back = shared(first, second)(weights), shared(second, first)(weights)
+        return {name: there[name] if name.endswith(second) else back[name] for name in weights}
+
+    return change
+
+
 class Remembering:
     """Keeps weights from one model to the next of the same config."""
 
@@ -183,6 +209,38 @@ def deviations(of: type[Blocks]) -> list[Deviation]:
         transposed_weights=Wrong(
             "attention's weights are applied transposed, as torch.nn.Linear does", given(weights=transposed)
         ),
+        values_by_key_weights=Wrong(
+            "attention's keys and values have the keys' weights both", given(weights=shared("w_key", "w_value"))
+        ),
+        keys_by_query_weights=Wrong(
+            "attention's queries and keys have the queries' weights both", given(weights=shared("w_query", "w_key"))
+        ),
+        swapped_query_and_key_weights=Wrong(
+            "the weights of attention's queries and keys are swapped", given(weights=swapped("w_query", "w_key"))
+        ),
+        swapped_norms=Wrong(
+            "the first two normalisations of a block are swapped",
+            given(
+                weights=lambda weights: swapped("norm1.weight", "norm2.weight")(
+                    swapped("norm1.bias", "norm2.bias")(weights)
+                )
+            ),
+        ),
+        swapped_network=Wrong(
+            "the weights of a block's network are swapped where they have one shape", given(weights=swapped("w1", "w2"))
+        ),
+        tied_network=Wrong(
+            "the second weights of a block's network are the first, transposed, where their shapes allow it",
+            given(weights=shared("w1", "w2")),
+        ),
+        transposed_network=Wrong(
+            "the weights of a block's network are transposed where they are square",
+            given(
+                weights=lambda weights: {
+                    name: turned(each) if name.endswith(("w1", "w2")) else each for name, each in weights.items()
+                }
+            ),
+        ),
         first_weights=Wrong("a model has the weights of the first one of its config", then(Remembering().first)),
         latest_weights=Wrong("a model has the weights of the latest one of its config", then(Remembering().latest)),
     )
@@ -199,10 +257,14 @@ HEADS = {
         unscaled=Wrong("the scores are not scaled", lambda head_width, heads: 1.0),
     ),
     "split": rows(
+        swapped_items_and_heads=Wrong(
+            "items and heads are swapped where there are as many, and never swapped back",
+            then(swapped_where_equal(of_rank=4)),
+        ),
         interleaved_heads=Wrong(
             "neighbouring columns belong to different heads",
             lambda tensor, heads: tensor.unflatten(-1, (-1, heads)).movedim(-1, 1),
-        )
+        ),
     ),
     "merge": rows(
         heads_not_moved_back=Wrong(
@@ -211,7 +273,8 @@ HEADS = {
             "documents, E30",
         )
     ),
-    "plug": rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda own, attention: own)),
+    "plug": rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda own, plugged: own)),
+    "ask": asking_plugs.MISTAKES,
     "softmax": rows(
         softmax_over_queries=Wrong(
             "the softmax runs over the queries", lambda scores: scores.clamp_min(-1e9).softmax(-2)

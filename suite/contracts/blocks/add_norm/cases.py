@@ -19,7 +19,7 @@ from suite.sources.documents import Excerpt
 
 def cases() -> list[Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *batch(), *eps(), *sizes(), *numerics(), *layouts(), *bad_input()]
+    return [*plain(), *printed(), *batch(), *eps(), *sizes(), *numerics(), *layouts(), *asked.again(), *bad_input()]
 
 
 def drawn(

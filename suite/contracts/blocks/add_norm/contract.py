@@ -16,7 +16,7 @@ Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
     rounding         sums may run in any order, in half types in float32; sum, mean, differences, variance, root,
                      quotient and product may each be rounded to the dtype, as may the bias less what the mean takes.
                      The variance is of differences: mean square less squared mean, which cancels, is another number
-    inputs           of any strides, as are weights; never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none, and outlives later calls
     output           x's dtype and device
     bad input        raises: an unknown norm, x and y of different shapes, weight or bias of another width, batch
                      normalisation of one position

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from suite.asking import Deviation
 from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import repeated_beyond
+from suite.asking.changes import repeated_beyond, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
@@ -26,7 +26,7 @@ class Residual(Staged):
         dtype, wide = x.dtype, self.wide(x)
         both = self.add(x.to(wide), y.to(wide))
         rows = both if norm == "layer" else self.gather(both)  # ... n: what is normalised together
-        mean = rows.mean(-1, keepdim=True)
+        mean = self.mean(rows)
         normalised = (rows - mean) / self.root(self.variance(rows, mean), eps)
         if norm == "batch":
             normalised = normalised.mT.reshape(both.shape)
@@ -39,6 +39,7 @@ class Residual(Staged):
 
     add = formula(lambda x, y: x + y)
     gather = formula(lambda both: both.flatten(0, -2).mT)  # e n
+    mean = formula(lambda rows: rows.mean(-1, keepdim=True))
     variance = formula(lambda rows, mean: (rows - mean).square().mean(-1, keepdim=True))
     root = formula(lambda variance, eps: (variance + eps).sqrt())
     finish = formula(lambda normalised, weight, bias, both: normalised * weight + bias)
@@ -67,6 +68,12 @@ def fixed_eps_in(named: str) -> Wrong:
     return Wrong(says, given(eps=lambda eps, norm: 1e-5 if norm == named else eps))
 
 
+rms_norm = Deviation(
+    "rms_norm",
+    "the root mean square is taken: no mean is subtracted at all",
+    Residual(mean=lambda rows: torch.zeros_like(rows[..., :1])),
+    source="arXiv 1910.07467",
+)
 items_apart = Deviation(
     "items_apart",
     "batch normalisation takes the positions of each item apart",
@@ -83,6 +90,13 @@ OTHERS = usual(Residual)
 MISTAKES = mistakes(
     Residual,
     whole=rows(
+        swapped_weight_and_bias=Wrong(
+            "weight and bias are swapped", given(weight=lambda weight, bias: bias, bias=lambda bias, weight: weight)
+        ),
+        over_positions=Wrong(
+            "positions are normalised, not features, where there are as many",
+            lambda *given, **options: turned(Residual()(*map(turned, given[:2]), *given[2:], **options)),
+        ),
         always_layer=Wrong("layer normalisation is taken whatever was asked", given(norm=lambda norm: "layer")),
         broadcasts=Wrong(
             "what broadcasts is accepted", given(y=lambda y, x: y.expand_as(x), weight=as_wide, bias=as_wide)
@@ -120,6 +134,12 @@ MISTAKES = mistakes(
         ),
     ),
     root=rows(
+        eps_of_a_millionth=Wrong(
+            "eps is 10⁻⁶ where 10⁻⁵ was asked",
+            given(eps=lambda eps: 1e-6 if eps == 1e-5 else eps),
+            "",
+            ("float32", "float64"),
+        ),
         eps_outside=Wrong("eps is added outside the root", lambda variance, eps: variance.sqrt() + eps),
         fixed_eps=Wrong("eps is 10⁻⁵ whatever was asked", given(eps=lambda eps: 1e-5)),
         no_eps=Wrong("there is no eps: equal features give NaN", given(eps=lambda eps: 0.0)),

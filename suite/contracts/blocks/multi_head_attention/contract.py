@@ -27,10 +27,12 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
     random source    torch.manual_seed: with one seed, calls of equal sizes drop the same weights; a run accuses
                      an honest implementation with probability ≤ 1e-9
     attention        None, or what computes the heads in place of the implementation's own: the contract `attention`,
-                     given b h l p, b h s p and b h s c/h in the query's dtype, and only the arguments that are needed
+                     called once, given b h l p, b h s p and b h s c/h in the query's dtype, unscaled, and of its
+                     arguments only those that are needed: a boolean attn_mask or is_causal where something is hidden,
+                     dropout_p where it is above 0, never scale. A plug may lack all others
     rounding         sums may run in any order, in half types in float32: a bias first or last, all maps in one product,
                      heads one by one. Maps, scaled queries, scores, weights and heads may each be rounded to the dtype
-    inputs           of any strides, as are weights; never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none, and outlives later calls
     output           query's dtype and device
     dtypes           inputs, weights and biases have one; what mixed ones give is undefined: not asked
     bad input        raises before any work: heads that do not divide, shapes that do not chain, a bias of another

@@ -16,7 +16,7 @@ from suite.sources import documents
 
 def cases() -> list[Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *sizes(), *asked.layouts(), *bad_input()]
+    return [*plain(), *printed(), *sizes(), *asked.layouts(), *asked.again(), *bad_input()]
 
 
 def drawn(
@@ -48,6 +48,7 @@ def plain() -> Iterator[Case]:
     yield asked("plain/usual", "wider than high")
     yield asked("plain/square", "as many rows of patches as columns, and as many channels as the patch is wide",
                    channels=2, height=4, width=4, features=2)  # fmt: skip
+    yield asked("plain/as_many_features", "as many features as patches: axes that were swapped still fit", features=12)
     yield asked("plain/high", "higher than wide", height=8, width=4)
 
 

@@ -10,7 +10,7 @@ n = h/p · w/p patches, row by row). A convolution whose kernel is its stride. D
 
     sides            the patch side divides both; what a convolution would cut off in silence is bad input
     rounding         sums may run in any order, the bias first or last; half types sum in float32
-    inputs           of any strides, as are weights; never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none, and outlives later calls
     output           the image's dtype and device
     bad input        raises: sides that the patch does not divide, other channels, a bias of another width, patches that
                      are not square

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import first_for_all, only_first, repeated_beyond, reversed_along
+from suite.asking.changes import first_for_all, only_first, repeated_beyond, reversed_along, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
@@ -62,6 +62,15 @@ MISTAKES = mistakes(
         crops=Wrong(
             "what the patch side does not divide is cut off in silence", given(image=cropped), "documents, E40"
         ),
+        transposed_image=Wrong("rows and columns of the image are swapped where it is square", given(image=turned)),
+        swapped_items_and_channels=Wrong(
+            "items and channels of the image are swapped where there are as many",
+            given(image=swapped_where_equal(of_rank=4)),
+        ),
+        swapped_features_and_channels=Wrong(
+            "features and channels of the weight are swapped where there are as many, as in a transposed convolution",
+            given(weight=swapped_where_equal(of_rank=4)),
+        ),
         broadcasts_bias=Wrong(
             "a bias of one number is broadcast",
             given(bias=lambda bias, weight: bias.expand(len(weight)) if len(bias) == 1 else bias),
@@ -102,6 +111,9 @@ MISTAKES = mistakes(
         drops_pixels_beyond_256=Wrong(
             "pixels beyond the 256th of a patch are left out",
             given(patches=only_first(256, -1), weight=only_first(256, -1)),
+        ),
+        features_first=Wrong(
+            "features come before patches where there are as many, as a convolution leaves them", then(turned)
         ),
         averaged=Wrong(
             "patches are averaged instead of summed",

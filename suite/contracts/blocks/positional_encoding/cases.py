@@ -20,7 +20,7 @@ from suite.sources.documents import Excerpt
 
 def cases() -> list[Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *offset(), *bases(), *sizes(), *asked.layouts(), *bad_input()]
+    return [*plain(), *printed(), *offset(), *bases(), *sizes(), *asked.layouts(), *asked.again(), *bad_input()]
 
 
 def drawn(random: Generator, *, shape: tuple[int, ...] = (2, 5, 8), zeros: bool = False) -> Inputs:

@@ -15,7 +15,7 @@ Axes: `b l e` x and output (b batch, l positions, e width). Vaswani and others, 
     angles           are computed in float64 for float64, else in float32 at least. What rounding exponent, power and
                      product costs there is allowed: it grows with the position, and with the logarithm of the base
     rounding         the encoding may be rounded to the dtype before it is added
-    inputs           of any strides; never modified; the output aliases none
+    inputs           of any strides; never modified; the output aliases none, and outlives later calls
     output           x's dtype and device
     bad input        raises: an x that is not of rank 3, a negative offset, a base that is not above zero
 """

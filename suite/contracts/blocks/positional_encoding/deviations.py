@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import rounded
+from suite.asking.changes import rounded, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 
@@ -43,6 +43,12 @@ class Encoding(Staged):
         return torch.where(even, angles.sin(), angles.cos())
 
     add = formula(lambda x, encoding: x + encoding)
+
+
+def by_logarithm(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
+    width = exponents.shape[-1]
+    rates = torch.exp((exponents * width).round().float() * (-math.log(base) / width))
+    return positions.float() * rates
 
 
 def without_sign(given: Given) -> Given:
@@ -88,6 +94,9 @@ MISTAKES = mistakes(
             "each feature has a frequency of its own: j/e for 2j/e in pairs",
             lambda width: torch.arange(width, dtype=torch.float64) / width,
         ),
+        half_exponents=Wrong(
+            "exponents are j/e for 2j/e: the frequencies fall half as fast", then(lambda exponents: exponents / 2)
+        ),
         exponents_to_one=Wrong(
             "exponents end at 1: 2j/(e − 2) for 2j/e",
             then(lambda exponents, width: exponents * width / max(1, width - 2)),
@@ -100,6 +109,18 @@ MISTAKES = mistakes(
             lambda positions, exponents, base: positions * base**exponents,
         ),
         full_turns=Wrong("angles are full turns", given(positions=lambda positions: 2 * math.pi * positions)),
+        float32_angles=Wrong(
+            "angles are computed in float32 for float64, by powers",
+            lambda positions, exponents, base: positions.float() / base ** exponents.float(),
+            "documents, 11.6",
+            ("float64",),
+        ),
+        float32_angles_by_logarithm=Wrong(
+            "angles are computed in float32 for float64, by exponentials of logarithms",
+            by_logarithm,
+            "PyTorch's tutorial",
+            ("float64",),
+        ),
         half_angles=Wrong("angles are rounded to float16", then(rounded(torch.float16)), "", ("float32", "float16")),
     ),
     interleave=rows(
@@ -114,6 +135,7 @@ MISTAKES = mistakes(
     add=rows(
         scales_x=Wrong("x is multiplied by √e first", given(x=lambda x: x * math.sqrt(x.shape[-1])), "documents, E32"),
         encoding_alone=Wrong("the encoding alone is returned", lambda x, encoding: encoding.expand_as(x).clone()),
+        transposed_encoding=Wrong("positions and features are swapped where there are as many", given(encoding=turned)),
         counts_items=Wrong(
             "items are counted instead of positions where there are as many",
             given(encoding=lambda encoding, x: encoding[:, None] if x.shape[0] == x.shape[1] else encoding),

@@ -19,7 +19,7 @@ from suite.sources.documents import Excerpt
 
 def cases() -> list[Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *gelu(), *sizes(), *asked.layouts(), *bad_input()]
+    return [*plain(), *printed(), *gelu(), *sizes(), *asked.layouts(), *asked.again(), *bad_input()]
 
 
 def drawn(
@@ -47,7 +47,8 @@ asked = Formula(positionwise_ffn, POSITIONAL, drawn, options=("activation",))
 def plain() -> Iterator[Case]:
     """Rectified."""
     yield asked("plain/usual", "three different widths")
-    yield asked("plain/square", "matrices that could be transposed", width=6, hidden=6, out=6)
+    yield asked("plain/square", "matrices that could be transposed, and so could each item", lead=(2, 6), width=6, hidden=6,
+                   out=6)  # fmt: skip
     yield asked("plain/narrow", "a hidden width below the others", width=8, hidden=3, out=7)
     yield asked("plain/by_name", "the default, spelled out", activation="relu")
     yield asked("plain/small", "numbers of hundredths", size=0.03)

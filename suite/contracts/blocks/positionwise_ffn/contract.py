@@ -11,7 +11,7 @@ from 1. Vaswani and others, "Attention is all you need" (arXiv 1706.03762), sect
     weights          w1 and w2 are (in, out): the transpose of what linear layers store
     rounding         sums may run in any order, the bias first or last, in half types in float32; products, hidden
                      numbers and activations may each be rounded to the dtype
-    inputs           of any strides, as are weights; never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none, and outlives later calls
     output           x's dtype and device
     bad input        raises: an unknown activation, widths that do not chain
 """

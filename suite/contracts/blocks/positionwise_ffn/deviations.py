@@ -38,6 +38,24 @@ OTHERS = usual(Network)
 MISTAKES = mistakes(
     Network,
     whole=rows(
+        swapped_biases=Wrong(
+            "the biases are swapped where they have one width",
+            given(
+                b1=lambda b1, b2: b2 if b1.shape == b2.shape else b1,
+                b2=lambda b2, b1: b1 if b1.shape == b2.shape else b2,
+            ),
+        ),
+        swapped_maps=Wrong(
+            "the weights are swapped where they have one shape",
+            given(
+                w1=lambda w1, w2: w2 if w1.shape == w2.shape else w1,
+                w2=lambda w2, w1: w1 if w1.shape == w2.shape else w2,
+            ),
+        ),
+        tied_maps=Wrong(
+            "the second weights are the first, transposed, where their shapes allow it",
+            given(w2=lambda w2, w1: w1.mT if w1.mT.shape == w2.shape else w2),
+        ),
         broadcasts_bias=Wrong(
             "a bias of one number is broadcast",
             given(b1=lambda b1, w1: b1.expand(w1.shape[1]) if b1.numel() == 1 else b1),
@@ -48,6 +66,9 @@ MISTAKES = mistakes(
         ),
     ),
     first=rows(
+        swapped_positions_and_features=Wrong(
+            "positions and features of x are swapped where there are as many", given(x=turned)
+        ),
         no_first_bias=Wrong("the first bias is left out", lambda x, w1, b1: x @ w1),
         double_first_bias=Wrong("the first bias is added twice", given(b1=lambda b1: 2 * b1)),
         transposed_first=Wrong("the first weights are transposed where they are square", given(w1=turned)),
@@ -71,6 +92,7 @@ MISTAKES = mistakes(
             "documents, E45",
             ("float32", "float64"),
         ),
+        gelu_without_root=Wrong("GELU is x(1 + erf(x))/2: x is not divided by √2", lambda x: x * (1 + x.erf()) / 2),
         quick_gelu=Wrong("GELU is taken as x·sigmoid(1.702 x)", lambda x: x * (1.702 * x).sigmoid()),
         silu_for_gelu=Wrong("SiLU is taken for GELU", silu),
         relu_for_gelu=Wrong("ReLU is taken for GELU", torch.relu),

@@ -21,8 +21,8 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
     normalisation    after each residual connection, over the width, ε = 10⁻⁵; none after the last block
     positions        added after the embedding is scaled: sin(i/10000^(2j/d)) in columns 2j, its cosine in 2j + 1. As
                      many as there are tokens: there is no table to run out of
-    angles           are computed in float64 for weights in float64, else in float32 at least
-    lengths          int64; what other integers give is undefined: not asked
+    angles           are computed in float64 for weights in float64, else in float32 at least, whatever the position
+    lengths          int64; other integers are refused
     padding          encoder and cross-attention see the first `lengths` tokens of a source alone; padded positions have
                      states as well, which attend to those tokens
     causal           position i of the target attends to positions ≤ i
@@ -37,10 +37,12 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     strides          those of inputs and weights may be any
     output           the weights' dtype and device
-    attention        a plug: any implementation of the contract `attention`, called wherever the model attends, with
-                     tensors b h l p of the weights' dtype, and attn_mask or is_causal where they are needed
+    attention        a plug: any implementation of the contract `attention`, called once wherever the model attends,
+                     with tensors b h l p of the weights' dtype, unscaled, and a boolean attn_mask or is_causal where
+                     something is hidden; a plug may lack all else. In cached decoding a call has one query, and the
+                     keys so far; more only if they are hidden. Decoding the target at once is as right
     bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width,
-                     an odd width; tokens outside their vocabulary; lengths below 1, beyond the source or no integers;
+                     an odd width; tokens outside their vocabulary; lengths below 1, beyond the source or not int64;
                      batches that differ, even if one of them is 1; a target where there is no decoder, and none where
                      there is one
 """

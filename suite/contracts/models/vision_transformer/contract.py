@@ -31,8 +31,8 @@ the mlp, p = d/heads).
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     strides          weights and images may lie in memory in any order, with gaps or without
     output           the weights' dtype and device
-    attention        a plug: any implementation of the contract `attention`, called in every block with tensors b h n p
-                     of the weights' dtype alone
+    attention        a plug: any implementation of the contract `attention`, called once in every block with tensors
+                     b h n p of the weights' dtype, unscaled, and no other arguments: a plug may lack them all
     bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width;
                      sizes that patches do not divide; images of other sizes, channels or dtypes than the model's.
                      Nothing is broadcast, and no dtype is converted

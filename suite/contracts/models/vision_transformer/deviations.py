@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
-from suite.asking.changes import as_it_lies, as_they_lie
+from suite.asking.changes import as_it_lies, as_they_lie, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import imprecise
 from suite.contracts.models import eager
@@ -96,6 +96,11 @@ def resized(images: Tensor, config: Config, dtype: torch.dtype) -> Tensor:
     return found.to(dtype)
 
 
+def turned_named(name: str) -> Callable[[Part], dict[str, Tensor]]:
+    """The weights with one of them transposed where it is square."""
+    return lambda weights: {each: turned(tensor) if each == name else tensor for each, tensor in weights.items()}
+
+
 CONTROLS = {"correct": VisionTransformer()}
 OTHERS = [*eager.deviations(VisionTransformer), *imprecise(VisionTransformer)]
 ACCEPTED = mistakes(
@@ -130,7 +135,18 @@ ACCEPTED = mistakes(
 )
 MISTAKES = mistakes(
     VisionTransformer,
+    widened=rows(
+        transposed_patch_map=Wrong("w_patch is transposed where it is square", given(weights=turned_named("w_patch"))),
+        transposed_positions=Wrong(
+            "positions and features are swapped where there are as many", given(weights=turned_named("positions"))
+        ),
+        transposed_head=Wrong("w_head is transposed where it is square", given(weights=turned_named("w_head"))),
+    ),
     patches=rows(
+        transposed_images=Wrong("rows and columns of images are swapped where they are square", given(images=turned)),
+        swapped_items_and_channels=Wrong(
+            "items and channels are swapped where there are as many", given(images=swapped_where_equal(of_rank=4))
+        ),
         patches_by_column=Wrong("patches are counted down the columns, not along the rows", cut((0, 3, 2, 1, 4, 5))),
         channels_last=Wrong("within a patch the channel changes fastest", cut((0, 2, 3, 4, 5, 1))),
         transposed_patches=Wrong("within a patch rows and columns are swapped", cut((0, 2, 3, 1, 5, 4))),
@@ -169,6 +185,7 @@ MISTAKES = mistakes(
     ),
     activate=rows(
         tanh_gelu=Wrong("GELU is approximated with tanh", lambda x: gelu(x, approximate="tanh"), "documents, E45"),
+        gelu_without_root=Wrong("GELU is x(1 + erf(x))/2: x is not divided by √2", lambda x: x * (1 + x.erf()) / 2),
         relu_mlp=Wrong("the mlp has ReLU", torch.relu),
     ),
     softmax=rows(
@@ -178,9 +195,10 @@ MISTAKES = mistakes(
         )
     ),
     states=rows(
+        squeezed_states=Wrong("the states of a batch of one lose its axis", lambda x: x.squeeze(0)),
         normalised_states=Wrong(
             "the states are normalised before they are returned", lambda x: layer_norm(x, x.shape[-1:])
-        )
+        ),
     ),
     first=rows(
         reads_last=Wrong("the last position is read instead of the class token's", lambda x: x[:, -1]),

@@ -22,7 +22,7 @@ Mask = Callable[[Generator], Array]
 
 def cases() -> list[Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *masks(), *numerics(), *layouts(), *bad_input()]
+    return [*plain(), *printed(), *masks(), *numerics(), *layouts(), *asked.again(), *bad_input()]
 
 
 def drawn(
@@ -102,6 +102,10 @@ def numerics() -> Iterator[Case]:
     """Large and small numbers."""
     yield asked("numerics/saturated", "features where tanh is 1 up to rounding", size=40.0)
     yield asked("numerics/small", "features where tanh is its argument", size=1e-3)
+    yield asked("numerics/low_scores", "scores of what may be attended to lie below −10⁴, where some put what may not",
+                   PRECISE, peak=1e5, mask=lambda _: valid([1, 2], 7))  # fmt: skip
+    yield asked("numerics/very_low_scores", "the same below −10⁹", PRECISE, peak=1e11,
+                   mask=lambda _: valid([1, 2], 7))  # fmt: skip
     yield asked("numerics/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0)
 
 

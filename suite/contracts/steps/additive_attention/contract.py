@@ -14,7 +14,7 @@ translation by jointly learning to align and translate" (arXiv 1409.0473), witho
     empty row        a query that may attend to nothing gives exact zeros; so does one where there are no keys
     rounding         sums may run in any order, in half types in float32: both maps may be one product of query and key
                      side by side. Maps, features, scores and weights may each be rounded to the dtype
-    inputs           of any strides, as are weights; never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none, and outlives later calls
     output           query's dtype and device
     bad input        raises: widths that do not chain, keys and values of different lengths, batches that differ, a mask
                      that cannot broadcast or is not boolean

@@ -7,8 +7,17 @@ import math
 import torch
 from torch import Tensor
 
+from suite.asking import Deviation
 from suite.asking.axes import Axes, Sizes, broadcasts
-from suite.asking.changes import first_for_all, for_all_items, hidden_last, repeated_beyond, reversed_along, turned
+from suite.asking.changes import (
+    first_for_all,
+    for_all_items,
+    hidden_last,
+    repeated_beyond,
+    reversed_along,
+    swapped_where_equal,
+    turned,
+)
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
@@ -60,6 +69,20 @@ def _of_items(mask: Tensor, scores: Tensor) -> Tensor:
     return mask[:, None] if mask.dim() == 2 and len(mask) == len(scores) else mask
 
 
+def joined(queries: Tensor, keys: Tensor) -> Tensor:
+    return Additive.join(queries.tanh(), keys.tanh())
+
+
+def low_fill(number: float) -> Wrong:
+    says = f"masked scores are {number:,.0f}, above some that are not masked".replace("-", "−")
+    return Wrong(says, fill(number, but_empty_rows=True))
+
+
+tanh_of_each_term = Deviation(
+    "tanh_of_each_term",
+    "tanh is taken of the query's part and of the key's, and then they are added",
+    Additive(join=joined, activate=torch.clone),
+)
 CONTROLS = {"correct": Additive()}
 OTHERS = usual(Additive)
 MISTAKES = mistakes(
@@ -72,6 +95,28 @@ MISTAKES = mistakes(
         broadcasts_feature=Wrong(
             "one feature of the keys serves all features of the queries",
             given(w_key=lambda w_key, w_query: w_key.expand(-1, w_query.shape[1]) if w_key.shape[1] == 1 else w_key),
+        ),
+        swapped_query_and_key=Wrong(
+            "queries and keys are swapped where they have one shape",
+            given(
+                query=lambda query, key: key if key.shape == query.shape else query,
+                key=lambda key, query: query if key.shape == query.shape else key,
+            ),
+        ),
+        keys_by_query_weights=Wrong(
+            "the queries' weights serve the keys too where their shapes allow it",
+            given(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key),
+        ),
+        swapped_items_and_queries=Wrong(
+            "items and queries are swapped where there are as many", given(query=swapped_where_equal(of_rank=3))
+        ),
+        swapped_items_and_keys=Wrong(
+            "items and keys are swapped among the keys where there are as many",
+            given(key=swapped_where_equal(of_rank=3)),
+        ),
+        keys_for_values=Wrong(
+            "keys are taken for values where they have one shape",
+            given(value=lambda value, key: key if key.shape == value.shape else value),
         ),
         broadcasts_item=Wrong(
             "keys and values of one item serve all queries", given(key=for_all_items, value=for_all_items)
@@ -113,6 +158,8 @@ MISTAKES = mistakes(
         inverted_mask=Wrong("the boolean mask is inverted: True hides", given(allowed=torch.logical_not)),
         ignored_mask=Wrong("the mask is ignored", lambda scores, allowed: scores),
         zero_fill=Wrong("masked scores are zeros, which weigh too", fill(0.0)),
+        fills_with_minus_10000=low_fill(-1e4),
+        fills_with_minus_million=low_fill(-1e6),
         finite_fill=Wrong(
             "masked scores are −10⁶: a query with nothing to attend to gets the mean", fill(-1e6), "documents, E21"
         ),

@@ -35,14 +35,16 @@ def _convolved(*tensors: Tensor, attn_mask: Tensor | None = None) -> Tensor:
 
 
 def _one_query_at_a_time(*arrays: Array, attn_mask: Array | None = None) -> Array:
-    """Nothing is subtracted before the exponential: tanh keeps scores small."""
+    """Each query by itself, and only the keys that it may attend to."""
     query, key, value, w_query, w_key, w_score = arrays
     shape = (*query.shape[:2], key.shape[1])
     allowed = np.broadcast_to(True if attn_mask is None else attn_mask, shape)
     found = np.zeros((*query.shape[:2], value.shape[2]))
     for item, place in np.ndindex(query.shape[:2]):
-        powers = np.exp(np.tanh(key[item] @ w_key + query[item, place] @ w_query) @ w_score) * allowed[item, place]
-        found[item, place] = powers @ value[item] / (powers.sum() or 1.0)
+        keys = allowed[item, place]
+        scores = np.tanh(key[item, keys] @ w_key + query[item, place] @ w_query) @ w_score
+        powers = np.exp(scores - scores.max(initial=-np.inf))
+        found[item, place] = powers @ value[item, keys] / (powers.sum() or 1.0)
     return found
 
 

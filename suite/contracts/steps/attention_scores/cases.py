@@ -22,7 +22,17 @@ PRODUCT = "doc-004/11.3.3-bmm-shape"
 
 def cases() -> list[Case]:
     """All cases, the plainest first."""
-    return [*plain(), *printed(), *functions(), *ranks(), *sizes(), *numerics(), *layouts(), *bad_input()]
+    return [
+        *plain(),
+        *printed(),
+        *functions(),
+        *heads(),
+        *sizes(),
+        *numerics(),
+        *layouts(),
+        *asked.again(),
+        *bad_input(),
+    ]
 
 
 def drawn(
@@ -78,14 +88,23 @@ def functions() -> Iterator[Case]:
     yield asked(
         "function/additive_square", "matrices that could be swapped or transposed", score="additive", features=6
     )
+    for score in SCORES:
+        yield asked(f"function/{score}_items", "as many items as queries, keys and numbers", PRECISE, score=score,
+                    lead=(3,), **_all(3))  # fmt: skip
     yield asked("function/distance", "half the squared distance, negative", score="distance", shift=0.5)
 
 
-def ranks() -> Iterator[Case]:
-    """Leading axes."""
-    for score in ("scaled_dot", "additive", "distance"):
-        yield asked(f"rank/3_{score}", "items of their own", score=score, lead=(3,))
-        yield asked(f"rank/4_{score}", "items and heads of their own", score=score, lead=(2, 3), features=6)
+def _all(size: int) -> dict[str, int]:
+    """Every size is the same: axes that were swapped still fit."""
+    return dict.fromkeys(("queries", "keys", "width", "features"), size)
+
+
+def heads() -> Iterator[Case]:
+    """Every function in rank 4."""
+    for score in SCORES:
+        yield asked(f"function/{score}_heads", "items and heads of their own", score=score, lead=(2, 3))
+        yield asked(f"function/{score}_square_heads", "as many items and heads as queries, keys and numbers", PRECISE,
+                    score=score, lead=(3, 3), **_all(3))  # fmt: skip
 
 
 def sizes() -> Iterator[Case]:

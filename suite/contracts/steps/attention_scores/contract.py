@@ -15,7 +15,7 @@ for bilinear and additive. Rank 2, 3 and 4; leading axes are equal.
     rounding         sums may run in any order, in half types in float32; each step's result may be rounded to the
                      dtype. 1/√e may be applied to the products, before them to query or key, or its root to both;
                      bilinear may be (q w) kᵀ or q (w kᵀ), and additive's maps one product of query and key side by side
-    inputs           of any strides, as are weights; never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none, and outlives later calls
     output           query's dtype and device; what overflows the dtype is not asked
     distance         may be computed as query · key − ‖query‖²/2 − ‖key‖²/2: the bound allows what that loses
     bad input        raises: an unknown function, a weight that is missing or not named by the function, widths that do

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import first_for_all, repeated_beyond, turned
+from suite.asking.changes import first_for_all, repeated_beyond, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.steps.attention_scores.contract import SCORES
@@ -96,6 +96,16 @@ MISTAKES = mistakes(
         keys_of_first_head=Wrong(
             "the keys of the first head serve all heads", given(key=first_for_all(-3, from_rank=3))
         ),
+        swapped_items_and_heads=Wrong(
+            "items and heads of the keys are swapped where there are as many", given(key=swapped_where_equal(of_rank=4))
+        ),
+        swapped_items_and_queries=Wrong(
+            "items are taken for queries where there are as many", given(query=swapped_where_equal(of_rank=3))
+        ),
+        swapped_beside_scaled_dot=Wrong(
+            "queries and keys are swapped where there are as many, by all functions but scaled_dot",
+            then(lambda scores, score: scores if score == "scaled_dot" else turned(scores)),
+        ),
         broadcasts_items=Wrong(
             "keys of one item serve all items of the query",
             given(key=lambda key, query: key.expand(*query.shape[:-2], *key.shape[-2:]) if len(key) == 1 else key),
@@ -133,6 +143,16 @@ MISTAKES = mistakes(
             lambda query, key, w_query, w_key, w_score: (
                 overflowing_tanh(features(query, key, w_query, w_key)) @ w_score
             ),
+        ),
+        tanh_of_each_term=Wrong(
+            "tanh is taken of the query's part and of the key's, and then they are added",
+            lambda query, key, w_query, w_key, w_score: (
+                ((query @ w_query).tanh().unsqueeze(-2) + (key @ w_key).tanh().unsqueeze(-3)) @ w_score
+            ),
+        ),
+        keys_by_query_weights=Wrong(
+            "the query's weights serve the keys too where their shapes allow it",
+            given(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key),
         ),
         swapped_weights=Wrong("the weights of query and key are swapped where their shapes allow it", swapped_weights),
         transposed_weights=Wrong(

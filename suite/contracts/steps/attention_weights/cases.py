@@ -28,7 +28,7 @@ def cases() -> list[Case]:
     """All cases, the plainest first."""
     return [
         *plain(), *printed(), *masks(), *lengths(), *causal(), *sums(), *ranks(), *sizes(), *numerics(), *layouts(),
-        *bad_input(),
+        *asked.again(), *bad_input(),
     ]  # fmt: skip
 
 
@@ -36,8 +36,8 @@ def drawn(
     random: Generator,
     *,
     shape: tuple[int, ...] = (5, 7),
-    size: float = 2.0,
-    shift: float = 0.0,
+    size: float | Array = 2.0,
+    shift: float | Array = 0.0,
     positive: bool = False,
     minus_infinity: Any = None,
     mask: Mask | None = None,
@@ -86,6 +86,15 @@ def masks() -> Iterator[Case]:
     yield asked("mask/by_key", "the same for all queries", mask=of(7))
     yield asked("mask/square", "a mask whose queries and keys could be swapped", shape=(6, 6), mask=of(6, 6))
     yield asked("mask/empty_row", "a query that may attend to nothing gives zeros", mask=with_an_empty_row)
+    yield asked("mask/as_many_items", "two axes are those of queries and keys, though there are as many items",
+                   shape=(5, 5, 7), mask=of(5, 7))  # fmt: skip
+    yield asked("mask/queries_alone", "some queries may attend to everything, the others to nothing", PRECISE,
+                   mask=lambda _: np.arange(5)[:, None] % 3 > 0)  # fmt: skip
+    yield asked("mask/one_query", "a single query of each item", PRECISE, shape=(3, 1, 7), mask=of(3, 1, 7),
+                   lengths=[3, 7, 5])  # fmt: skip
+    yield asked("mask/with_minus_infinity", "a mask, lengths and the causal rule, beside scores of −∞", PRECISE,
+                   shape=(2, 7, 7), minus_infinity=np.s_[..., 2], mask=of(2, 7, 7), lengths=[4, 6],
+                   is_causal=True)  # fmt: skip
     yield asked("mask/with_others", "a mask, lengths and the causal rule at once", shape=(2, 7, 7), mask=of(2, 7, 7),
                    lengths=[3, 6], is_causal=True)  # fmt: skip
 
@@ -95,6 +104,8 @@ def lengths() -> Iterator[Case]:
     yield asked("lengths/by_item", "one for each item", shape=(3, 5, 7), lengths=[3, 7, 1])
     yield asked("lengths/by_query", "one for each query", shape=(2, 4, 7), lengths=[[1, 2, 3, 4], [7, 6, 5, 4]])
     yield asked("lengths/square", "as many items as queries", shape=(4, 4, 4), lengths=[4, 3, 2, 1])
+    yield asked("lengths/square_by_query", "one for each query, of as many items", shape=(4, 4, 7),
+                   lengths=[[1, 2, 3, 4], [7, 6, 5, 4], [2, 2, 7, 7], [3, 5, 1, 6]])  # fmt: skip
     yield asked("lengths/zero", "no valid key gives zeros", shape=(2, 5, 7), lengths=[0, 4])
     yield asked("lengths/too_long", "more than there are keys masks nothing", shape=(2, 5, 7), lengths=[9, 4])
     yield asked("lengths/int32", "integers of 32 bits", shape=(2, 5, 7), lengths=np.array([3, 6], np.int32))
@@ -105,6 +116,12 @@ def causal() -> Iterator[Case]:
     """No query looks ahead."""
     yield asked("causal/square", "as many keys as queries", shape=(6, 6), is_causal=True)
     yield asked("causal/wide", "more keys than queries: aligned at the upper left", shape=(4, 7), is_causal=True)
+    yield asked("causal/rank_4", "in every head of every item", PRECISE, shape=(2, 3, 5, 7), is_causal=True)
+    yield asked("causal/one_query", "the first query sees the first key alone", PRECISE, shape=(2, 1, 7),
+                   is_causal=True)  # fmt: skip
+    yield asked("causal/many_keys", "most of many keys are hidden", PRECISE, shape=(3, 1025), size=0.5,
+                   is_causal=True)  # fmt: skip
+    yield asked("causal/many_queries", "the last of many queries sees all", PRECISE, shape=(129, 5), is_causal=True)
     yield asked("causal/high", "more queries than keys: aligned at the upper left", shape=(7, 4), is_causal=True)
 
 
@@ -113,6 +130,10 @@ def sums() -> Iterator[Case]:
     yield asked("sum/usual", "positive scores", normaliser="sum", positive=True)
     yield asked("sum/masked", "over what is allowed", normaliser="sum", positive=True, mask=of(5, 7))
     yield asked("sum/causal", "over what came before", normaliser="sum", positive=True, shape=(6, 6), is_causal=True)
+    yield asked("sum/with_others", "under a mask, lengths and the causal rule at once", PRECISE, normaliser="sum",
+                   positive=True, shape=(2, 7, 7), mask=of(2, 7, 7), lengths=[3, 6], is_causal=True)  # fmt: skip
+    yield asked("sum/rank_4", "under a mask by head and the causal rule", PRECISE, normaliser="sum", positive=True,
+                   shape=(3, 3, 5, 5), mask=of(3, 5, 5), is_causal=True)  # fmt: skip
     yield asked("sum/lengths", "over the valid keys, of which one item has none", normaliser="sum", positive=True,
                    shape=(2, 5, 7), lengths=[0, 4])  # fmt: skip
 
@@ -121,12 +142,22 @@ def ranks() -> Iterator[Case]:
     """Leading axes."""
     yield asked("rank/3", "items of their own", shape=(3, 5, 7))
     yield asked("rank/4", "items and heads of their own", shape=(2, 3, 5, 7), mask=of(2, 1, 5, 7))
+    yield asked("rank/4_by_head", "a mask of 3 axes, those of heads, queries and keys", PRECISE, shape=(2, 3, 5, 7),
+                   mask=of(3, 5, 7))  # fmt: skip
+    yield asked("rank/4_by_head_square", "the same where there are as many items", shape=(3, 3, 5, 7), mask=of(3, 5, 7))
+    yield asked("rank/4_whole", "a mask of each head of each item, as many of both", shape=(3, 3, 5, 7),
+                   mask=of(3, 3, 5, 7))  # fmt: skip
+    yield asked("rank/4_square", "all sizes equal", PRECISE, shape=(3, 3, 3, 3), mask=of(3, 1, 3, 3), is_causal=True)
     yield asked("rank/4_by_item", "a mask by item and key", shape=(3, 3, 5, 7), mask=of(3, 1, 1, 7))
 
 
 def sizes() -> Iterator[Case]:
     """Sizes that tiles do not divide, and none at all."""
     yield asked("size/keys", "a last key among many", shape=(3, 1025), size=0.5)
+    yield asked("size/masked_keys", "a mask and lengths among many keys", PRECISE, shape=(2, 3, 1025), size=0.5,
+                   mask=of(2, 3, 1025), lengths=[700, 1024])  # fmt: skip
+    yield asked("size/masked_queries", "a mask and lengths for many queries", PRECISE, shape=(2, 129, 5),
+                   mask=of(2, 129, 5), lengths=[3, 4])  # fmt: skip
     yield asked("size/queries", "a last query among many", shape=(129, 3))
     yield asked("size/no_keys", "nothing to attend to", shape=(5, 0))
     yield asked("size/no_queries", "nobody asks", shape=(0, 7))
@@ -138,8 +169,11 @@ def numerics() -> Iterator[Case]:
                    dtypes=PRECISE)  # fmt: skip
     yield asked("numerics/very_negative", "scores of which every naive exponential is zero", shift=-800.0,
                    dtypes=PRECISE)  # fmt: skip
-    yield asked("numerics/below_fill", "allowed scores far below what is written over masked ones", size=1.0,
-                   shift=-3e6, dtypes=PRECISE, mask=of(5, 7))  # fmt: skip
+    yield asked("numerics/below_half_fill", "allowed scores of some queries below −10,000, which float16 has room for",
+                   size=64.0, shift=np.array([[0.0], [-5e3], [-3e4], [-3e4], [-3e4]]), mask=of(5, 7))  # fmt: skip
+    yield asked("numerics/below_fill", "allowed scores below what is often written over masked ones: −10⁴, −10⁶ and −10⁹",
+                   PRECISE, size=np.array([[2.0], [2.0], [2.0], [64.0], [1e4]]), mask=of(5, 7),
+                   shift=np.array([[0.0], [-5e3], [-3e5], [-3e8], [-3e10]]))  # fmt: skip
     yield asked("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2])
     yield asked("numerics/peaked", "weights that are nearly zero and one", size=20.0)
 
@@ -157,6 +191,16 @@ def bad_input() -> Iterator[Refused]:
         ("mask_queries", "a mask for 4 of 5 queries", {"mask": of(4, 7)}),
         ("mask_rank", "a mask of a higher rank than the scores", {"mask": of(2, 5, 7)}),
         ("float_mask", "a mask of numbers", {"mask": lambda random: random.normal(size=(5, 7))}),
+        (
+            "rank_2",
+            "lengths beside scores of rank 2, which have no items",
+            {"shape": (5, 7), "lengths": [7, 3, 1, 2, 5]},
+        ),
+        (
+            "rank_4",
+            "lengths beside scores of rank 4, where a second axis may be heads or queries",
+            {"shape": (2, 3, 5, 7), "lengths": [3, 7]},
+        ),
         ("negative_length", "a length of −1", {"shape": (2, 5, 7), "lengths": [-1, 4]}),
         ("float_length", "a length of 2.5", {"shape": (2, 5, 7), "lengths": [2.5, 4.0]}),
         ("one_length", "a length of one item, which would broadcast to 2", {"shape": (2, 5, 7), "lengths": [4]}),

@@ -8,20 +8,21 @@
 Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
 
     attn_mask        boolean, True means may attend; broadcastable to … l s
-    lengths          int64 or int32, b or b l, for scores of rank 3: a query may attend to the first so many keys, to
-                     all where that is more than there are
+    lengths          int64 or int32, b or b l, for scores of rank 3 alone: a query may attend to the first so many keys,
+                     to all where that is more than there are. Beside rank 2, which has no items, and rank 4, whose
+                     second axis could be meant, they are refused: a mask says the same without a doubt
     is_causal        query i attends keys j ≤ i, aligned at the upper left
     several of them  a key must be allowed by each
     −∞               a score that gives the weight zero, like a key that is not allowed
     empty row        a query that may attend to nothing, or only to scores of −∞, gives exact zeros; so do no keys
-    inputs           of any strides; never modified; the output aliases none
+    inputs           of any strides; never modified; the output aliases none, and outlives later calls
     output           the scores' dtype and device
     renormalising    what is masked after the softmax and divided by the rest gives the same weights: it is allowed
     rounding         sums may run in any order, in half types in float32; differences, powers, sums and quotients may
                      each be rounded to the dtype. The largest score is subtracted before the exponential:
                      exp(score − logsumexp), whose logarithm is rounded at the scores' size, is another number
     bad input        raises: an unknown normaliser, a mask that cannot broadcast or is not boolean, lengths that are
-                     negative, no integers, or not one for each item or query
+                     negative, no integers, or not one for each item or query of scores of rank 3
 """
 
 from __future__ import annotations

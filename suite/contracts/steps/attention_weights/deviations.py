@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from suite.asking.axes import Sizes, broadcasts
-from suite.asking.changes import filled_beyond, first_for_all, repeated_beyond, turned
+from suite.asking.changes import filled_beyond, first_for_all, repeated_beyond, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, formula, given, if_given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
-from suite.contracts.softmax import masked, shares, softmax, unguarded
+from suite.contracts.softmax import fill, masked, shares, softmax, unguarded
 from suite.contracts.steps.attention_weights.contract import NORMALISERS
 
 
@@ -37,7 +38,7 @@ class Weights(Staged):
     def allowed(self, scores: Tensor, mask: Tensor | None, lengths: Tensor | None, is_causal: bool) -> Tensor:
         allowed = torch.ones(scores.shape, dtype=torch.bool)
         if mask is not None:
-            allowed = allowed & self.mask(mask)
+            allowed = allowed & self.mask(mask, scores)
         if lengths is not None:
             allowed = allowed & self.within(self.read(lengths), scores)
         return allowed & self.past(scores) if is_causal else allowed
@@ -51,10 +52,10 @@ class Weights(Staged):
             return
         if lengths.dtype not in (torch.int64, torch.int32) or bool((lengths < 0).any()):
             raise ValueError("these are no lengths")
-        if lengths.shape != scores.shape[: lengths.dim()]:
+        if scores.dim() != 3 or lengths.dim() not in (1, 2) or lengths.shape != scores.shape[: lengths.dim()]:
             raise ValueError("the lengths do not fit")
 
-    mask = formula(lambda mask: mask)
+    mask = formula(lambda mask, scores: mask)
     read = formula(lambda lengths: lengths)
 
     @staticmethod
@@ -78,6 +79,52 @@ def by_query(lengths: Tensor, scores: Tensor) -> Tensor:
     return lengths.expand(len(scores), -1) if as_many else lengths
 
 
+def filled_with(number: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """A softmax that masks with a finite number, and whose empty rows are zeros nevertheless."""
+    return lambda scores, allowed: softmax(fill(number, but_empty_rows=True)(scores, allowed))
+
+
+def triangle(scores: Tensor) -> Tensor:
+    return torch.ones(scores.shape[-2:], dtype=torch.bool)
+
+
+def of_items(mask: Tensor, scores: Tensor) -> Tensor:
+    return mask[:, None] if mask.dim() == 3 and scores.dim() == 4 and len(mask) in (1, len(scores)) else mask
+
+
+def of_rows(mask: Tensor, scores: Tensor) -> Tensor:
+    as_many = mask.dim() == 2 and scores.dim() == 3 and len(mask) == len(scores)
+    return mask[:, None] if as_many else mask
+
+
+RULES = {"attn_mask": ("the mask", None), "lengths": ("lengths", None), "is_causal": ("the causal rule", False)}
+"""What says who may attend, each in words, and what it is where it says nothing."""
+Place = Callable[[Tensor, str], bool]
+PLACES: dict[str, tuple[str, Place]] = {
+    "by_sum": ("where the scores are divided by their sum", lambda scores, normaliser: normaliser == "sum"),
+    "in_rank_4": ("beside scores of rank 4", lambda scores, normaliser: scores.dim() == 4),
+    "of_one_query": ("where there is one query", lambda scores, normaliser: scores.shape[-2] == 1),
+    "of_many_queries": ("where there are more than 128 queries", lambda scores, normaliser: scores.shape[-2] > 128),
+    "of_many_keys": ("where there are more than 1,024 keys", lambda scores, normaliser: scores.shape[-1] > 1024),
+    "beside_infinity": ("where a score is −∞", lambda scores, normaliser: bool(scores.isinf().any())),
+}
+"""Where a rule may be forgotten, each in words."""
+
+
+def ignored_in(place: Place, idle: bool | None) -> Callable[..., Any]:
+    return lambda rule, scores, normaliser: idle if place(scores, normaliser) else rule
+
+
+def ignored_in_places() -> dict[str, Wrong]:
+    """Each rule is ignored in each place, but lengths in rank 4, where there are none."""
+    return {
+        f"ignores_{rule}_{name}": Wrong(f"{what} is ignored {says}", given(**{rule: ignored_in(place, idle)}))
+        for rule, (what, idle) in RULES.items()
+        for name, (says, place) in PLACES.items()
+        if (rule, name) != ("lengths", "in_rank_4")
+    }
+
+
 CONTROLS = {"correct": Weights()}
 OTHERS = usual(Weights)
 MISTAKES = mistakes(
@@ -95,6 +142,23 @@ MISTAKES = mistakes(
             "one length serves all items",
             given(lengths=if_given(lambda n, scores: n.expand(len(scores)) if n.shape == (1,) else n)),
         ),
+        **ignored_in_places(),
+        causal_alone=Wrong(
+            "lengths are ignored beside the causal rule",
+            given(lengths=lambda lengths, is_causal: None if is_causal else lengths),
+        ),
+        lengths_alone=Wrong(
+            "the causal rule is ignored beside lengths",
+            given(is_causal=lambda is_causal, lengths: is_causal and lengths is None),
+        ),
+        swapped_items_and_heads=Wrong(
+            "items and heads of the scores are swapped where there are as many, but not those of the mask",
+            given(scores=swapped_where_equal(of_rank=4)),
+        ),
+        swapped_items_and_queries=Wrong(
+            "items and queries of the scores are swapped where there are as many",
+            given(scores=swapped_where_equal(of_rank=3)),
+        ),
         mask_alone=Wrong(
             "lengths and the causal rule are ignored beside a mask",
             given(
@@ -102,6 +166,14 @@ MISTAKES = mistakes(
                 is_causal=lambda is_causal, attn_mask: is_causal and attn_mask is None,
             ),
         ),
+    ),
+    check=rows(
+        accepts_lengths_of_any_rank=Wrong(
+            "lengths are accepted beside scores of any rank",
+            lambda given, sizes: Weights.check(
+                given | ({} if given["scores"].dim() == 3 else {"lengths": None}), sizes
+            ),
+        )
     ),
     read=rows(refuses_int32=Wrong("lengths of 32 bits are refused", refused_int32)),
     softmax=rows(
@@ -130,6 +202,10 @@ MISTAKES = mistakes(
             lambda scores, allowed: scores.masked_fill(~allowed, -1e6).softmax(-1),
             "documents, E21",
         ),
+        fills_with_minus_10000=Wrong(
+            "masked scores are −10⁴, above some that are not masked", filled_with(-1e4), "", ("float16", "float32")
+        ),
+        fills_with_minus_billion=Wrong("masked scores are −10⁹, above some that are not masked", filled_with(-1e9)),
         zero_fill=Wrong(
             "masked scores are zeros, which weigh too",
             lambda scores, allowed: softmax(scores.masked_fill(~allowed, 0.0)),
@@ -163,10 +239,22 @@ MISTAKES = mistakes(
         ),
     ),
     mask=rows(
-        inverted_mask=Wrong("the boolean mask is inverted: True hides", torch.logical_not),
-        ignored_mask=Wrong("the mask is ignored", torch.ones_like),
-        transposed_mask=Wrong("queries and keys are swapped in the mask where it is square", turned),
-        mask_of_first_item=Wrong("the mask of the first item serves all items", first_for_all(from_rank=4)),
+        inverted_mask=Wrong("the boolean mask is inverted: True hides", then(torch.logical_not)),
+        ignored_mask=Wrong("the mask is ignored", then(torch.ones_like)),
+        transposed_mask=Wrong("queries and keys are swapped in the mask where it is square", then(turned)),
+        mask_of_heads_for_items=Wrong(
+            "a mask of 3 axes is read as items, queries and keys beside scores of 4, where there are as many items",
+            given(mask=of_items),
+            "documents, E7",
+        ),
+        mask_of_2_axes_for_items=Wrong(
+            "a mask of 2 axes is read as items and keys where there are as many items as queries", given(mask=of_rows)
+        ),
+        mask_of_items_for_heads=Wrong(
+            "items and heads are swapped in a mask of 4 axes where there are as many",
+            then(swapped_where_equal(of_rank=4)),
+        ),
+        mask_of_first_item=Wrong("the mask of the first item serves all items", then(first_for_all(from_rank=4))),
     ),
     within=rows(
         one_key_more=Wrong("lengths include one key more", given(lengths=lambda lengths: lengths + 1)),
@@ -183,6 +271,9 @@ MISTAKES = mistakes(
             given(lengths=lambda lengths, scores: lengths.masked_fill(lengths == 0, scores.shape[-1])),
             "documents, E21",
         ),
+        transposed_lengths=Wrong(
+            "items and queries are swapped in the lengths where there are as many", given(lengths=turned)
+        ),
         lengths_by_query=Wrong(
             "lengths of items are read as those of queries where there are as many",
             given(lengths=by_query),
@@ -191,13 +282,14 @@ MISTAKES = mistakes(
     ),
     past=rows(
         strictly_past=Wrong("the own position is hidden too", then(lambda seen: seen.tril(-1)), "documents, E9"),
+        sees_one_ahead=Wrong("the next position is seen too", lambda scores: triangle(scores).tril(1)),
         lower_right=Wrong(
             "the causal rule is aligned at the lower right",
-            lambda scores: torch.ones(scores.shape[-2:], dtype=torch.bool).tril(scores.shape[-1] - scores.shape[-2]),
+            lambda scores: triangle(scores).tril(scores.shape[-1] - scores.shape[-2]),
         ),
         future=Wrong(
             "the past is hidden instead of the future",
-            lambda scores: torch.ones(scores.shape[-2:], dtype=torch.bool).triu(),
+            lambda scores: triangle(scores).triu(),
         ),
     ),
 )

@@ -31,7 +31,7 @@ GRID = 16
 def cases() -> list[Case]:
     """All cases, the plainest first."""
     return [
-        *plain(), *printed(), *forty_points(), *kernels(), *widths(), *support(), *sizes(), *asked.layouts(), *bad_input(),
+        *plain(), *printed(), *forty_points(), *kernels(), *widths(), *support(), *sizes(), *asked.layouts(), *asked.again(), *bad_input(),
     ]  # fmt: skip
 
 

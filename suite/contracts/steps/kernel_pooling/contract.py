@@ -19,7 +19,7 @@ Axes: `l` query, `s` key, `s v` value, `l v` output (l queries, s keys, v value 
     rounding         sums may run in any order, in half types in float32; the difference comes before the division by
                      the width, and kernels are divided by their sum before the mean or after it. Each step may be
                      rounded
-    inputs           of any strides; never modified; the output aliases none
+    inputs           of any strides; never modified; the output aliases none, and outlives later calls
     output           query's dtype and device
     bad input        raises: an unknown kernel, a width that is not above zero, ranks other than 1, 1 and 2, keys and
                      values of different lengths

@@ -69,6 +69,14 @@ MISTAKES = mistakes(
             "an unknown kernel is taken for a Gaussian",
             given(kernel=lambda kernel: kernel if kernel in KERNELS else "gaussian"),
         ),
+        swapped_query_and_key=Wrong(
+            "queries and keys are swapped where there are as many",
+            given(
+                query=lambda query, key: key if key.shape == query.shape else query,
+                key=lambda key, query: query if key.shape == query.shape else key,
+            ),
+        ),
+        transposed_values=Wrong("values are transposed where they are square", given(value=turned)),
         gaussian_of_width_1=of_width_1("gaussian"),
         boxcar_of_width_1=of_width_1("boxcar"),
         triangular_of_width_1=of_width_1("triangular"),

@@ -24,7 +24,7 @@ backpropagation through time" (arXiv 1705.08209).
     rounding         sums may run in any order, in half types in float32: step by step, of powers of w_hh, or one
                      product of both matrices side by side with input and state. Each step's result may be rounded to
                      the dtype
-    inputs           of any strides, as are weights; never modified; the output aliases none
+    inputs           of any strides, as are weights; never modified; the output aliases none, and outlives later calls
     output           x's dtype and device
     bad input        raises: an unknown quantity, other ranks, widths that do not chain, x and y of different lengths,
                      no steps at all, a truncation below 1, a probability outside (0, 1]

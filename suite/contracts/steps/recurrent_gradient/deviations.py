@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from suite.asking.axes import Axes, Sizes
+from suite.asking.changes import turned
 from suite.asking.mistakes import Changed, Wrong, formula, given, if_given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
 from suite.contracts.steps.recurrent_gradient.contract import QUANTITIES
@@ -153,6 +154,18 @@ MISTAKES = mistakes(
         accepts_any_quantity=Wrong(
             "an unknown quantity is taken for d_w_hh", given(of=lambda of: of if of in QUANTITIES else "d_w_hh")
         ),
+        one_matrix_for_both=Wrong(
+            "w_hh serves the inputs too where its shape allows it",
+            given(w_hx=lambda w_hx, w_hh: w_hh if w_hh.shape == w_hx.shape else w_hx),
+        ),
+        inputs_for_targets=Wrong(
+            "x is taken for y where they have one shape", given(y=lambda y, x: x if x.shape == y.shape else y)
+        ),
+        transposed_input=Wrong(
+            "w_hx is transposed where it is square, as linear layers do not need", given(w_hx=turned)
+        ),
+        transposed_output=Wrong("w_qh is transposed where it is square", given(w_qh=turned)),
+        swapped_steps=Wrong("steps and numbers of x are swapped where there are as many", given(x=turned)),
         clamps_truncation=Wrong(
             "a truncation below 1 is taken for 1",
             given(truncate=if_given(lambda truncate: max(1, truncate))),

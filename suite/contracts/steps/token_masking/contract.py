@@ -23,7 +23,8 @@ Axes: `b l` tokens and special, `2 b l` masking (b items, l tokens of each). Dev
     random source    `torch.manual_seed`: the same seed gives the same masking, and each call draws anew
     rounding         tokens are integers, and nothing is rounded; where exact counts are no whole number, rounding
                      either way is honest
-    inputs           tokens int64, special boolean, both of any strides; never modified; the output aliases none
+    inputs           tokens int64, special boolean, both of any strides; never modified; the output aliases none, and
+                     outlives later calls
     output           int64, on the tokens' device
     bad input        raises: another rank than 2, shapes that differ, special tokens that are not marked by booleans,
                      tokens that are no int64, tokens or a mask token outside the vocabulary, a share outside [0, 1]

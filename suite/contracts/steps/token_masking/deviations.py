@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from suite.asking.axes import Axes, Sizes
 from suite.asking.changes import filled_beyond, first_for_all, turned
 from suite.asking.layouts import in_memory_order
+from suite.asking.leftovers import reused_output
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged
 from suite.contracts.steps.token_masking.contract import IGNORED
@@ -148,7 +149,7 @@ def alike(source: Any) -> Generator:
 
 
 CONTROLS = {"correct": Corrupting(), "counting": Counting()}
-OTHERS = [in_memory_order(Corrupting())]
+OTHERS = [in_memory_order(Corrupting()), reused_output(Corrupting())]
 MISTAKES = mistakes(
     Corrupting,
     whole=rows(
@@ -197,6 +198,13 @@ MISTAKES = mistakes(
         ),
     ),
     choose=rows(
+        selects_ten_percent=Wrong(
+            "10 % are selected where 15 % should be", given(share=lambda share: 0.1 if share == 0.15 else share)
+        ),
+        selects_all_or_none=Wrong(
+            "one draw decides for all tokens of a call",
+            lambda free, share, source: (torch.rand((), generator=source) < share) & free,
+        ),
         selects_a_tenth_too_rarely=Wrong(
             "a tenth fewer tokens are selected than the share says",
             given(share=lambda share: share * 0.9 if isinstance(share, float) and share < 1 else share),
@@ -228,6 +236,15 @@ MISTAKES = mistakes(
             "of the 20 % that are not masked a tenth becomes a random token, not half", fated_by(0.8, 0.02)
         ),
         none_kept=Wrong("nothing stays as it is: 90 % become the mask token", fated_by(0.9, 0.1)),
+        none_kept_and_a_fifth_random=Wrong("nothing stays as it is: 20 % become a random token", fated_by(0.8, 0.2)),
+        none_random=Wrong("nothing becomes a random token: 20 % stay as they are", fated_by(0.8, 0.0)),
+        ninety_masked=Wrong("90 %, 5 % and 5 % meet their fates", fated_by(0.9, 0.05)),
+        seventy_masked=Wrong("70 %, 15 % and 15 % meet their fates", fated_by(0.7, 0.15)),
+        equal_fates=Wrong("the three fates are as likely as each other", fated_by(1 / 3, 1 / 3)),
+        one_fate_for_a_call=Wrong(
+            "one draw decides the fate of all that is selected in a call",
+            lambda selected, source: Corrupting.fates(selected[:1, :1], source).expand_as(selected),
+        ),
         eleven_random=Wrong("80 %, 11 % and 9 % meet their fates", fated_by(0.8, 0.11)),
         thirteen_random=Wrong("80 %, 13 % and 7 % meet their fates", fated_by(0.8, 0.13)),
         same_fates_every_call=Wrong("every call draws the same fates", given(source=alike)),

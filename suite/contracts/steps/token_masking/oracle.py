@@ -60,6 +60,13 @@ class Masking:
         independent = p * p + (1 - p) ** 2
         return independent - 2 * p * (1 - p) / (length - 1), independent
 
+    @property
+    def sharing(self) -> tuple[float, float]:
+        """How likely two selected tokens share their fate: less where the counts of an item are exact."""
+        of_item = self.select * self.tokens.shape[1]
+        exact = sum(share * (share * of_item - 1) / (of_item - 1) for share in FATES.values())
+        return exact, sum(most * most for _, most in self.likely.values())
+
 
 WORDS = {
     "selected": "are selected",
@@ -154,15 +161,24 @@ def mixed(maskings: Sequence[Masking]) -> list[Share]:
             says = f"selected tokens in half {half} of the {name} become the mask token"
             found.append(Share(says, _count(fates[selected] == "mask"), _count(selected), *masking.likely["mask"]))
     fates = masking.fates[masking.selected]
-    of_item = masking.select * masking.tokens.shape[1]
-    exact = sum(share * (share * of_item - 1) / (of_item - 1) for share in FATES.values())
-    independent = sum(most * most for _, most in masking.likely.values())
     both: Array = np.logical_and(*pairs(masking.selected, 1))
     beside = pairs(masking.fates, 1)[:, both]
     next_to = {"pairs of selected tokens": pairs(fates, 1), "tokens selected in two neighbouring items": beside}
     for says, (one, other) in next_to.items():
-        found.append(Share(f"{says} share their fate", _count(one == other), one.size, exact, independent))
+        found.append(Share(f"{says} share their fate", _count(one == other), one.size, *masking.sharing))
     return found
+
+
+def of_calls(maskings: Sequence[Masking]) -> list[Share]:
+    """How many calls mask their first selected token, and in how many the second shares its fate."""
+    fates = [masking.fates[masking.selected][:2] for masking in maskings]
+    both = [each for each in fates if len(each) == 2]
+    first = sum(each[0] == "mask" for each in both)
+    alike = sum(each[0] == each[1] for each in both)
+    return [
+        Share("calls mask the first token that they select", first, len(both), *maskings[0].likely["mask"]),
+        Share("calls treat the first two tokens that they select alike", alike, len(both), *maskings[0].sharing),
+    ]
 
 
 def uniform(maskings: Sequence[Masking]) -> list[Share]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from suite.asking import Case
 from suite.contracts.blocks.multi_head_attention.cases import decisions
 from suite.contracts.blocks.multi_head_attention.cases.bad_input import bad_input
+from suite.contracts.blocks.multi_head_attention.cases.decisions import of
 from suite.contracts.blocks.multi_head_attention.cases.documents import printed_examples
+from suite.contracts.blocks.multi_head_attention.cases.draws import asked
 from suite.contracts.blocks.multi_head_attention.cases.dropout import dropout
 from suite.contracts.blocks.multi_head_attention.cases.plug import plug
+from suite.contracts.blocks.multi_head_attention.contract import BIASES
 
 
 def cases() -> list[Case]:
@@ -25,5 +28,8 @@ def cases() -> list[Case]:
         *plug(),
         *decisions.numerics(),
         *decisions.layouts(),
+        *asked.again(
+            ("mapped", "biases, a mask and an output map", {"out_width": 5, "biases": BIASES, "mask": of(2, 2, 5, 7)})
+        ),
         *bad_input(),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,23 @@ from suite.asking.layouts import Laid, as_one_tensor
 from suite.asking.tensors import PRECISE, Array, Generator, valid
 from suite.contracts.blocks.multi_head_attention.cases.draws import Mask, asked
 from suite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
+
+SEVERAL = np.array([3e-3, 1.0])[:, None, None]
+"""Sizes of the inputs of two items."""
+
+
+EVERYTHING: dict[str, Any] = {
+    "batch": 1,
+    "num_heads": 12,
+    "head_width": 2,
+    "value_head_width": 3,
+    "key_width": 5,
+    "queries": 66,
+    "keys": 67,
+    "out_width": 5,
+    "biases": BIASES,
+}
+"""What mask or causal rule may be forgotten beside: options, and sizes beyond tiles."""
 
 
 def of(*shape: int) -> Mask:
@@ -36,6 +54,9 @@ def heads() -> Iterator[Case]:
     yield asked("heads/one", "a single head of the whole width", num_heads=1, head_width=8)
     yield asked("heads/three", "an odd number of heads", num_heads=3)
     yield asked("heads/many", "more heads than vectors are long", num_heads=12, head_width=2)
+    yield asked("heads/many_masked", "under a mask, with other widths, biases, a map, and many queries and keys", PRECISE,
+                   mask=of(1, 12, 66, 67), **EVERYTHING)  # fmt: skip
+    yield asked("heads/many_causal", "the same under the causal rule", PRECISE, is_causal=True, **EVERYTHING)
     yield asked("heads/narrow", "heads of a single column", num_heads=5, head_width=1)
     yield asked("heads/as_many_as_keys", "as many heads as queries and keys", queries=3, keys=3, num_heads=3)
 
@@ -71,14 +92,15 @@ def output_map() -> Iterator[Case]:
     yield asked("output_map/one_head", "the map of a single head", num_heads=1, head_width=8, out_width=5)
 
 
+def with_empty_rows(random: Generator) -> Array:
+    """Each query of each of two heads of two items has keys of its own, and some have none."""
+    mask: Array = random.random((2, 2, 5, 7)) < 0.6
+    mask[0, 1, 2] = mask[1, :, 4] = False
+    return mask
+
+
 def masks() -> Iterator[Case]:
     """Boolean masks, broadcast along every axis. There are as many heads as items."""
-
-    def with_empty_rows(random: Generator) -> Array:
-        mask: Array = random.random((2, 2, 5, 7)) < 0.6
-        mask[0, 1, 2] = mask[1, :, 4] = False
-        return mask
-
     yield asked("mask/whole", "each query of each head of each item has keys of its own", mask=of(2, 2, 5, 7))
     yield asked("mask/by_item_and_query", "the same for all heads", mask=of(2, 1, 5, 7))
     yield asked("mask/by_item", "lengths: the same for all heads and queries", mask=lambda _: valid([3, 6], 7)[:, None])  # fmt: skip
@@ -90,6 +112,8 @@ def masks() -> Iterator[Case]:
     yield asked("mask/square", "a mask whose queries and keys could be swapped", queries=7, mask=of(2, 1, 7, 7))
     yield asked("mask/all", "a mask that hides nothing", mask=lambda _: np.ones((2, 1, 5, 7), bool))
     yield asked("mask/one_item", "more heads than items", batch=1, num_heads=3, mask=of(1, 3, 5, 7))
+    yield asked("mask/one_query", "a single query and a single head", PRECISE, batch=3, queries=1, num_heads=1,
+                   head_width=8, mask=of(3, 1, 1, 7))  # fmt: skip
     yield asked("mask/empty_rows", "queries that may attend to nothing give zeros", mask=with_empty_rows)
     yield asked("mask/empty_rows_mapped", "they give the map of the other heads, and the output's bias, but not the values'",
                    mask=with_empty_rows, out_width=5, biases=("b_value", "b_output"))  # fmt: skip
@@ -98,10 +122,14 @@ def masks() -> Iterator[Case]:
 def causal() -> Iterator[Case]:
     """No query looks ahead."""
     yield asked("causal/square", "as many keys as queries", queries=6, keys=6, is_causal=True)
+    yield asked("causal/one_query", "a single query sees the first key alone, by a single head", PRECISE, queries=1,
+                   num_heads=1, head_width=8, is_causal=True)  # fmt: skip
     yield asked("causal/wide", "more keys than queries: aligned at the upper left", queries=4, is_causal=True)
     yield asked("causal/high", "more queries than keys: aligned at the upper left", queries=7, keys=4, is_causal=True)
     yield asked("causal/long", "the last of many queries looks back on all", batch=1, queries=67, keys=70,
                    is_causal=True)  # fmt: skip
+    yield asked("causal/low_scores", "scores of what may be attended to lie below −10⁴ in one item, below −10⁹ in the other",
+                   PRECISE, queries=3, peak=3e10, size=SEVERAL, is_causal=True)  # fmt: skip
     yield asked("causal/mapped", "biases and an output map", queries=6, keys=6, out_width=5, biases=("b_value", "b_output"),
                    is_causal=True)  # fmt: skip
 
@@ -117,7 +145,7 @@ def layouts() -> Iterator[Case]:
 def numerics() -> Iterator[Case]:
     """Large and small numbers."""
     lengths = valid([1, 2], 7)[:, None]
-    yield asked("numerics/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
-                   PRECISE, peak=3e4, mask=lambda _: lengths)  # fmt: skip
+    yield asked("numerics/low_scores", "scores of what may be attended to lie below −10⁴ in one item, below −10⁹ in the other",
+                   PRECISE, peak=3e10, size=SEVERAL, mask=lambda _: lengths)  # fmt: skip
     yield asked("numerics/small", "scores so small that all weights are nearly equal", size=1e-2)
     yield asked("numerics/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0)

@@ -29,7 +29,7 @@ def drawn(
     value_width: int = 0,
     out_width: int = 0,
     biases: tuple[str, ...] = (),
-    size: float = 1.0,
+    size: float | Array = 1.0,
     peak: float = 3.0,
     mask: Mask | None = None,
     **shapes: tuple[int, ...],

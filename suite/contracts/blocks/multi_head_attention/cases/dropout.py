@@ -78,6 +78,7 @@ def dropout() -> Iterator[Case]:
     yield _kept("kept_mostly_dropped", "1/(1 − p) is 5", p=0.8)
     yield _kept("kept_causal", "the same under causal", is_causal=True)
     yield _kept("kept_masked", "the same under a mask", mask=lambda random: random.random((2, 1, 8, 8)) < 0.7)
+    yield _kept("kept_one_query", "the same for a single query and a single head", batch=6, queries=1, num_heads=1)
     yield _kept("kept_mapped", "the same with other values, their bias and an output map", mapped=True)
     yield _counted("share", "as many are kept as should be", kept, p=0.1, items=16, num_heads=8, size=26)
     yield _counted("independent", "heads, items, queries and keys draw for themselves", neighbours)
@@ -89,7 +90,8 @@ def _kept(name: str, why: str, p: float = 0.4, mapped: bool = False, **unusual: 
     """Value heads as wide as there are keys, so that both calls have the same sizes."""
     if mapped:
         unusual |= {"out_width": 5, "biases": ("b_value", "b_output")}
-    of = asked(f"dropout/{name}", why, queries=8, keys=8, head_width=8, peak=1.0, dropout_p=p, **unusual)
+    usual = {"queries": 8, "keys": 8, "head_width": 8, "peak": 1.0}
+    of = asked(f"dropout/{name}", why, dropout_p=p, **(usual | unusual))
     return Kept(Showing(of, mapped), DroppedInHeads())
 
 

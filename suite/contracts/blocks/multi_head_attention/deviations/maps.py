@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.changes import for_all_items, repeated_beyond, reversed_along, turned
+from suite.asking.changes import for_all_items, repeated_beyond, reversed_along, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, given, if_given, mistakes, rows, then
 from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, mapped
 
@@ -80,6 +80,38 @@ MISTAKES = mistakes(
             "a probability outside [0, 1] is taken for the nearest inside",
             given(dropout_p=lambda p: min(1.0, max(0.0, p))),
         ),
+        key_weights_by_query_weights=Wrong(
+            "the queries' weights serve the keys too where their shapes allow it",
+            given(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key),
+        ),
+        value_weights_by_key_weights=Wrong(
+            "the keys' weights serve the values too where their shapes allow it",
+            given(w_value=lambda w_value, w_key: w_key if w_key.shape == w_value.shape else w_value),
+        ),
+        swapped_query_and_key_weights=Wrong(
+            "the weights of queries and keys are swapped where they have one shape",
+            given(
+                w_query=lambda w_query, w_key: w_key if w_query.shape == w_key.shape else w_query,
+                w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key,
+            ),
+        ),
+        one_bias_for_queries_and_keys=Wrong(
+            "the queries' bias is that of the keys where there is one",
+            given(b_query=lambda b_query, b_key: b_query if b_key is None or b_query is None else b_key),
+        ),
+        output_map_of_values=Wrong(
+            "the values' weights serve the output too where their shapes allow it",
+            given(
+                w_output=if_given(lambda w_output, w_value: w_value if w_output.shape == w_value.shape else w_output)
+            ),
+        ),
+        swapped_items_and_queries=Wrong(
+            "items and queries are swapped where there are as many", given(query=swapped_where_equal(of_rank=3))
+        ),
+        swapped_items_and_keys=Wrong(
+            "items and keys are swapped among keys and values where there are as many",
+            given(key=swapped_where_equal(of_rank=3), value=swapped_where_equal(of_rank=3)),
+        ),
         forgets_biases_of_one_tensor=Wrong(
             "where one tensor is query, key and value, a fast path forgets the biases",
             given(b_query=none_of_one_tensor, b_key=none_of_one_tensor, b_value=none_of_one_tensor),
@@ -123,6 +155,10 @@ MISTAKES = mistakes(
             "rows are cut into heads instead of columns: a reshape without a transpose",
             lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads),
         ),
+        swapped_items_and_heads=Wrong(
+            "items and heads are swapped where there are as many, and never swapped back",
+            then(swapped_where_equal(of_rank=4)),
+        ),
         repeated_first_head=Wrong(
             "all heads are the first", then(lambda parts, heads: parts[:, :1].expand(-1, heads, -1, -1))
         ),
@@ -146,15 +182,6 @@ MISTAKES = mistakes(
             lambda queries, values, query: 1 / math.sqrt(query.shape[-1] / queries.shape[1]),
             "documents, E3",
         ),
-    ),
-    plug=rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda attention: None)),
-    to_plug=rows(
-        widens_for_the_plug=Wrong(
-            "an attention that is plugged in is given float32 for half types",
-            lambda heads, dtype: heads,
-            "",
-            ("float16",),
-        )
     ),
     merge=rows(
         merged_by_reshape=Wrong(

@@ -68,10 +68,9 @@ class MultiHead(Staged):
         values = self.split(self.to_values(value, w_value), num_heads)  # b h s v
         bias = None if b_value is None else self.split(b_value[None, None], num_heads)  # 1 h 1 v
         if attention := self.plug(attention):
-            given = {"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p}
+            given = self.needed({"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p})
             biased = values if bias is None else values + bias
-            mixed = attention(*self.to_plug((queries, keys, biased), dtype), **given)
-            output = self.merge(mixed.to(wide))
+            output = self.merge(self.ask(attention, self.to_plug((queries, keys, biased), dtype), given).to(wide))
             return (output if w_output is None else self.to_output(output, w_output, b_output)).to(dtype)
         scores = queries @ keys.mT * self.factor(queries, values, query)  # b h l s
         weights = self._weights(scores, attn_mask, is_causal, dropout_p)
@@ -116,6 +115,11 @@ class MultiHead(Staged):
         return parts.transpose(1, 2)
 
     plug = staticmethod(lambda attention: attention)  # what computes the heads in place of what follows
+    # the arguments that the plug needs: a probability of 0 and False need nothing
+    needed = staticmethod(
+        lambda given: {name: each for name, each in given.items() if isinstance(each, Tensor) or each}
+    )
+    ask = formula(lambda attention, heads, given: attention(*heads, **given))
     # queries, keys and values in the dtype that they came in
     to_plug = staticmethod(lambda heads, dtype: tuple(each.to(dtype) for each in heads))
     # what the products b h l s are multiplied by

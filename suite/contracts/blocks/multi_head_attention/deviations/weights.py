@@ -57,6 +57,9 @@ MISTAKES = mistakes(
         fills_with_minus_10000=Wrong(
             "masked scores are −10,000, above some that are not masked", fill(-1e4, but_empty_rows=True)
         ),
+        fills_with_minus_million=Wrong(
+            "masked scores are −10⁶, above some that are not masked", fill(-1e6, but_empty_rows=True)
+        ),
         zero_fill=Wrong("masked scores are zeros, which weigh too", fill(0.0)),
         mask_of_first_head=Wrong(
             "the mask of the first head serves all heads", given(allowed=first_for_all(-3, from_rank=4))
@@ -78,10 +81,15 @@ MISTAKES = mistakes(
         future=Wrong(
             "the past is hidden instead of the future", lambda scores: masked(scores, triangle(scores).triu())
         ),
+        fills_what_follows_with_minus_million=Wrong(
+            "what the causal rule hides has scores of −10⁶, above some that it does not hide",
+            lambda scores: fill(-1e6)(scores, triangle(scores).tril()),
+        ),
         causal_in_first_head=Wrong(
             "the causal rule holds in the first head alone",
             then(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)),
         ),
+        sees_one_ahead=Wrong("the next position is seen too", lambda scores: masked(scores, triangle(scores).tril(1))),
         lower_right=Wrong("the causal rule is aligned at the lower right", lower_right),
     ),
     softmax=rows(

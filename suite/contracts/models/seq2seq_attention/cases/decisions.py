@@ -49,14 +49,14 @@ def lengths() -> Iterator[Case]:
         first = drawn(random, lengths=(7, 4, 2))
         return [first, {**first, "lengths": np.array([3, 7, 5])}]
 
-    far_apart = weights(USUAL, generator("far apart"), peak=1e5)
+    far_apart = weights(USUAL, generator("far apart"), peak=1e11)
     yield model("lengths/several", "each item has a length of its own", lengths=(2, 7, 4))
     yield model("lengths/ones", "nothing but the first position may be attended to", lengths=(1, 1, 1))
     yield model("lengths/window", "windows that reach beyond a length", {**USUAL, "window": 2}, lengths=(4, 7, 5))
     yield model("lengths/more_padding", "the encoder runs over the padding, which gives no keys but changes its final state",
                 calls=more_padding)  # fmt: skip
     yield model("lengths/again", "other lengths of the same source", calls=again)
-    yield model("lengths/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
+    yield model("lengths/low_scores", "scores of what may be attended to lie below −10⁹, where some put what may not",
                 dtypes=PRECISE, weights=far_apart, lengths=(1, 1, 2))  # fmt: skip
 
 
@@ -64,6 +64,7 @@ def score() -> Iterator[Case]:
     """Dot products in place of additive scores."""
     yield model("score/dot", "as they are", {**USUAL, "score": "dot"})
     yield model("score/scaled_dot", "divided by √d", {**USUAL, "score": "scaled_dot"})
+    yield several_and_one("score/dot_window", "dot products with the states in a window", score="dot", window=1)
     yield several_and_one("score/dot_lengths", "dot products with keys that get no weight", score="dot")
 
 
@@ -74,6 +75,8 @@ def cell() -> Iterator[Case]:
     yield model(
         "cell/lstm_dot", "the hidden state asks, not the memory cell", {**USUAL, "cell": "lstm", "score": "dot"}
     )
+    square = {**USUAL, "embedding": 8, "layers": 2, "cell": "lstm"}
+    yield model("cell/lstm_square", "two layers of one size, which could share their weights", square, PRECISE)
     yield several_and_one("cell/lstm_lengths", "LSTMs run over the padding, which gives no keys", cell="lstm", layers=2)
 
 
@@ -94,6 +97,8 @@ def layers() -> Iterator[Case]:
     yield model("layers/two", "the top layer is attended to, and asks", {**USUAL, "layers": 2})
     yield model("layers/dot", "the top layer asks in dot products too", {**USUAL, "layers": 2, "score": "dot"})
     yield model("layers/window", "two layers attend to a window", {**USUAL, "layers": 2, "window": 1})
+    square = {**USUAL, "source_vocab": 8, "target_vocab": 8, "embedding": 8, "layers": 2}
+    yield model("layers/square", "two layers of one size, which could share their weights", square, PRECISE)
     yield model("layers/three", "each layer begins with the state of its own", {**USUAL, "layers": 3})
 
 

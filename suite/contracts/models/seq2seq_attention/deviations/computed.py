@@ -177,6 +177,10 @@ ATTENDING = mistakes(
             "a step that may attend to nothing gives NaN", lambda scores, seen: masked(scores, seen).softmax(-1)
         ),
         uniform_weights=Wrong("all positions weigh alike", given(scores=torch.zeros_like)),
+        fills_with_minus_million=Wrong(
+            "masked scores are −10⁶, above some that are not masked",
+            lambda scores, seen: fill(-1e6)(scores, seen).softmax(-1).masked_fill(~seen.any(-1, keepdim=True), 0.0),
+        ),
         fills_with_minus_10000=Wrong(
             "masked scores are −10,000, above some that are not masked",
             lambda scores, seen: fill(-1e4)(scores, seen).softmax(-1).masked_fill(~seen.any(-1, keepdim=True), 0.0),
@@ -271,8 +275,8 @@ STEPS = mistakes(
 )
 MADE_IN = {
     ("cell", "lstm"): ("ignored_lengths", "ignored_window", "stops_at_lengths", "squeezed_batch"),
-    ("score", "dot"): ("ignored_lengths", "squeezed_batch"),
-    ("score", "scaled_dot"): ("ignored_lengths", "ignored_window", "nan_for_empty_rows"),
+    ("score", "dot"): ("ignored_lengths", "ignored_window", "nan_for_empty_rows", "squeezed_batch"),
+    ("score", "scaled_dot"): ("ignored_lengths", "ignored_window", "nan_for_empty_rows", "stops_at_lengths"),
 }
 """Mistakes by name that are made in one branch as well."""
 

@@ -6,6 +6,7 @@ from suite.asking import Case
 from suite.contracts.models.transformer.cases import decisions
 from suite.contracts.models.transformer.cases.bad_input import bad_input
 from suite.contracts.models.transformer.cases.documents import printed
+from suite.contracts.models.transformer.cases.plug import plug
 
 
 def cases() -> list[Case]:
@@ -17,6 +18,6 @@ def cases() -> list[Case]:
         *decisions.padding(),
         *decisions.cached(),
         *decisions.sizes(),
-        *decisions.plug(),
+        *plug(),
         *bad_input(),
     ]

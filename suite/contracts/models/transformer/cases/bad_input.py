@@ -38,6 +38,7 @@ INPUTS: list[Row] = [
     ("batches", "2 targets for 3 sources", {"inputs": {"target": np.zeros((2, 5), np.int64)}}),
     ("one_target", "1 target for 3 sources", {"inputs": {"target": np.zeros((1, 5), np.int64)}}),
     ("fractions", "lengths that are no integers", {"inputs": {"lengths": np.array([7.0, 4.5, 1.0])}}),
+    ("int32_lengths", "lengths that are int32, not int64", {"inputs": {"lengths": np.array([7, 4, 1], np.int32)}}),
     ("cached_target", "the token −1, which is decoded with a cache",
      {"config": CACHED, "inputs": {"target": token_among(5, -1)}}),
 ]  # fmt: skip

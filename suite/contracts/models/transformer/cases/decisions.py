@@ -11,12 +11,12 @@ from suite.asking import Calls, Case, Changed, Conventions
 from suite.asking.due import Near
 from suite.asking.layouts import out_of_order
 from suite.asking.model import remade
-from suite.asking.plugged import Plugged
 from suite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
 from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
 from suite.contracts.models.transformer.cases.draws import (
     CACHED,
     ENCODER,
+    SQUARE,
     USUAL,
     drawn,
     faint,
@@ -30,8 +30,8 @@ from suite.judging.rounded import Rounded
 def plain() -> Iterator[Case]:
     """Whole models."""
     yield model("plain/usual", "two blocks each, sources of several lengths", lengths=(7, 4, 1))
-    yield model("plain/square", "sources and targets of one length, as many as there are items and heads", batch=4,
-                source=4, target=4)  # fmt: skip
+    yield model("plain/square", "as many items and tokens as heads, as many words and network columns as the width", SQUARE,
+                batch=4, source=4, target=4)  # fmt: skip
     yield model("plain/one_token", "one token to read, one to write", batch=1, source=1, target=1,
                 dtypes=PRECISE)  # fmt: skip
     yield model("plain/wide", "eight heads, a wider network, one block and three", {**USUAL, "width": 32, "heads": 8,
@@ -61,7 +61,10 @@ def padding() -> Iterator[Case]:
 
     yield model("padding/none", "every source is whole", lengths=(7, 7, 7))
     yield model("padding/one_left", "the second item has one token alone, the first all but one", lengths=(6, 1, 3))
-    yield model("padding/low_scores", "scores of what may be attended to lie below −10,000, where some put what may not",
+    yield model("padding/one_item", "a single source, of which some is padding", dtypes=PRECISE, batch=1, lengths=(4,))
+    yield model("padding/long", "sources of which one is padded beyond the 64th token, one nearly as a whole", dtypes=PRECISE,
+                batch=2, source=70, lengths=(66, 3))  # fmt: skip
+    yield model("padding/low_scores", "scores of what may be attended to lie below −10⁹, where some put what may not",
                 dtypes=PRECISE, weights=far_apart(USUAL, generator("padding/low_scores")), lengths=(7, 1, 2))  # fmt: skip
     yield model("padding/other_tokens", "what stands beyond a length changes nothing", calls=others)
 
@@ -77,6 +80,7 @@ def cached() -> Iterator[Case]:
 
     yield model("cached/usual", "the logits are those of the whole target", CACHED, lengths=(7, 4, 1))
     yield model("cached/one_token", "a single step", CACHED, target=1, dtypes=PRECISE)
+    yield model("cached/one_item", "a single source, of which some is padding", CACHED, PRECISE, batch=1, lengths=(4,))
     yield model("cached/long", "more steps than a small cache holds, of a single item", CACHED, batch=1, target=100)
     yield model("cached/larger", "a batch larger than the first", CACHED, PRECISE, calls=larger)
     yield model(
@@ -103,13 +107,6 @@ def sizes() -> Iterator[Case]:
                 target=300)  # fmt: skip
     yield Far(model("sizes/far", "more positions than tables usually have, and angles in which half precision shows",
                     {**ENCODER, "encoder_blocks": 0}, batch=1, source=6000))  # fmt: skip
-
-
-def plug() -> Iterator[Plugged]:
-    """An attention that is plugged in."""
-    yield Plugged(model("plug/called", "the attention that is given computes all heads, and in the weights' dtype",
-                        lengths=(7, 4, 1)))  # fmt: skip
-    yield Plugged(model("plug/cached", "decoding token by token asks it as well", CACHED, PRECISE, lengths=(7, 4, 1)))
 
 
 class Far(Changed):

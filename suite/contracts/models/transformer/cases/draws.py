@@ -24,6 +24,8 @@ USUAL: Config = {
     "decoding": "full",
 }
 ENCODER = {**USUAL, "decoder_blocks": 0}
+SQUARE = {**USUAL, "source_vocab": 16, "target_vocab": 16, "ffn_width": 16}
+"""All sizes that may be equal are: what was swapped or shared still fits."""
 CACHED = {**USUAL, "decoding": "cached"}
 
 
@@ -48,9 +50,10 @@ def faint(config: Config, random: Generator) -> Weights:
 
 
 def far_apart(config: Config, random: Generator) -> Weights:
-    """Weights that make scores of tens of thousands, above zero and below."""
+    """Weights that make scores of tens of thousands in the first head and of billions in the others, of either sign."""
+    sizes = np.where(np.arange(config["width"]) < config["width"] // config["heads"], 3e4, 3e10)
     return {
-        name: tensor * (3e4 if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
+        name: tensor * (sizes if name.endswith("w_query") else 1.0) for name, tensor in weights(config, random).items()
     }
 
 

@@ -18,6 +18,10 @@ MISTAKES = mistakes(
     Transformer,
     check_inputs=rows(
         accepts_inputs=Wrong("tokens, lengths and targets are not looked at: what fits nowhere is clamped", clamped),
+        accepts_int32_lengths=Wrong(
+            "lengths of all integer dtypes are accepted",
+            given(lengths=lambda lengths: lengths if lengths.is_floating_point() else lengths.long()),
+        ),
         one_row_for_all=Wrong(
             "a single target serves all sources",
             given(

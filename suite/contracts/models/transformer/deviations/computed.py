@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from suite.asking.changes import first_for_all
+from suite.asking.changes import first_for_all, turned
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import imprecise
+from suite.contracts import asking_plugs
 from suite.contracts.models import eager
+from suite.contracts.models.eager import Part
 from suite.contracts.models.transformer.deviations.staged import Cache, Transformer
 from suite.contracts.softmax import fill
 
@@ -20,6 +24,23 @@ from suite.contracts.softmax import fill
 def half_angles(offset: int, length: int, width: int) -> Tensor:
     rates = 10000 ** (-torch.arange(0, width, 2, dtype=torch.bfloat16) / width)
     angles = torch.arange(offset, offset + length, dtype=torch.bfloat16)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+
+def single_angles(offset: int, length: int, width: int) -> Tensor:
+    powers = 10000 ** (torch.arange(0, width, 2, dtype=torch.float32) / width)
+    angles = torch.arange(offset, offset + length, dtype=torch.float32)[:, None] / powers
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+
+def single_angles_by_logarithm(offset: int, length: int, width: int) -> Tensor:
+    rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10000.0) / width))
+    angles = torch.arange(offset, offset + length, dtype=torch.float32)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+
+def slow_positions(offset: int, length: int, width: int) -> Tensor:
+    angles = torch.arange(offset, offset + length)[:, None] / 100 ** (torch.arange(0, width, 2).double() / width)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
 
@@ -55,6 +76,23 @@ def last_sixteen(cache: Cache, name: str, x: Tensor) -> None:
     cache[name] = torch.cat([cache[name], x], 1)[:, -16:] if name in cache else x
 
 
+def renamed(weights: Part, taken: Callable[[str], str]) -> dict[str, Tensor]:
+    """Each tensor is the one of another name, where there is one."""
+    return {name: weights.get(taken(name), each) for name, each in weights.items()}
+
+
+def one_attention(weights: Part) -> dict[str, Tensor]:
+    return renamed(weights, lambda name: name.replace("cross_attention", "self_attention"))
+
+
+def of_the_encoder(weights: Part) -> dict[str, Tensor]:
+    return renamed(weights, lambda name: name.replace("decoder", "encoder").replace("self_attention", "attention"))
+
+
+def first_decoder(weights: Part) -> dict[str, Tensor]:
+    return renamed(weights, lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name))
+
+
 CONTROLS = {"correct": Transformer()}
 OTHERS = [*eager.deviations(Transformer), *imprecise(Transformer)]
 BLOCKS = mistakes(
@@ -79,6 +117,14 @@ BLOCKS = mistakes(
         ),
         positions_from_one=Wrong("positions are counted from 1", given(offset=lambda offset: offset + 1)),
         positions_modulo_5000=Wrong("the table of positions ends at 5,000 and begins anew", modulo_5000),
+        float32_angles=Wrong("angles are computed in float32 for weights in float64", single_angles, "", ("float64",)),
+        float32_angles_by_logarithm=Wrong(
+            "angles are computed in float32 for weights in float64, by exponentials of logarithms",
+            single_angles_by_logarithm,
+            "PyTorch's tutorial",
+            ("float64",),
+        ),
+        half_exponents=Wrong("exponents are j/d for 2j/d: the frequencies fall half as fast", slow_positions),
         half_angles=Wrong("angles are computed in the dtype of the weights", half_angles, dtypes=("bfloat16",)),
     ),
     activate=rows(gelu_networks=Wrong("the networks have GELU, not ReLU", gelu)),
@@ -95,13 +141,58 @@ BLOCKS = mistakes(
         probabilities=Wrong("softmax is applied to the logits", then(lambda logits: logits.softmax(-1))),
     ),
 )
+SHARED = mistakes(
+    Transformer,
+    widened=rows(
+        one_embedding=Wrong(
+            "the target's tokens have the source's embedding where the vocabularies are as large",
+            given(weights=eager.shared("source_embedding", "target_embedding")),
+        ),
+        tied_logits=Wrong(
+            "the logits' weights are the target's embedding, transposed",
+            given(weights=eager.shared("target_embedding", "w_logits")),
+        ),
+        logits_of_source_embedding=Wrong(
+            "the logits' weights are the source's embedding, transposed, where the vocabularies are as large",
+            given(weights=eager.shared("source_embedding", "w_logits")),
+        ),
+        one_attention_for_both=Wrong("cross-attention has the weights of self-attention", given(weights=one_attention)),
+        encoder_for_decoder=Wrong(
+            "the decoder's self-attention has the encoder's weights", given(weights=of_the_encoder)
+        ),
+        one_decoder_block=Wrong("every block of the decoder has the first one's weights", given(weights=first_decoder)),
+        transposed_logits=Wrong(
+            "the logits' weights are transposed where they are square",
+            given(
+                weights=lambda weights: {
+                    name: turned(each) if name == "w_logits" else each for name, each in weights.items()
+                }
+            ),
+        ),
+    ),
+)
 MASKING = mistakes(
     Transformer,
-    mask=rows(fills_with_minus_10000=Wrong("hidden scores are −10,000, above some that are not hidden", fill(-1e4))),
+    mask=rows(
+        fills_with_minus_10000=Wrong("hidden scores are −10,000, above some that are not hidden", fill(-1e4)),
+        fills_with_minus_million=Wrong("hidden scores are −10⁶, above some that are not hidden", fill(-1e6)),
+    ),
     within=rows(
+        lengths_from_the_end=Wrong(
+            "lengths are counted from the source's end: the last tokens are attended to",
+            then(lambda within: within.flip(-1)),
+        ),
         sees_padding=Wrong("padding is attended to", then(torch.ones_like)),
         one_token_more=Wrong(
             "one token more than its length is attended to", given(lengths=lambda lengths: lengths + 1)
+        ),
+        sees_padding_of_one_item=Wrong(
+            "padding is attended to where there is one item",
+            then(lambda within, lengths: torch.ones_like(within) if len(lengths) == 1 else within),
+        ),
+        sees_padding_beyond_64=Wrong(
+            "padding is attended to in sources of more than 64 tokens",
+            then(lambda within, length: torch.ones_like(within) if length > 64 else within),
         ),
         inverted_padding=Wrong("the mask says who may not be attended to", then(torch.logical_not)),
         first_length_for_all=Wrong("the first item's length serves all", given(lengths=first_for_all())),
@@ -120,13 +211,61 @@ MASKING = mistakes(
     cross=rows(cross_sees_padding=Wrong("cross-attention sees padding", lambda within: None)),
     so_far=rows(
         sees_the_future=Wrong("the decoder sees the future", lambda length, device: None, "documents, E35"),
+        sees_the_future_beyond_64=Wrong(
+            "the decoder sees the future in targets of more than 64 tokens",
+            then(lambda mask, length: torch.ones_like(mask) if length > 64 else mask),
+        ),
+        sees_one_ahead=Wrong(
+            "the decoder sees the next position too",
+            lambda length, device: torch.ones(length, length, dtype=torch.bool, device=device).tril(1),
+        ),
         blind_to_itself=Wrong(
             "every position but the first is blind to itself", then(blind_to_itself), "documents, E9"
         ),
     ),
 )
+PLUG = mistakes(
+    Transformer,
+    plug=rows(
+        plugged_into_self_attention_alone=Wrong(
+            "the attention that is plugged in is not called where queries and keys differ in number: in cross-attention",
+            lambda own, plugged: (
+                lambda query, key, value, allowed: (plugged if query.shape == key.shape else own)(
+                    query, key, value, allowed
+                )
+            ),
+        )
+    ),
+    needed=rows(
+        plug_without_mask=Wrong("the attention that is plugged in is called without any mask", lambda allowed: {}),
+        plug_without_padding=Wrong(
+            "the attention that is plugged in is called without the mask of padding",
+            lambda allowed: {} if allowed is None or allowed.dim() == 4 else {"attn_mask": allowed},
+        ),
+        plug_without_causal=Wrong(
+            "the attention that is plugged in is called without the causal rule",
+            lambda allowed: {} if allowed is None or allowed.dim() == 2 else {"attn_mask": allowed},
+        ),
+    ),
+    ask=asking_plugs.MASKED,
+)
 CALLS = mistakes(
     Transformer,
+    cached=rows(
+        cached_steps_see_padding=Wrong(
+            "cached steps attend to the padding of the source", given(within=lambda within: torch.ones_like(within))
+        ),
+        cached_steps_see_padding_of_one_item=Wrong(
+            "cached steps attend to the padding of the source where there is one item",
+            given(within=lambda within: torch.ones_like(within) if len(within) == 1 else within),
+        ),
+    ),
+    full=rows(
+        whole_targets_see_padding_of_one_item=Wrong(
+            "a whole target attends to the padding of the source where there is one item",
+            given(within=lambda within: torch.ones_like(within) if len(within) == 1 else within),
+        )
+    ),
     keep=rows(
         stale_states=Wrong(
             "a source of the same shape as the first is not read again",
@@ -145,5 +284,7 @@ CALLS = mistakes(
         )
     ),
     memory=rows(stale_memory=Wrong("cached steps read the first source of that shape", first_of_shape)),
-    remember=rows(short_cache=Wrong("the cache holds the last sixteen positions alone", last_sixteen)),
+    remember=rows(
+        short_cache=Wrong("the cache holds the last sixteen positions alone", last_sixteen),
+    ),
 )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from suite.asking import Case
+from suite.asking import Call, Case
 from suite.asking.layouts import out_of_order
 from suite.asking.model import remade
-from suite.asking.plugged import Plugged
-from suite.asking.tensors import PRECISE, Generator, Inputs, generator
+from suite.asking.plugged import Attends, Plugged, Script
+from suite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
 from suite.contracts.models.vision_transformer.cases.draws import (
     BASE,
     MANY,
     MEAN,
+    SQUARE,
     STATES,
     USUAL,
     drawn,
@@ -20,11 +21,14 @@ from suite.contracts.models.vision_transformer.cases.draws import (
     model,
     sharp,
 )
+from suite.contracts.models.vision_transformer.contract import shapes
 
 
 def plain() -> Iterator[Case]:
     """Whole models with a class token."""
     yield model("plain/usual", "six patches in two rows, of three channels")
+    yield model("plain/square", "as many items and channels as heads; patches, their numbers, classes and network columns as the width",
+                SQUARE, batch=4)  # fmt: skip
     yield model("plain/one_patch", "the whole image is a patch", {**USUAL, "image_height": 4, "image_width": 4}, batch=1,
                 dtypes=PRECISE)  # fmt: skip
     yield model("plain/single_numbers", "patches of one number each", {**USUAL, "image_height": 2, "image_width": 3,
@@ -48,6 +52,8 @@ def mean() -> Iterator[Case]:
 def states() -> Iterator[Case]:
     """No classes: the states of all positions are returned."""
     yield model("states/class_token", "the class token's comes first", STATES)
+    yield model("states/mean", "no class token, a single item and a single head", {**STATES, "pooling": "mean", "heads": 1},
+                PRECISE, batch=1)  # fmt: skip
     yield model("states/no_blocks", "patches and positions alone", {**STATES, "pooling": "mean", "blocks": 0},
                 dtypes=PRECISE)  # fmt: skip
 
@@ -80,4 +86,19 @@ def numerics() -> Iterator[Case]:
 
 def plug() -> Iterator[Case]:
     """An attention that is plugged in."""
-    yield Plugged(model("plug/called", "the attention that is given computes all heads, and in the weights' dtype"))
+
+    def batches(random: Generator) -> Sequence[Inputs]:
+        return [drawn(random, config=MEAN, batch=batch) for batch in (4, 1)]
+
+    why = "the attention that is given computes all heads of a block at once, in the weights' dtype, and gets no more"
+    yield Plugged(model("plug/called", why), scripts)
+    yield Plugged(model("plug/again", "batches of as many as heads and of 1, without a class token", MEAN, PRECISE,
+                        calls=batches), scripts)  # fmt: skip
+
+
+def scripts(call: Call, first: Call) -> list[Script]:
+    """The plug is called once in every block."""
+    config = first.config or {}
+    positions = shapes(config)["positions"][0]
+    tokens = (len(call.tensors["images"]), config["heads"], positions, config["width"] // config["heads"])
+    return [[Attends(tokens, tokens, tokens, dtype_of(first))] * config["blocks"]]

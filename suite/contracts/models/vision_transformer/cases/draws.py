@@ -23,6 +23,19 @@ USUAL: Config = {
     "pooling": "class",
 }
 MEAN = {**USUAL, "pooling": "mean"}
+SQUARE: Config = {
+    "image_height": 8,
+    "image_width": 8,
+    "patch": 2,
+    "channels": 4,
+    "width": 16,
+    "heads": 4,
+    "mlp_width": 16,
+    "blocks": 2,
+    "classes": 16,
+    "pooling": "mean",
+}
+"""All sizes that may be equal are: what was swapped or shared still fits."""
 STATES = {**USUAL, "classes": 0}
 MANY = {**USUAL, "image_height": 12, "image_width": 16, "patch": 1, "channels": 1}
 BASE = {

@@ -25,7 +25,7 @@ def cases() -> list[Case]:
     """All cases, the plainest first."""
     return [
         *plain(), *printed(), *quantities(), *truncated(), *randomised(), *sizes(), *numerics(), *asked.layouts(),
-        *bad_input(),
+        *asked.again(), *bad_input(),
     ]  # fmt: skip
 
 
