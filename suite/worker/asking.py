@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from torch import Tensor
 from suite.asking import Call, Reply
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
+from suite.worker.answers import Answer, Pass
 from suite.worker.at_once import at_once
 from suite.worker.probe import probe
 from suite.worker.setting import setting, unwritable
@@ -26,11 +26,8 @@ from suite.worker.snapshots import (
     fingerprint,
     kind_of,
     layout,
-    overlap,
-    place_of,
     placed,
     plain_tensor,
-    same_bits,
     seen_through,
     snapshot_of,
 )
@@ -47,13 +44,15 @@ def ask(
 
     A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process.
     """
-    answers: list[_Answer] = []
+    answers: list[Answer] = []
     shared = _Shared(function, device, alone, frozenset(call.backward_of for call in calls[1:]))
     with undisturbed(seeds=False), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
             if together:
-                answers += at_once([partial(_answer, shared, *numbered) for numbered in group])
+                ready = [(number, call, shared.prepared(call)) for number, call in group]
+                several = at_once([partial(_answer, shared, *each) for each in ready], AGAIN)
+                answers += [next((one for one in each if one.unlike(each[0])), each[0]) for each in several]
             else:
                 answers += [_made(shared, *numbered) for numbered in group]
     return tuple(a.reply if len(calls) == 1 else a.looked_at_again() for a in answers)
@@ -65,49 +64,14 @@ def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any
     return [as_data(reply) for reply in ask(function, calls, device, alone=True)]
 
 
+AGAIN = 8
+"""How often each of several threads makes its call: one that goes wrong only now and then is met in some of them."""
+Prepared = tuple[Callable[..., Any], dict[str, Tensor]]
+"""What is called, and its inputs by name."""
+
+
 class _NoModel(Exception):
     """A factory returned nothing that can be called; the message says what."""
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """A reply beside the output and the gradients themselves, which a later call may still change."""
-
-    reply: Reply
-    output: Tensor | None = None
-    gradients: Mapping[str, Tensor] = field(default_factory=dict)
-
-    def looked_at_again(self) -> Reply:
-        """The reply, saying what later calls have changed."""
-        reply = self.reply
-        changed = tuple(name for name, now in self.gradients.items() if _differs(now, reply.gradients[name]))
-        overwritten = self.output is not None and _differs(self.output, reply.output)
-        return replace(reply, overwritten=overwritten, gradients_overwritten=changed)
-
-
-def _differs(now: Tensor, snapshot: Tensor | None) -> bool:
-    try:
-        return snapshot is not None and not same_bits(now, snapshot)
-    except Exception:  # it was resized, freed or moved
-        return True
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """A forward pass: what was given, how it was before, and what was returned."""
-
-    inputs: dict[str, Tensor]
-    before: Mapping[str, bytes]
-    output: Any
-
-    def changed(self) -> set[str]:
-        """The inputs that are not what they were."""
-        return {name for name, tensor in self.inputs.items() if fingerprint(tensor) != self.before[name]}
-
-    def shared_with(self, output: Tensor) -> tuple[str, ...]:
-        """The inputs whose storage an output shares."""
-        place = place_of(output)
-        return tuple(name for name, tensor in self.inputs.items() if overlap(place, place_of(tensor)))
 
 
 @dataclass
@@ -119,10 +83,8 @@ class _Shared:
     alone: bool
     again: frozenset[int | None] = frozenset()
     """The calls whose backward pass a later call runs."""
-    passes: dict[int, _Pass] = field(default_factory=dict)
+    passes: dict[int, Pass] = field(default_factory=dict)
     """Their forward passes."""
-    preparing: threading.Lock = field(default_factory=threading.Lock)
-    """Calls that are made at once are prepared one after the other."""
     given: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     """The storage of each input, and the input itself."""
     weights: Weights = field(default_factory=dict)
@@ -150,6 +112,10 @@ class _Shared:
         self.models[-1] = model, self.weights
         return model
 
+    def prepared(self, call: Call) -> Prepared:
+        """What is called, and with which tensors."""
+        return self.callee(call), self.inputs(call)
+
     def spoilt(self) -> set[str]:
         """The weights that are not what they were."""
         return {name for name, (tensor, before) in self.weights.items() if fingerprint(tensor) != before}
@@ -170,31 +136,34 @@ class _Shared:
         return {name: self.given[name][1] for name in call.tensors}
 
 
-def _made(shared: _Shared, number: int, call: Call) -> _Answer:
+def _made(shared: _Shared, number: int, call: Call) -> Answer:
     work = partial(_answer, shared, number, call)
-    return at_once([work])[0] if call.own_thread else work()
+    return at_once([work])[0][0] if call.own_thread else work()
 
 
-def _answer(shared: _Shared, number: int, call: Call) -> _Answer:
+def _answer(shared: _Shared, number: int, call: Call, prepared: Prepared | None = None) -> Answer:
     try:
-        return _taken(shared, number, call)
+        return _taken(shared, number, call, prepared)
     except _NoModel as error:
-        return _Answer(Reply(kind=str(error), no_model=True))
+        return Answer(Reply(kind=str(error), no_model=True))
     except NotImplementedError as error:
         said = in_one_line(error).partition(": ")[2]
-        return _Answer(Reply(declined=said or "NotImplementedError without a reason"))
+        return Answer(Reply(declined=said or "NotImplementedError without a reason"))
     except KeyboardInterrupt as error:
         if not shared.alone:
             raise
-        return _Answer(Reply(raised=in_one_line(error)))
+        return Answer(Reply(raised=in_one_line(error)))
     except BaseException as error:  # whatever a submission raises is its answer
-        return _Answer(Reply(raised=in_one_line(error)))
+        return Answer(Reply(raised=in_one_line(error)))
 
 
-def _taken(shared: _Shared, number: int, call: Call) -> _Answer:
+def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) -> Answer:
     started = time.perf_counter()
     with setting(call):
-        done = _forward(shared, call) if call.backward_of is None else _gone_forward(shared, call.backward_of)
+        if call.backward_of is None:
+            done = _forward(call, *(prepared or shared.prepared(call)))
+        else:
+            done = _gone_forward(shared, call.backward_of)
         if number in shared.again:
             shared.passes[number] = done
         kind, snapshot = _looked_at(done.output)
@@ -205,7 +174,7 @@ def _taken(shared: _Shared, number: int, call: Call) -> _Answer:
     changed = tuple(sorted(spoilt | done.changed() | shared.spoilt()))
     if snapshot is None:
         where = done.output.device.type if isinstance(done.output, Tensor) else "cpu"
-        return _Answer(Reply(kind=kind, device=where, changed=changed, seconds=seconds))
+        return Answer(Reply(kind=kind, device=where, changed=changed, seconds=seconds))
     output = plain_tensor(done.output)
     reply = Reply(
         output=snapshot,
@@ -217,28 +186,26 @@ def _taken(shared: _Shared, number: int, call: Call) -> _Answer:
         seconds=seconds,
     )
     if call.written:
-        return _Answer(replace(reply, raised=unwritable(output)))
-    return _Answer(reply, output, {name: each for name, each in gradients.items() if each is not None})
+        return Answer(replace(reply, raised=unwritable(output)))
+    return Answer(reply, output, {name: each for name, each in gradients.items() if each is not None})
 
 
-def _forward(shared: _Shared, call: Call) -> _Pass:
-    with shared.preparing:
-        function, inputs = shared.callee(call), shared.inputs(call)
+def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]) -> Pass:
     before = {name: fingerprint(tensor) for name, tensor in inputs.items()}
     for name in (*call.gradient_of, *call.requires_gradient):
         inputs[name].requires_grad_(True)
     if call.seed is not None:
         _seed(call.seed)
-    with torch.set_grad_enabled(call.grad_mode), torch.inference_mode(call.inference):
+    with torch.inference_mode() if call.inference else torch.set_grad_enabled(call.grad_mode):
         output = function(
             *(inputs[name] for name in call.positional if name in inputs),
             **{name: tensor for name, tensor in inputs.items() if name not in call.positional},
             **call.options,
         )
-    return _Pass(inputs, before, output)
+    return Pass(inputs, before, output)
 
 
-def _gone_forward(shared: _Shared, number: int) -> _Pass:
+def _gone_forward(shared: _Shared, number: int) -> Pass:
     if number not in shared.passes:
         raise RuntimeError(f"there is no way back, for call {number + 1} gave no output")
     return shared.passes[number]
@@ -263,7 +230,7 @@ def _seed(seed: int) -> None:
         torch.default_generator.manual_seed(seed)
 
 
-def _gradients(done: _Pass, call: Call, changed: set[str], retain: bool) -> dict[str, Tensor | None]:
+def _gradients(done: Pass, call: Call, changed: set[str], retain: bool) -> dict[str, Tensor | None]:
     """The gradient of each input; none where the output needs none, or has another shape than its gradient.
 
     If the backward pass writes to the output gradient, that is added to `changed`. `retain`: it may be run again.

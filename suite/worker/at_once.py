@@ -14,16 +14,18 @@ SWITCHING = 1e-5
 calls, which would then hardly ever meet."""
 
 
-def at_once(works: Sequence[Callable[[], Result]]) -> list[Result]:
-    """The results, in order. What a piece of work raises is raised here, once all have ended."""
-    results: dict[int, Result] = {}
+def at_once(works: Sequence[Callable[[], Result]], times: int = 1) -> list[list[Result]]:
+    """The results of each piece of work, done so many times; what it raises is raised here, once all have ended.
+
+    Threads do not start together, however they are told to. So each goes on until all have done their work.
+    """
+    results: list[list[Result]] = [[] for _ in works]
     raised: list[BaseException] = []
-    start = threading.Barrier(len(works))
 
     def do(number: int) -> None:
         try:
-            start.wait()
-            results[number] = works[number]()
+            while not raised and (len(results[number]) < times or any(len(each) < times for each in results)):
+                results[number].append(works[number]())
         except BaseException as error:
             raised.append(error)
 
@@ -39,4 +41,4 @@ def at_once(works: Sequence[Callable[[], Result]]) -> list[Result]:
         sys.setswitchinterval(usual)
     if raised:
         raise raised[0]
-    return [results[number] for number in range(len(works))]
+    return results

@@ -31,7 +31,7 @@ def setting(call: Call) -> Iterator[None]:
 
 
 def unwritable(output: Tensor) -> str:
-    """Write to the output, as its owner may. What is raised then, as where several numbers lie in one place; or empty."""
+    """Write to the output, as its owner may: what is raised then, as where numbers share a place, or empty."""
     try:
         output.mul_(0).add_(JUNK)
     except RuntimeError as error:

@@ -10,10 +10,11 @@ from suite.asking import Case
 from suite.asking.drawn import Counted
 from suite.asking.layouts import INPUTS, Laid
 from suite.asking.tensors import FAST
-from suite.contracts.attention.cases.bad_input import BadInput
+from suite.contracts.attention.cases.bad_input import BadInput, of_rank
 from suite.contracts.attention.cases.case import AttentionCase
 from suite.contracts.attention.features.dropout.draws import (
     KEPT,
+    Interleaved,
     Training,
     backward_between,
     counted,
@@ -109,6 +110,7 @@ def training() -> Sequence[Case]:
     one, between = "dropout/successive_training", "dropout/backward_between"
     return [
         Training(learning.but(name=one, why="each step of a training draws anew"), one_by_one),
+        Interleaved("order/dropout", "forward A, forward B, backward A, backward B: each drops what it dropped", KEPT.but(gradient_of=INPUTS)),
         Training(learning.but(name=between, why="a backward pass does not turn the generator back"), backward_between),
     ]
 
@@ -122,4 +124,7 @@ def bad_input() -> Sequence[Case]:
     return [
         BadInput("bad_input/dropout_below_zero", "dropout_p = −0.1", {}, {"dropout_p": -0.1}),
         BadInput("bad_input/dropout_above_one", "dropout_p = 1.5", {}, {"dropout_p": 1.5}),
-    ]
+        *(BadInput(f"bad_input/dropout_below_zero_in_rank_{rank}", f"dropout_p = −0.1, in rank {rank}", of_rank(rank), {"dropout_p": -0.1}) for rank in (2, 3)),
+        BadInput("bad_input/dropout_below_zero_masked", "dropout_p = −0.1, with a mask", {"attn_mask": (5, 7)}, {"dropout_p": -0.1}),
+        BadInput("bad_input/dropout_above_one_causal", "dropout_p = 1.5, under causal", {}, {"dropout_p": 1.5, "is_causal": True}),
+    ]  # fmt: skip

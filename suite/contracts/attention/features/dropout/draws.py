@@ -15,6 +15,7 @@ from suite.asking.due import Form, Within
 from suite.asking.layouts import INPUTS
 from suite.asking.tensors import Array
 from suite.contracts.attention.cases.case import AttentionCase, due, form
+from suite.contracts.attention.cases.order import forward_of, interleave
 from suite.contracts.attention.feature import Grid, visible
 from suite.judging.patterns import Judge, Seeds, repeated
 from suite.judging.shares import Statistic
@@ -109,6 +110,17 @@ def of_many(name: str, why: str, judge: Judge, p: float, dtypes: tuple[str, ...]
     return Counted(of, form, DroppedOfMany().count(judge, p, (SEED,)))
 
 
+class Interleaved(Kept):
+    """Two draws of a case, whose backward passes run after both forward passes."""
+
+    def __init__(self, name: str, why: str, of: AttentionCase) -> None:
+        super().__init__(of.but(name=name, why=why), DroppedByAttention())
+
+    def calls(self, dtype: str) -> Calls:
+        (call,) = self.of.calls(dtype)
+        return interleave((call, replace(call, seed=2)))
+
+
 class Training(Counted):
     """Calls with gradients, one after the other, none of which may drop what another does.
 
@@ -137,7 +149,7 @@ def one_by_one(call: Call) -> Calls:
 
 def backward_between(call: Call) -> Calls:
     """Forward, forward, backward of the first, forward."""
-    forward = replace(call, gradient_of=(), requires_gradient=call.gradient_of)
+    forward = forward_of(call)
     return (forward, replace(forward, seed=None), replace(call, backward_of=0), replace(call, seed=None))
 
 
