@@ -15,8 +15,12 @@ SHARED = ("float32", "float16")
 
 def threads() -> list[Case]:
     """Rows, heads and items that do not divide among the threads; and calls of one shape at the same moment."""
-    rows = AttentionCase("threads/rows", "rows that leave a remainder", batch=1, heads=1, queries=131, keys=77, width=16, dtypes=SHARED)
-    items = AttentionCase("threads/items", "items and heads that leave a remainder", batch=5, heads=1, queries=20, keys=40, dtypes=SHARED)
+    rows = AttentionCase(
+        "threads/rows", "rows that leave a remainder", batch=1, heads=1, queries=131, keys=77, width=16, dtypes=SHARED
+    )
+    items = AttentionCase(
+        "threads/items", "items and heads that leave a remainder", batch=5, heads=1, queries=20, keys=40, dtypes=SHARED
+    )
     backward = rows.but(name="threads/gradients", why="the same backward", queries=67, gradient_of=INPUTS)
     several = [rows, items, backward, rows.but(name="threads/one_query", why="keys of one query", queries=1, keys=301)]
     at_once = AttentionCase("threads/called_at_once", "", batch=1, heads=2, queries=130, keys=130, width=16)

@@ -112,7 +112,8 @@ AROUND = mistakes(
             "without keys all calls are given the same zeros, to which the first owner may write", then(shared_zeros)
         ),
         answers_one_row_for_all=Wrong(
-            "with one key all rows of the output lie in one place, so that nobody can write to it", then(one_row_for_all)
+            "with one key all rows of the output lie in one place, so that nobody can write to it",
+            then(one_row_for_all),
         ),
         loses_remainder_of_rows_on_threads=Wrong(
             "queries that do not divide among several threads give 0", then(but_remainder_of_rows)
@@ -133,9 +134,11 @@ IN_DEFAULT_DTYPE = mistakes(
     finish=rows(
         answers_in_default_dtype=Wrong(
             "the output has torch's default dtype where that is wider",
-            lambda output, asked: Dense.finish(output, asked)
-            if torch.get_default_dtype() == torch.float32
-            else Dense.finish(output, asked).to(torch.promote_types(asked.query.dtype, torch.get_default_dtype())),
+            lambda output, asked: (
+                Dense.finish(output, asked)
+                if torch.get_default_dtype() == torch.float32
+                else Dense.finish(output, asked).to(torch.promote_types(asked.query.dtype, torch.get_default_dtype()))
+            ),
         )
     ),
 )

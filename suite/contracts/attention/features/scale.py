@@ -230,7 +230,7 @@ FEATURE = Feature(
     "scale",
     "score",
     Argument("scale", None, place=3),
-    decisions={"scale": "None means 1/√e; any float is legal, zero and negative included"},
+    decisions={"scale": "None means 1/√e; any float or integer is legal, zero and negative included"},
     words={"scale": "an explicit scale"},
     oracle={"score": Step(_multiply, _multiply_back)},
     computed=Computed(

@@ -68,7 +68,7 @@ def cases() -> Sequence[Case]:
         *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_columns_{p}", "independent within a column", columns_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p) for p in (0.1, 0.5)),
-        counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=12, size=256, dtypes=("float32", "float16")),
+        counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=3, size=256, dtypes=("float32", "float16")),
         counted("dropout/seeds", "torch.manual_seed governs the draw", repeated, seeds=(3, 3, 4)),
         *bad_input(),
         counted("dropout/successive_calls", "the generator moves on", repeated, seeds=(3, None)),
@@ -110,7 +110,11 @@ def training() -> Sequence[Case]:
     one, between = "dropout/successive_training", "dropout/backward_between"
     return [
         Training(learning.but(name=one, why="each step of a training draws anew"), one_by_one),
-        Interleaved("order/dropout", "forward A, forward B, backward A, backward B: each drops what it dropped", KEPT.but(gradient_of=INPUTS)),
+        Interleaved(
+            "order/dropout",
+            "forward A, forward B, backward A, backward B: each drops what it dropped",
+            KEPT.but(gradient_of=INPUTS),
+        ),
         Training(learning.but(name=between, why="a backward pass does not turn the generator back"), backward_between),
     ]
 
