@@ -50,7 +50,7 @@ DECISIONS = {
     "backward passes": "run in any order and beside other calls, in another thread too, and twice where the graph is "
     "retained; gradients are the caller's, whatever is called later. One tensor in several roles gets the sum of their "
     "gradients. A backward pass leaves the generator as it is",
-    "threads": "any number of PyTorch's own; calls from several threads at once are answered as if alone, but for draws",
+    "threads": "as many as PyTorch has; calls from several threads at once are answered as if alone, draws aside",
     "modes": "no_grad and inference_mode change no number, nor does torch's default dtype",
     "writing": "each number of an output has a place of its own, and its owner may write there",
 }

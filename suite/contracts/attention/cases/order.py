@@ -35,7 +35,7 @@ def order() -> list[Case]:
 
 def forward_of(call: Call) -> Call:
     """The forward pass alone, whose backward pass a later call runs."""
-    return replace(call, gradient_of=(), requires_gradient=call.gradient_of)
+    return replace(call, gradient_of=(), output_gradient=None, requires_gradient=call.gradient_of)
 
 
 def interleave(calls: Calls, order: tuple[int, ...] = (0, 1)) -> Calls:

@@ -128,8 +128,8 @@ class Training(Counted):
     """
 
     def __init__(self, of: AttentionCase, order: Callable[[Call], Calls]) -> None:
-        dropped = DroppedByAttention()
-        super().__init__(of, form, dropped.count(repeated, float(of.values["dropout_p"]), (SEED, None, None)))
+        seeds, p = (SEED, None, None), float(of.values["dropout_p"])
+        super().__init__(of, form, DroppedByAttention().count(repeated, p, seeds), seeds)
         self.order = order
 
     def calls(self, dtype: str) -> Calls:

@@ -161,26 +161,14 @@ def float_mask() -> list[Case]:
 
 
 def others() -> Sequence[Case]:
-    """Masks without keys, and with dropout that drops all."""
+    """Masks without keys, without queries, without items."""
     return [
         AttentionCase("no_keys/biased", "s = 0 with a float mask", keys=0, mask=Mask("float", "everything")),
-        AttentionCase(
-            "no_keys/no_items_masked",
-            "a batch of 0 with a mask for it",
-            batch=0,
-            mask=Mask(axes="b1ls", pattern="everything"),
-        ),
-        AttentionCase(
-            "no_keys/no_items_biased",
-            "a batch of 0 with one bias for all items",
-            batch=0,
-            mask=Mask("float", "everything", "ls"),
-        ),
-        AttentionCase(
-            "no_keys/no_queries_masked", "l = 0 with a mask of no rows", queries=0, mask=Mask(pattern="everything")
-        ),
         AttentionCase("no_keys/masked", "s = 0 with a mask of no columns", keys=0, mask=Mask(pattern="everything")),
-    ]
+        AttentionCase("no_keys/no_queries_masked", "l = 0 with a mask of no rows", queries=0, mask=Mask(pattern="everything")),
+        AttentionCase("no_keys/no_items_masked", "a batch of 0 with a mask for it", batch=0, mask=Mask(axes="b1ls", pattern="everything")),
+        AttentionCase("no_keys/no_items_biased", "a batch of 0 with one bias for all items", batch=0, mask=Mask("float", "everything", "ls")),
+    ]  # fmt: skip
 
 
 def sizes() -> Sequence[Case]:
