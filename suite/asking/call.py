@@ -39,7 +39,8 @@ class Call:
     """How many threads PyTorch may compute with, backward included; None: as many as it may already."""
     own_thread: bool = False
     at_once: bool = False
-    """Made at the same moment as the calls beside it that say so too, each in a thread of its own."""
+    """Made at the same moment as the calls beside it that say so too, each in a thread of its own, over and over until
+    all have met. Of answers that differ, one that does is taken."""
     requires_gradient: tuple[str, ...] = ()
     """Inputs that require a gradient which this call does not ask for: a later one does, by `backward_of`."""
     backward_of: int | None = None

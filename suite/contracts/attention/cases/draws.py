@@ -97,17 +97,20 @@ def leaning_ahead(random: Generator, sizes: Sizes, dtype: str) -> Triple:
 
 @draw
 def cancelling_products(random: Generator, sizes: Sizes, dtype: str) -> Triple:
-    """Products of 1,024 and −1,024 that cancel, beside small ones that decide: give a width of 16, whose root is 4.
+    """Products of ±512 and ±1,024 that cancel, beside small ones that decide: give a width of 16, whose root is 4.
 
     All products that cancel are exact, and so is the scaling by a power of two: only the sum may round.
     """
     query, key, value = peaked(random, replace(sizes, width=sizes.width // 2), dtype)
     signs = np.where(np.arange(query.shape[-1]) % 2, -1.0, 1.0)
-    large = 2.0 ** random.integers(4, 6, size=(*key.shape[:-1], 1)) * np.abs(signs)
-    query, key = query * np.sqrt(2), key  # of the whole width's root
-    together = np.stack([query, np.broadcast_to(32.0 * signs, query.shape)], -1).reshape(*query.shape[:-1], -1)
-    beside = np.stack([key, large], -1).reshape(*key.shape[:-1], -1)
-    return together, beside, value
+    large = 2.0 ** random.integers(4, 6, size=(*key.shape[:-1], 1))
+    query = query * np.sqrt(2)  # it was drawn for a scale of half the width
+    return _alternating(query, 32.0 * signs), _alternating(key, large), value
+
+
+def _alternating(one: Array, other: Array) -> Array:
+    """Components of one and the other array by turns, twice as wide."""
+    return np.stack([one, np.broadcast_to(other, one.shape)], -1).reshape(*one.shape[:-1], -1)
 
 
 @draw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -50,21 +51,36 @@ def with_one_state_for_all(asked: Asked, state: Tensor) -> Memory:
     return _SharedState(asked, state)
 
 
-def without_options(asked: Asked, state: Tensor) -> Memory:
-    """Whoever goes back finds the scale of the last call."""
-    memory = Memory(asked, state)
-    _LastOptions.scale = asked["scale"]
-    return _WithLastScale(memory.asked, memory.state)
+class _LastScale:
+    """The scale of the last call."""
 
-
-class _LastOptions:
     scale: float | None = None
 
 
 class _WithLastScale(Memory):
+    """A memory that looks the scale up where the last call has put it."""
+
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        return found.but(scale=_LastOptions.scale) if name == "asked" else found
+        return found.but(scale=_LastScale.scale) if name == "asked" else found
+
+
+def with_the_last_scale(asked: Asked, state: Tensor) -> Memory:
+    _LastScale.scale = asked["scale"]
+    return _WithLastScale(asked, state)
+
+
+class _OfOneThread(Memory):
+    """A memory that only the thread finds which has made it."""
+
+    def __init__(self, asked: Asked, state: Tensor) -> None:
+        self.thread = threading.get_ident()
+        super().__init__(asked, state)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "asked" and threading.get_ident() != super().__getattribute__("thread"):
+            raise RuntimeError("nothing was kept for the backward pass")
+        return super().__getattribute__(name)
 
 
 def keeps_scratch(memory: Memory) -> None:
@@ -111,7 +127,12 @@ KEPT = mistakes(
         shares_dropout_state_between_calls=Wrong(
             "the backward pass drops what the last forward pass dropped, not its own", with_one_state_for_all
         ),
-        goes_back_with_the_last_scale=Wrong("the backward pass has the scale of the last call", without_options),
+        keeps_memory_in_its_thread=Wrong(
+            "what is kept for the backward pass is looked up by thread: another one finds nothing",
+            _OfOneThread,
+            "on a GPU PyTorch runs backward passes in threads of its own",
+        ),
+        goes_back_with_the_last_scale=Wrong("the backward pass has the scale of the last call", with_the_last_scale),
     ),
     forget=rows(
         spoils_memory_in_backward=Wrong(

@@ -240,8 +240,10 @@ BACKWARD = mistakes(
     keep=rows(
         backward_drops_anew=Wrong("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
         backward_ignores_dropout=Wrong("the backward ignores dropout", lambda saved: 1.0),
+        backward_drops_anew_in_groups=Wrong("with grouped heads, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.grouped else saved.keep),
+        backward_drops_anew_for_one_query=Wrong("for a single query, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.queries == 1 else saved.keep),
     ),
-)
+)  # fmt: skip
 
 
 @Tiled.instead("accumulate", "dropout reaches the sum of the powers too: the kept weights are renormalised")

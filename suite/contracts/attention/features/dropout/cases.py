@@ -89,9 +89,12 @@ def meetings() -> Sequence[Case]:
         "grouped": {"key_heads": 2},
         "one_query": {"queries": 1, "batch": 16, "size": 64},
     }
+    one = KEPT.but(queries=1, keys=16, width=16)
     return [
         *(counted(f"dropout/drawn_{name}", f"as many are kept, and each for itself: {name.replace('_', ' ')}", share_and_neighbours, 0.5, **{"size": 24} | unusual) for name, unusual in met.items()),
-        kept("dropout/kept_one_query", "a single query", KEPT.but(queries=1, keys=16, width=16)),
+        kept("dropout/kept_one_query", "a single query", one),
+        kept("dropout/gradient_one_query", "the same mask backwards for a single query", one.but(gradient_of=INPUTS)),
+        kept("dropout/gradient_grouped", "the same mask backwards with grouped heads", KEPT.but(heads=4, key_heads=2, gradient_of=INPUTS)),
         Laid(kept("dropout/kept_without_grad_mode", "under no_grad dropout drops as well", KEPT), lambda call: replace(call, grad_mode=False)),
     ]  # fmt: skip
 
@@ -100,7 +103,9 @@ def at_scale() -> Sequence[Case]:
     """Many heads and keys, where a generator's numbers may repeat, and a probability that eight bits cannot hold."""
     return [
         of_many("dropout/of_many", "32 heads and 1,024 keys draw for themselves", share_and_neighbours, 0.5),
-        of_many("dropout/of_many_rarely", "p = 0.001 is neither 0 nor 1/256", everywhere, 0.001, FAST),
+        of_many(
+            "dropout/of_many_rarely", "p = 0.001 is neither 0 nor 1/256", everywhere, 0.001, ("float32", "bfloat16")
+        ),
     ]
 
 
