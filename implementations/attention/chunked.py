@@ -27,7 +27,7 @@ LOG2_E = math.log2(math.e)
 FAITHFUL = 1.0, 2.0**40
 
 
-@implementation
+@implementation(conventions={"repeated_calls": "equal_bits"})
 def attention(
     query: Tensor,  # ... h l e
     key: Tensor,  # ... g s e

@@ -15,7 +15,10 @@ from suite import implementation
 Row = list[float]
 
 
-@implementation(lacks={"large": "nested Python loops: a pair of tokens costs microseconds"})
+@implementation(
+    lacks={"large": "nested Python loops: a pair of tokens costs microseconds"},
+    conventions={"repeated_calls": "equal_bits"},
+)
 def attention(
     query: Tensor,  # ... h l e
     key: Tensor,  # ... g s e

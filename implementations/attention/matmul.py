@@ -10,7 +10,7 @@ from torch import Tensor
 from suite import implementation
 
 
-@implementation
+@implementation(conventions={"repeated_calls": "equal_bits"})
 def attention(
     query: Tensor,  # ... h l e
     key: Tensor,  # ... g s e

@@ -47,7 +47,7 @@ def attention(
     )
 
 
-@implementation(variant="math")
+@implementation(variant="math", conventions={"repeated_calls": "equal_bits"})
 def math(
     query: Tensor,
     key: Tensor,

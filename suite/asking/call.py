@@ -31,7 +31,23 @@ class Call:
     output_gradient: Tensor | None = None
     seed: int | None = None
     grad_mode: bool = True
+    inference: bool = False
+    """Made under torch.inference_mode."""
+    default_dtype: str | None = None
+    """Torch's default dtype while the call is made; None: as it is."""
+    threads: int | None = None
+    """How many threads PyTorch may compute with, backward included; None: as many as it may already."""
     own_thread: bool = False
+    at_once: bool = False
+    """Made at the same moment as the calls beside it that say so too, each in a thread of its own, over and over until
+    all have met. Of answers that differ, one that does is taken."""
+    requires_gradient: tuple[str, ...] = ()
+    """Inputs that require a gradient which this call does not ask for: a later one does, by `backward_of`."""
+    backward_of: int | None = None
+    """Nothing is called: the backward pass of an earlier call of the question, counted from 0, is run (again), with
+    this call's output gradient. The reply's output is that of the earlier call, as it is by now."""
+    written: bool = False
+    """The output is written to afterwards, as its owner may."""
     same_storage: bool = False
     """Write these numbers into the tensors of the call before: other contents behind the same pointers."""
     same_tensor: tuple[str, ...] = ()
@@ -87,6 +103,8 @@ class Reply:
     """A later call of the same question changed this output."""
     attended: tuple[str, ...] = ()
     """How a probe was called, a line for each call: `Attended` of plugged.py in writing."""
+    gradients_overwritten: tuple[str, ...] = ()
+    """The inputs whose gradients a later call of the same question changed."""
     seconds: float = 0.0
 
 

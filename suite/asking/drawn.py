@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from suite.asking.call import Call, Calls, Conventions, Replies
 from suite.asking.case import Around, Case
 from suite.asking.due import Due, Form, verdict
@@ -76,6 +78,12 @@ class DroppedWeights(ABC):
         """Where a weight could be kept."""
         return kept | True
 
+    def seen(self, call: Call, output: Array) -> Array:
+        """Where a weight was kept; places where none could be are masked out."""
+        kept = self.kept(call, output)
+        possible = self.possible(call, kept)
+        return kept if possible.all() else np.ma.masked_where(~possible, kept)
+
     @abstractmethod
     def due(self, call: Call, kept: Array, conventions: Conventions) -> Due:
         """What is due of a call whose draw is known."""
@@ -83,14 +91,15 @@ class DroppedWeights(ABC):
     def count(self, judge: Judge, p: float, seeds: Seeds) -> Count:
         """Counts in the patterns of kept weights."""
         return lambda calls, outputs: judge(
-            [self.kept(call, output) for call, output in zip(calls, outputs, strict=True)], seeds, p
+            [self.seen(call, output) for call, output in zip(calls, outputs, strict=True)], seeds, p
         )
 
 
 class Kept(Around):
-    """A case whose first output shows which weights were kept: every output and gradient is held against that draw.
+    """A case whose outputs show which weights were kept: every output and gradient is held against that draw.
 
-    A second call with the same seed must drop the same ones, and gradients must use the mask of their forward pass.
+    Calls with one seed must drop the same ones, and gradients must use the mask of their forward pass. Where few
+    weights can be kept, all of them may be, or none: what is asked is their share.
     """
 
     def __init__(self, of: Case, dropped: DroppedWeights) -> None:
@@ -101,14 +110,24 @@ class Kept(Around):
         return conventions  # the rest depends on which weights were kept
 
     def verdict(self, calls: Calls, replies: Replies, truth: Conventions) -> Verdict:
-        call, output = calls[0], replies[0].output
-        if complaint := self.dropped.form(call).unfit(replies[0]):
-            return complaint
-        assert output is not None
-        kept = self.dropped.kept(call, compare.numbers(output))
-        possible = kept[self.dropped.possible(call, kept)]
-        if possible.all() or not possible.any():
-            what = "nothing" if possible.all() else "everything"
-            return Verdict(Status.WRONG, f"dropout_p={call.options['dropout_p']} dropped {what}")
-        found = verdict([self.dropped.due(each, kept, truth) for each in calls], replies)
+        draws: dict[int | None, Array] = {}
+        for call, reply in zip(calls, replies, strict=True):
+            if call.seed in draws:
+                continue
+            if complaint := self.dropped.form(call).unfit(reply):
+                return complaint
+            assert reply.output is not None
+            draws[call.seed] = self.dropped.kept(call, compare.numbers(reply.output))
+            if said := self._share(call, draws[call.seed]):
+                return Verdict(Status.WRONG, said)
+        found = verdict([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
         return replace(found, output_wrong=False)  # another's draw is no diagnosis
+
+    def _share(self, call: Call, kept: Array) -> str:
+        """What is wrong with how many of the weights that could be kept were, or empty."""
+        possible, p = kept[self.dropped.possible(call, kept)], float(call.options["dropout_p"] or 0)
+        said = shares.complaint([shares.exactly("weights are kept", int(possible.sum()), possible.size, 1 - p)])
+        if not said:
+            return ""
+        drops = "nothing: " if possible.all() else "" if possible.any() else "everything: "
+        return f"dropout_p={p} dropped {drops}{said}" if drops else said

@@ -56,6 +56,8 @@ class Form:
             return f"changed its input {' and '.join(reply.changed)}"
         if reply.aliased:
             return f"the {name} shares memory with {' and '.join(reply.aliased)}"
+        if reply.gradients_overwritten:
+            return f"a later call changed the gradient of {' and '.join(reply.gradients_overwritten)}"
         return f"a later call changed this {name}" if reply.overwritten else None
 
     def _gradients(self, reply: Reply) -> str | None:

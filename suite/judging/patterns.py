@@ -1,6 +1,7 @@
 """What is counted in patterns of places that were kept or dropped: how many, how evenly, how independently.
 
-A pattern is an array of booleans, True where a place is kept. `names` are its axes, in the plural.
+A pattern is an array of booleans, True where a place is kept; where none could be kept it is masked (`numpy.ma`).
+`names` are its axes, in the plural.
 """
 
 from __future__ import annotations
@@ -20,14 +21,37 @@ Judge = Callable[[Sequence[Array], Seeds, float], list[Statistic]]
 
 WEIGHTS = ("batch items", "heads", "queries", "keys")
 """The axes of a pattern of weights, b h l s."""
-LAGS = (1, 2, 3, 4, 8, 16, 32, 64, 128)
+LAGS = (1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512)
 """Distances at which patterns of weights are compared: neighbours, and whole tiles."""
+TILE = 16
+"""As many keys are counted together: the smallest tile that kernels use."""
 
 
 def kept(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
     """How many weights are kept."""
     (pattern,) = patterns
-    return [exactly("weights are kept", int(pattern.sum()), pattern.size, 1 - p)]
+    return [_kept("weights are kept", pattern, p)]
+
+
+def everywhere(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
+    """How many weights are kept, in all and in each part of each axis: in a head, an item, sixteen keys."""
+    (pattern,) = patterns
+    found = [_kept("weights are kept", pattern, p)]
+    for axis, name in enumerate(WEIGHTS[-pattern.ndim :]):
+        size = TILE if name == "keys" else 1
+        for start in range(0, pattern.shape[axis], size):
+            part = np.moveaxis(pattern, axis, 0)[start : start + size]
+            found.append(_kept(f"weights of {name} from {start} on are kept", part, p))
+    return [*found]
+
+
+def _kept(says: str, places: Array, p: float) -> Share:
+    return exactly(says, int(places.sum()), int(np.ma.count(places)), 1 - p)
+
+
+def share_and_neighbours(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
+    """How many weights are kept everywhere, and how often places some steps apart agree."""
+    return [*everywhere(patterns, seeds, p), *neighbours(patterns, seeds, p)]
 
 
 def rows_vary(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
@@ -73,7 +97,8 @@ def agreement(
         for lag in (lag for lag in lags if 2 * lag <= len(places)):
             one, other = pairs(places, lag)
             even = one == other
-            found.append(Share(says.format(name, lag), int(even.sum()), even.size, low, high))
+            if total := int(np.ma.count(even)):
+                found.append(Share(says.format(name, lag), int(even.sum()), total, low, high))
     return found
 
 

@@ -2,8 +2,8 @@
 
 A run asks at most QUESTIONS statistical questions of all implementations together, and an honest implementation may be
 accused in a run with probability FALSE_ALARM at most. So each question has the share FALSE_ALARM / QUESTIONS of it,
-1e-12, by the union bound: whatever the questions have in common, the probability that any of them accuses is at most
-the sum of theirs. By the same bound each of the n statistics of a question has 1e-12 / n, and each of its two tails
+2e-13, by the union bound: whatever the questions have in common, the probability that any of them accuses is at most
+the sum of theirs. By the same bound each of the n statistics of a question has 2e-13 / n, and each of its two tails
 half of that.
 """
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 FALSE_ALARM = 1e-9
 """The probability with which a whole run may accuse an honest implementation."""
-QUESTIONS = 1000
+QUESTIONS = 5000
 """How many statistical questions a run asks at most. What ships here is asked fewer, which a test counts."""
 CLOSE = 4.0
 """Standard deviations within which two answers count as drawn alike, for diagnosis."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -17,17 +17,17 @@ from torch import Tensor
 from suite.asking import Call, Reply
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
+from suite.worker.answers import Answer, Pass
+from suite.worker.at_once import at_once
 from suite.worker.probe import Probe
+from suite.worker.setting import setting, unwritable
 from suite.worker.snapshots import (
     SUBCLASS,
     fingerprint,
     kind_of,
     layout,
-    overlap,
-    place_of,
     placed,
     plain_tensor,
-    same_bits,
     seen_through,
     snapshot_of,
 )
@@ -44,15 +44,18 @@ def ask(
 
     A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process.
     """
-    answers: list[_Answer] = []
-    shared = _Shared(function, device, alone)
+    answers: list[Answer] = []
+    shared = _Shared(function, device, alone, frozenset(call.backward_of for call in calls[1:]))
     with undisturbed(seeds=False), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for call in calls:
-            answers.append(_made(shared, call))
-    return tuple(
-        replace(a.reply, overwritten=True) if len(calls) > 1 and a.changed_since() else a.reply for a in answers
-    )
+        for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
+            if together:
+                ready = [(number, call, shared.prepared(call)) for number, call in group]
+                several = at_once([partial(_answer, shared, *each) for each in ready], AGAIN)
+                answers += [next((one for one in each if one.unlike(each[0])), each[0]) for each in several]
+            else:
+                answers += [_made(shared, *numbered) for numbered in group]
+    return tuple(a.reply if len(calls) == 1 else a.looked_at_again() for a in answers)
 
 
 def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -61,24 +64,14 @@ def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any
     return [as_data(reply) for reply in ask(function, calls, device, alone=True)]
 
 
+AGAIN = 8
+"""How often each of several threads makes its call: one that goes wrong only now and then is met in some of them."""
+Prepared = tuple[Callable[..., Any], dict[str, Tensor]]
+"""What is called, and its inputs by name."""
+
+
 class _NoModel(Exception):
     """A factory returned nothing that can be called; the message says what."""
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """A reply beside the output itself, which a later call may still change."""
-
-    reply: Reply
-    output: Tensor | None = None
-
-    def changed_since(self) -> bool:
-        if self.output is None or self.reply.output is None:
-            return False
-        try:
-            return not same_bits(self.output, self.reply.output)
-        except Exception:  # it was resized, freed or moved
-            return True
 
 
 @dataclass
@@ -88,6 +81,10 @@ class _Shared:
     function: Callable[..., Any]
     device: str
     alone: bool
+    again: frozenset[int | None] = frozenset()
+    """The calls whose backward pass a later call runs."""
+    passes: dict[int, Pass] = field(default_factory=dict)
+    """Their forward passes."""
     given: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     """The storage of each input, and the input itself."""
     weights: Weights = field(default_factory=dict)
@@ -117,6 +114,10 @@ class _Shared:
         self.models[-1] = model, self.weights
         return model
 
+    def prepared(self, call: Call) -> Prepared:
+        """What is called, and with which tensors."""
+        return self.callee(call), self.inputs(call)
+
     def spoilt(self) -> set[str]:
         """The weights that are not what they were."""
         return {name for name, (tensor, before) in self.weights.items() if fingerprint(tensor) != before}
@@ -137,81 +138,82 @@ class _Shared:
         return {name: self.given[name][1] for name in call.tensors}
 
 
-def _made(shared: _Shared, call: Call) -> _Answer:
-    if not call.own_thread:
-        return _answer(shared, call)
-    answers: list[_Answer] = []
-    interrupts: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            answers.append(_answer(shared, call))
-        except BaseException as error:
-            interrupts.append(error)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join()
-    if interrupts:
-        raise interrupts[0]
-    return answers[0]
+def _made(shared: _Shared, number: int, call: Call) -> Answer:
+    work = partial(_answer, shared, number, call)
+    return at_once([work])[0][0] if call.own_thread else work()
 
 
-def _answer(shared: _Shared, call: Call) -> _Answer:
+def _answer(shared: _Shared, number: int, call: Call, prepared: Prepared | None = None) -> Answer:
     shared.probe.lines.clear()
     try:
-        return _taken(shared, call)
+        return _taken(shared, number, call, prepared)
     except _NoModel as error:
-        return _Answer(Reply(kind=str(error), no_model=True))
+        return Answer(Reply(kind=str(error), no_model=True))
     except NotImplementedError as error:
         said = in_one_line(error).partition(": ")[2]
-        return _Answer(Reply(declined=said or "NotImplementedError without a reason"))
+        return Answer(Reply(declined=said or "NotImplementedError without a reason"))
     except KeyboardInterrupt as error:
         if not shared.alone:
             raise
-        return _Answer(Reply(raised=in_one_line(error)))
+        return Answer(Reply(raised=in_one_line(error)))
     except BaseException as error:  # whatever a submission raises is its answer
-        return _Answer(Reply(raised=in_one_line(error)))
+        return Answer(Reply(raised=in_one_line(error)))
 
 
-def _taken(shared: _Shared, call: Call) -> _Answer:
-    function, inputs = shared.callee(call), shared.inputs(call)
+def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) -> Answer:
+    started = time.perf_counter()
+    with setting(call):
+        if call.backward_of is None:
+            done = _forward(call, *(prepared or shared.prepared(call)))
+        else:
+            done = _gone_forward(shared, call.backward_of)
+        if number in shared.again:
+            shared.passes[number] = done
+        kind, snapshot = _looked_at(done.output)
+        spoilt: set[str] = set()
+        retain = number in shared.again or call.backward_of is not None
+        gradients = _gradients(done, call, spoilt, retain) if snapshot is not None else {}
+    seconds = time.perf_counter() - started
+    changed = tuple(sorted(spoilt | done.changed() | shared.spoilt()))
+    if snapshot is None:
+        where = done.output.device.type if isinstance(done.output, Tensor) else "cpu"
+        attended = tuple(shared.probe.lines)
+        return Answer(Reply(kind=kind, device=where, changed=changed, attended=attended, seconds=seconds))
+    output = plain_tensor(done.output)
+    reply = Reply(
+        output=snapshot,
+        kind=kind,
+        device=output.device.type,
+        gradients={name: None if each is None else snapshot_of(each) for name, each in gradients.items()},
+        changed=changed,
+        aliased=done.shared_with(output),
+        attended=tuple(shared.probe.lines),
+        seconds=seconds,
+    )
+    if call.written:
+        return Answer(replace(reply, raised=unwritable(output)))
+    return Answer(reply, output, {name: each for name, each in gradients.items() if each is not None})
+
+
+def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]) -> Pass:
     before = {name: fingerprint(tensor) for name, tensor in inputs.items()}
-    places = {name: place_of(tensor) for name, tensor in inputs.items()}
-    for name in call.gradient_of:
+    for name in (*call.gradient_of, *call.requires_gradient):
         inputs[name].requires_grad_(True)
     if call.seed is not None:
         _seed(call.seed)
-    started = time.perf_counter()
-    with torch.set_grad_enabled(call.grad_mode):
+    with torch.inference_mode() if call.inference else torch.set_grad_enabled(call.grad_mode):
         output = function(
             *(inputs[name] for name in call.positional if name in inputs),
             **{name: tensor for name, tensor in inputs.items() if name not in call.positional},
             **call.options,
         )
-    kind, snapshot = _looked_at(output)
-    spoilt: set[str] = set()
-    gradients = _gradients(output, call, inputs, spoilt) if snapshot is not None else {}
-    seconds = time.perf_counter() - started
-    spoilt |= {name for name, tensor in inputs.items() if fingerprint(tensor) != before[name]}
-    changed = tuple(sorted(spoilt | shared.spoilt()))
-    if snapshot is None:
-        where = output.device.type if isinstance(output, Tensor) else "cpu"
-        return _Answer(
-            Reply(kind=kind, device=where, changed=changed, attended=tuple(shared.probe.lines), seconds=seconds)
-        )
-    output = plain_tensor(output)
-    reply = Reply(
-        output=snapshot,
-        kind=kind,
-        device=output.device.type,
-        gradients=gradients,
-        changed=changed,
-        aliased=tuple(name for name, place in places.items() if overlap(place_of(output), place)),
-        attended=tuple(shared.probe.lines),
-        seconds=seconds,
-    )
-    return _Answer(reply, output)
+    return Pass(inputs, before, output)
+
+
+def _gone_forward(shared: _Shared, number: int) -> Pass:
+    if number not in shared.passes:
+        raise RuntimeError(f"there is no way back, for call {number + 1} gave no output")
+    return shared.passes[number]
 
 
 def _looked_at(output: Any) -> tuple[str, Tensor | None]:
@@ -233,24 +235,25 @@ def _seed(seed: int) -> None:
         torch.default_generator.manual_seed(seed)
 
 
-def _gradients(output: Tensor, call: Call, inputs: dict[str, Tensor], changed: set[str]) -> dict[str, Tensor | None]:
+def _gradients(done: Pass, call: Call, changed: set[str], retain: bool) -> dict[str, Tensor | None]:
     """The gradient of each input; none where the output needs none, or has another shape than its gradient.
 
-    If the backward pass writes to the output gradient, that is added to `changed`.
+    If the backward pass writes to the output gradient, that is added to `changed`. `retain`: it may be run again.
     """
     if not call.gradient_of:
         return {}
+    output, inputs = done.output, done.inputs
     assert call.output_gradient is not None
     if not output.requires_grad or output.shape != call.output_gradient.shape:
         return dict.fromkeys(call.gradient_of)
     given = placed(call.output_gradient, str(output.device)).to(output.dtype)
     before = fingerprint(given)
     found: tuple[Tensor | None, ...] = torch.autograd.grad(
-        output, [inputs[name] for name in call.gradient_of], given, allow_unused=True
+        output, [inputs[name] for name in call.gradient_of], given, retain_graph=retain, allow_unused=True
     )
     if fingerprint(given) != before:
         changed.add("output_gradient")
     return {
-        name: snapshot_of(gradient) if gradient is not None and kind_of(gradient) is None else None
+        name: gradient if gradient is not None and kind_of(gradient) is None else None
         for name, gradient in zip(call.gradient_of, found, strict=True)
     }

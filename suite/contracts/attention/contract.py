@@ -5,6 +5,7 @@ The words, decisions and conventions of single features stand in `features/`; th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 
@@ -24,6 +25,10 @@ Axes, in this order: `… h l e` query, `… g s e` key, `… g s v` value, `…
 v value width, h query heads, g key/value heads). Rank 2, 3 and 4.
 
 {decisions}
+
+Not asked:
+
+{not_asked}
 """
 
 DECISIONS = {
@@ -33,15 +38,37 @@ DECISIONS = {
     "leading axes": "equal in query, key and value; broadcasting beyond that is not asked",
     "bad input": "raises before any work: mismatched widths, key/value lengths, heads that do not divide, a mask that "
     "cannot broadcast, p outside [0, 1]",
-    "overflow": "scores that overflow the dtype are wrong: float16 kernels accumulate wider",
+    "overflow": "scores that overflow the dtype are wrong, and so are products of output gradients and values: float16 "
+    "kernels accumulate wider",
     "rounding": "sums may run in any order, the mask included. In half types queries, keys, scores, weights and the "
     "scale may be rounded to the dtype on the way, always to the nearest; sums are made in float32. In float32 a "
     "product may be made of three products of TensorFloat-32, which is off by 2⁻²⁰ at most; one alone is not float32",
-    "repeated calls": "each is right within the bounds; equal bits are not asked, since atomic sums have no order",
+    "repeated calls": "each is right within the bounds; equal bits are asked where repeated_calls is declared to be "
+    "equal_bits, and only there, since atomic sums have no order",
     "NaN": "in masked keys or values: not asked",
     "random source": "torch.manual_seed; a run accuses an honest implementation with probability ≤ 1e-9",
+    "backward passes": "run in any order and beside other calls, in another thread too, and twice where the graph is "
+    "retained; gradients are the caller's, whatever is called later. One tensor in several roles gets the sum of their "
+    "gradients. A backward pass leaves the generator as it is",
+    "threads": "as many as PyTorch has; calls from several threads at once are answered as if alone, draws aside",
+    "modes": "no_grad and inference_mode change no number, nor does torch's default dtype",
+    "writing": "each number of an output has a place of its own, and its owner may write there",
 }
 """What is decided about no single feature."""
+
+NOT_ASKED = {
+    "context": "how tensors are kept for the backward pass, by save_for_backward or otherwise: what is changed in "
+    "place between the two passes is the caller's own affair",
+    "kept alive": "whether inputs are kept after the call: caches may do so, and `bench` measures memory",
+    "p = 0": "whether the generator moves on where nothing is dropped: kernels may reserve numbers in every call",
+    "double backward": "gradients of gradients: fused kernels have none",
+    "autocast": "it changes the dtype of what a function is given, and of what is due then",
+    "value width 0": "nor width 0: an output without numbers, and a scale of 1/0",
+}
+"""What is decided not to be asked, and why."""
+
+REPEATED_CALLS = {"repeated_calls": ("within_bounds", "equal_bits")}
+"""Whether the same call gives the same bits again, on one thread: a promise, which is kept or not."""
 
 SHAPES = {
     "gradient": "gradients of query, key and value",
@@ -54,7 +81,7 @@ SHAPES = {
 """What a case may need of no single feature."""
 
 FEATURES = {word: says for each in features() for word, says in each.words.items()} | SHAPES | EVERYWHERE
-CONVENTIONS = {point: choices for each in features() for point, choices in each.conventions.items()}
+CONVENTIONS = {point: choices for each in features() for point, choices in each.conventions.items()} | REPEATED_CALLS
 """What may be declared; the first of each is the contract's own. empty_row may be given per kind of mask."""
 PARAMETERS = {each.argument.name: tuple(each.words) for each in features() if each.argument}
 
@@ -63,7 +90,11 @@ def page() -> str:
     """What the contract says of itself: how it is called, and every decision."""
     options = ", ".join(f"{each.name}={each.default}" for each in arguments())
     decisions = {point: says for each in features() for point, says in each.decisions.items()} | DECISIONS
-    return PAGE.format(options=options, decisions="\n".join(map(_row, *zip(*decisions.items(), strict=True))))
+    return PAGE.format(options=options, decisions=_table(decisions), not_asked=_table(NOT_ASKED))
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    return "\n".join(_row(*row) for row in rows.items())
 
 
 def _row(point: str, says: str) -> str:

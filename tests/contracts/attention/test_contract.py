@@ -79,6 +79,7 @@ def test_conventions_cover_the_designs_vocabulary_the_contracts_own_first() -> N
         "causal": ("upper_left", "lower_right"),
         "empty_row": ("zeros", "nan", "mean"),
         "bool_mask": ("may_attend", "may_not"),
+        "repeated_calls": ("within_bounds", "equal_bits"),
     }
 
 

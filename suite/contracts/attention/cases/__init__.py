@@ -13,8 +13,13 @@ from suite.contracts.attention.cases.behaviour import behaviour
 from suite.contracts.attention.cases.documents import printed_examples
 from suite.contracts.attention.cases.half import half
 from suite.contracts.attention.cases.layout import layout
+from suite.contracts.attention.cases.lengths import lengths
 from suite.contracts.attention.cases.metamorphic import metamorphic
 from suite.contracts.attention.cases.numerics import numerics
+from suite.contracts.attention.cases.order import order
+from suite.contracts.attention.cases.roles import roles
+from suite.contracts.attention.cases.state import state
+from suite.contracts.attention.cases.threads import threads
 from suite.contracts.attention.feature import features
 
 
@@ -34,13 +39,19 @@ def cases() -> list[Case]:
         *layout(),
         *gradients.gradients(),
         *gradients.gradient_sizes(),
+        *gradients.gradient_numerics(),
         *metamorphic(),
         *behaviour(),
+        *order(),
+        *threads(),
+        *state(),
+        *roles(),
+        *lengths(),
         *bad_input(),
         *combined.array().cases(QUICK, 0),
     ]
     of_features = [case for each in features() for case in each.cases()]
     families = [case.family for case in (*first, *general)]
     own = [case.family for case in of_features if case.family not in families]
-    order = {family: place for place, family in enumerate(dict.fromkeys([*families[: len(first)], *own, *families]))}
-    return sorted([*first, *of_features, *general], key=lambda case: order[case.family])
+    places = {family: place for place, family in enumerate(dict.fromkeys([*families[: len(first)], *own, *families]))}
+    return sorted([*first, *of_features, *general], key=lambda case: places[case.family])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
-from suite.asking import Call, Calls, Case, Conventions
-from suite.asking.case import HOW, Traits, merged
+from suite.asking import Call, Calls, Case, Conventions, Replies
+from suite.asking.case import HOW, Changed, Traits, merged
 from suite.asking.due import Posed, Within
 from suite.asking.layouts import INPUTS, as_one_tensor
 from suite.contracts.attention.cases.case import AttentionCase, due
-from suite.records import DTYPES
+from suite.judging.verdicts import Verdict
+from suite.records import DTYPES, Status
 
 Making = Callable[[Callable[[AttentionCase], Call]], Calls]
 """Makes the calls of a case, given a function that draws the call of an `AttentionCase` in the dtype under test."""
@@ -20,7 +22,7 @@ Making = Callable[[Callable[[AttentionCase], Call]], Calls]
 
 @dataclass(frozen=True)
 class InARow(Posed):
-    """Several calls in a row, each held against the oracle. InARow that are alike need not answer the same bits."""
+    """Several calls in a row, each held against the oracle."""
 
     name: str
     why: str
@@ -51,6 +53,38 @@ class InARow(Posed):
         return merged([*(case.traits(dtype) for case in made), of_calls])
 
 
+class Repeated(Changed):
+    """The same call several times, whose bits have to be equal where that is declared."""
+
+    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Any, bool]:
+        return self.of.truth(calls, conventions), conventions.get("repeated_calls") == "equal_bits"
+
+    def verdict(self, calls: Calls, replies: Replies, truth: tuple[Any, bool]) -> Verdict:
+        due, promised = truth
+        found = self.of.verdict(calls, replies, due)
+        said = differing(replies) if promised and found.status == Status.PASSED else ""
+        return Verdict(Status.WRONG, f"{said}; repeated_calls is declared to be equal_bits") if said else found
+
+    def counts(self, truth: tuple[Any, bool]) -> bool:
+        return self.of.counts(truth[0])
+
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: tuple[Any, bool]) -> bool:
+        return self.of.alike(calls, replies, theirs, truth[0])
+
+
+def differing(replies: Replies) -> str:
+    """Which output or gradient of the same call has not the bits that the first one had, or empty."""
+    first = replies[0]
+    for number, reply in enumerate(replies[1:], start=2):
+        pairs = {"output": (reply.output, first.output)} | {
+            f"gradient of {name}": (reply.gradients[name], gradient) for name, gradient in first.gradients.items()
+        }
+        for name, (now, before) in pairs.items():
+            if now is not None and before is not None and (count := int((now != before).sum())):
+                return f"call {number} of {len(replies)}: {count} of {now.numel()} numbers of the {name} differ from call 1's"
+    return ""
+
+
 SMALL = AttentionCase("behaviour/small", "", queries=6, keys=9)
 """What most calls in a row are."""
 
@@ -61,9 +95,9 @@ def behaviour() -> list[Case]:
     tiled = AttentionCase("behaviour/tiled", "", queries=130, keys=200)
     learning = SMALL.but(gradient_of=INPUTS)
     return [
-        InARow("behaviour/repeated", "the same call again gives the same answer", repeat(SMALL, 3)),
-        InARow("behaviour/repeated_tiled", "the same call again, where there are several tiles", repeat(tiled, 3)),
-        InARow("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2)),
+        Repeated(InARow("behaviour/repeated", "the same call again gives the same answer", repeat(SMALL, 3))),
+        Repeated(InARow("behaviour/repeated_tiled", "the same call again, where there are several tiles", repeat(tiled, 3))),
+        Repeated(InARow("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2))),
         InARow("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used", each(SMALL, other, SMALL)),
         InARow("behaviour/alternating_keys", "only the number of keys alternates", each(SMALL, SMALL.but(keys=4), SMALL)),
         InARow("behaviour/other_numbers", "the same shape with other numbers", each(SMALL, SMALL.but(name="behaviour/small_too"))),

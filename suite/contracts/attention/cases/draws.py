@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -78,6 +78,39 @@ def targets(sizes: Sizes) -> Array:
     own = queries % sizes.keys
     spread = queries * sizes.keys // max(sizes.queries, 1)
     return np.choose(queries % 3, [last, own, spread])
+
+
+@draw
+def leaning_ahead(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Each query leans towards the key after its own, the first that causal attention hides.
+
+    Keys are equally long, so that no other is as near.
+    """
+    query, key, value = peaked(random, replace(sizes, queries=0), dtype)
+    key = key * np.sqrt(sizes.width / (key**2).sum(-1, keepdims=True))
+    key = np.repeat(key, sizes.heads // sizes.key_heads, axis=1)
+    target = key[:, :, np.minimum(np.arange(sizes.queries) + 1, sizes.keys - 1)]
+    strength = (np.log(sizes.keys) + 3) * np.sqrt(sizes.width)
+    query = strength * target / sizes.width
+    return query, key[:, :: sizes.heads // sizes.key_heads], value
+
+
+@draw
+def cancelling_products(random: Generator, sizes: Sizes, dtype: str) -> Triple:
+    """Products of ±512 and ±1,024 that cancel, beside small ones that decide: give a width of 16, whose root is 4.
+
+    All products that cancel are exact, and so is the scaling by a power of two: only the sum may round.
+    """
+    query, key, value = peaked(random, replace(sizes, width=sizes.width // 2), dtype)
+    signs = np.where(np.arange(query.shape[-1]) % 2, -1.0, 1.0)
+    large = 2.0 ** random.integers(4, 6, size=(*key.shape[:-1], 1))
+    query = query * np.sqrt(2)  # it was drawn for a scale of half the width
+    return _alternating(query, 32.0 * signs), _alternating(key, large), value
+
+
+def _alternating(one: Array, other: Array) -> Array:
+    """Components of one and the other array by turns, twice as wide."""
+    return np.stack([one, np.broadcast_to(other, one.shape)], -1).reshape(*one.shape[:-1], -1)
 
 
 @draw

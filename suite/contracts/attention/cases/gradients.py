@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from suite.asking.layouts import INPUTS
+from suite.asking import Call, Case
+from suite.asking.layouts import INPUTS, Laid
 from suite.asking.tensors import FAST
 from suite.contracts.attention.cases.case import AttentionCase
 
@@ -27,8 +29,29 @@ def gradients() -> list[AttentionCase]:
         AttentionCase("gradients/offset_values", "a common offset of the values cancels", gradient_of=("query", "key"), draw="offset_values"),
         AttentionCase("gradients/wide", "width 80", gradient_of=INPUTS, width=80),
         AttentionCase("gradients/tall_and_wide", "1,025 keys", gradient_of=INPUTS, batch=1, heads=1, queries=20, keys=1025, dtypes=FAST),
+        AttentionCase("gradients/no_queries", "l = 0: the gradients of keys and values are zeros", gradient_of=INPUTS, queries=0),
+        AttentionCase("gradients/no_items", "a batch of 0 has gradients of its shapes", gradient_of=INPUTS, batch=0),
         AttentionCase("gradients/many_queries", "1,025 queries", gradient_of=INPUTS, batch=1, heads=1, queries=1025, keys=20, dtypes=FAST),
     ]  # fmt: skip
+
+
+def gradient_numerics() -> list[Case]:
+    """The backward pass is as stable as the forward one: it subtracts the same maximum, and sums as wide."""
+    of = AttentionCase("gradient_numerics/plain", "", gradient_of=INPUTS, queries=6, keys=20)
+    tiled = of.but(queries=70, keys=130, width=16, batch=1, dtypes=FAST)
+    return [
+        of.but(name="gradient_numerics/far_below_zero", why="logits near −200: their maximum is subtracted backward too", draw="opposite_logits"),
+        of.but(name="gradient_numerics/abysmal", why="logits near −23,000", draw="abysmal_logits"),
+        tiled.but(name="gradient_numerics/far_below_zero_tiled", why="logits near −200 across tiles", draw="opposite_logits"),
+        of.but(name="gradient_numerics/uneven_sizes", why="large queries, small keys", draw="uneven_sizes"),
+        Laid(of.but(name="gradient_numerics/large_upstream", why="values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+        Laid(tiled.but(name="gradient_numerics/large_upstream_tiled", why="the same across tiles", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+    ]  # fmt: skip
+
+
+def _hundredfold(call: Call) -> Call:
+    assert call.output_gradient is not None
+    return replace(call, output_gradient=call.output_gradient * 128)  # a power of two, exact in every dtype
 
 
 def gradient_sizes() -> list[AttentionCase]:

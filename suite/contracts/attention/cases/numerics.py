@@ -9,6 +9,7 @@ def numerics() -> list[AttentionCase]:
     """The result is known to the dtype's precision, however extreme the numbers on the way are."""
     return [
         AttentionCase("numerics/huge_logits", "logits of ±10⁴", draw="huge_logits", width=16),
+        AttentionCase("numerics/cancelling_products", "products near 1,000 cancel, and small ones decide: their sum is made in float32", draw="cancelling_products", width=16, keys=20),
         AttentionCase("numerics/huge_equal_logits", "equal logits of 10⁴", draw="huge_equal_logits"),
         AttentionCase("numerics/far_below_zero", "all logits near −200: the maximum must be subtracted", draw="opposite_logits"),
         AttentionCase("numerics/scores_beyond_float16", "scores of ±10⁵: kept in float16 they would be infinite", draw="huge_logits", width=16, scale=4.0),

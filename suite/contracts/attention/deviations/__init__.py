@@ -21,9 +21,15 @@ def controls() -> dict[str, Callable[..., Any]]:
     from suite.contracts.attention.computation.asked import as_attention
     from suite.contracts.attention.computation.backward import Backward
     from suite.contracts.attention.computation.dense import Dense
+    from suite.contracts.attention.computation.recomputed import Recomputed
     from suite.contracts.attention.computation.tiled import Tiled
 
-    found = {"correct_dense": Dense(), "correct_tiled": Tiled(), "correct_backward": Backward()}
+    found = {
+        "correct_dense": Dense(),
+        "correct_tiled": Tiled(),
+        "correct_backward": Backward(),
+        "correct_recomputed": Recomputed(),
+    }
     return {name: as_attention(computation) for name, computation in found.items()}
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense
+from suite.contracts.attention.computation.dense import Dense, Whole, correct
 
 
 def _of_items(asked: Asked) -> bool:
@@ -79,3 +81,10 @@ MISTAKES = mistakes(
         ),
     ),
 )
+
+
+@Whole.instead("answer", "a mask raises an error where there are no items: a size of −1 is ambiguous")
+def refuses_masks_without_items(asked: Asked) -> Any:
+    if asked["attn_mask"] is not None and 0 in asked.query.shape[:-2]:
+        raise RuntimeError("cannot reshape tensor of 0 elements into shape [-1, 0]: the size -1 can be any value")
+    return correct(asked)

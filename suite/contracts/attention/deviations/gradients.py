@@ -89,6 +89,18 @@ DETACHED = mistakes(
 )
 
 
+@Backward.instead("deliver", "with grouped heads, the value's gradient is allocated like the key's, whose width it has")
+def allocates_value_gradient_like_key_in_groups(gradients: Gradients, saved: Saved) -> Gradients:
+    if gradients["value"] is None or not saved.asked.grouped or saved.asked.width == saved.asked.value_width:
+        return gradients
+    raise RuntimeError(f"value.grad has width {saved.asked.width}, expected {saved.asked.value_width}")
+
+
+@Backward.instead("deliver", "without queries, keys and values get no gradient")
+def gives_no_gradient_without_queries(gradients: Gradients, saved: Saved) -> Gradients:
+    return gradients if saved.asked.queries else dict.fromkeys(gradients)
+
+
 @Backward.instead("mean", "the gradient of the softmax lacks its mean (the D term)")
 def gradient_lacks_mean(weights: Tensor, d_weights: Tensor) -> Tensor:
     return torch.zeros_like(d_weights[..., :1]) if d_weights.shape[-1] else d_weights.sum(-1, keepdim=True)

@@ -102,6 +102,8 @@ def cases() -> Sequence[Case]:
         AttentionCase("heads/rank_3", "heads are the leading axis of rank 3", batch=1, heads=4, key_heads=2, rank=3),
         AttentionCase("no_keys/grouped", "s = 0 with grouped heads", keys=0, heads=4, key_heads=2),
         AttentionCase("gradients/grouped", "summed over the query heads of a group", gradient_of=INPUTS, heads=6, key_heads=2),
+        AttentionCase("gradients/grouped_value_width", "a group's values of another width than its keys", gradient_of=INPUTS, heads=6, key_heads=2, value_width=5),
+        AttentionCase("gradients/grouped_value_alone", "summed over the group, value alone", gradient_of=("value",), heads=6, key_heads=2),
         AttentionCase("gradients/grouped_key_alone", "summed over the group, key alone", gradient_of=("key",), heads=4, key_heads=1),
         _backward("grouped", "grouped", queries=65, keys=129, heads=4, key_heads=2),
         _backward("grouped_masked", "grouped masked", queries=20, keys=70, heads=6, key_heads=3, mask=Mask()),
@@ -123,7 +125,9 @@ def _bad_input() -> Sequence[Case]:
     return [
         BadInput("bad_input/heads_do_not_divide", "4 query heads on 3 key heads", few, {"enable_gqa": True}),
         BadInput("bad_input/more_key_heads", "4 query heads on 8 key heads", many, {"enable_gqa": True}),
-    ]
+        BadInput("bad_input/groups_without_asking", "4 query heads on 2 key heads without enable_gqa", dict.fromkeys(("key", "value"), (2, 2, 7, 8))),
+        BadInput("bad_input/fewer_value_heads", "4 key heads beside 2 value heads", {"value": (2, 2, 7, 8)}, {"enable_gqa": True}),
+    ]  # fmt: skip
 
 
 def _metamorphic() -> Sequence[Case]:

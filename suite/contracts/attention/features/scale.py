@@ -66,6 +66,8 @@ def cases() -> Sequence[Case]:
         AttentionCase("scale/default_of_odd_width", "the width is 13, not padded to 16", width=13),
         AttentionCase("scale/default_with_other_value_width", "the query's width counts, not the value's", width=4, value_width=16),
         AttentionCase("scale/one", "scale=1 leaves the products alone", scale=1.0),
+        AttentionCase("scale/integer", "an integer is a number", scale=2),
+        AttentionCase("scale/integer_zero", "the integer 0 is not None either", scale=0),
         AttentionCase("scale/half", "an ordinary explicit scale", scale=0.5),
         AttentionCase("scale/small", "nearly uniform weights", scale=0.01),
         AttentionCase("scale/large", "one key takes nearly all", scale=3.0),
@@ -108,6 +110,7 @@ def _if_given(wrong: Any) -> Any:
 FACTORS = mistakes(
     Dense,
     factor=rows(
+        ignores_integer_scale=Wrong("a scale that is no float is ignored", _if_given(lambda asked: factor(asked) if isinstance(asked["scale"], float) else default(asked)), "bindings that check for a double"),
         unscaled=Wrong("the scores are not divided by √e", _by_default(lambda asked: 1.0), "documents: doc-000 E1"),
         divides_by_width=Wrong("the scores are divided by e instead of √e", _by_default(lambda asked: 1 / asked.width)),
         ignores_scale=Wrong("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),
@@ -253,7 +256,7 @@ FEATURE = Feature(
     "score",
     LEVELS,
     Argument("scale", None, place=3),
-    decisions={"scale": "None means 1/√e; any float is legal, zero and negative included"},
+    decisions={"scale": "None means 1/√e; any float or integer is legal, zero and negative included"},
     words={"scale": "an explicit scale"},
     oracle={"score": Step(_multiply, _multiply_back)},
     computed=Computed(

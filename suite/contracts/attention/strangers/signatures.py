@@ -73,7 +73,15 @@ def _in_its_own_dtype(asked: Asked) -> Tensor:
     wide = torch.promote_types(dtype, torch.float32)
     bias, empty = bias_of(asked, wide)
     weights = torch.softmax((products.to(wide) * factor(asked)) + bias, dim=-1) * kept(asked, wide)
-    return (weights.to(dtype) @ value).masked_fill(empty, 0.0)
+    low = weights.to(dtype)
+    if low.requires_grad:
+        low.register_hook(_declined_overflow)
+    return (low @ value).masked_fill(empty, 0.0)
+
+
+def _declined_overflow(gradient: Tensor) -> None:
+    if not gradient.isfinite().all():
+        raise NotImplementedError(f"the products of output gradient and values exceed {gradient.dtype}")
 
 
 def strangers() -> list[Stranger]:

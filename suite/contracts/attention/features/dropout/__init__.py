@@ -96,6 +96,34 @@ def _but_the_first(weights: Tensor, p: float) -> Tensor:
     return weights * (kept(weights, p) | first & (p < 1)) * _rescale(p)
 
 
+def _rarer_beside_hidden(weights: Tensor, p: float) -> Tensor:
+    hidden = bool((weights == 0).any()) and p < 1
+    return weights * kept(weights, p * 0.9 if hidden else p) * _rescale(p)
+
+
+def _but_beyond(count: int) -> Any:
+    """The mistake of a counter that ends: beyond so many keys nothing is dropped."""
+
+    def step(weights: Tensor, p: float) -> Tensor:
+        beyond = torch.arange(weights.shape[-1], device=weights.device) >= count
+        return weights * (kept(weights, p) | beyond & (p < 1)) * _rescale(p)
+
+    return step
+
+
+def _repeated(axis: int, count: int) -> Any:
+    """The mistake of a counter that begins anew: the draw repeats along an axis."""
+
+    def step(weights: Tensor, p: float) -> Tensor:
+        if weights.dim() < -axis or weights.shape[axis] <= count:
+            return dropout(weights, p)
+        size = weights.shape[axis]
+        places = torch.arange(size, device=weights.device) % count
+        return weights * multiplier(weights.narrow(axis, 0, count), p).index_select(axis, places)
+
+    return step
+
+
 def normalised(weights: Tensor, p: float) -> Tensor:
     """The mistake of weights that sum to 1 again."""
     rest = weights * kept(weights, p)
@@ -138,6 +166,11 @@ DRAWS = mistakes(
         normalises_after_dropout=Wrong("the weights are normalised again after dropout", normalised),
         gives_nan_for_certain_dropout=Wrong("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
         ignores_manual_seed=Wrong("torch.manual_seed has no influence on what is dropped", _by_its_own),
+        drops_more_rarely_beside_hidden_keys=Wrong("where keys are hidden, weights are dropped a tenth too rarely", _rarer_beside_hidden),
+        drops_nothing_beyond_256_keys=Wrong("the weights of keys beyond the 256th are never dropped", _but_beyond(256)),
+        repeats_draw_after_512_keys=Wrong("after 512 keys the same weights are dropped again", _repeated(-1, 512)),
+        repeats_draw_after_16_heads=Wrong("after 16 heads the same weights are dropped again", _repeated(-3, 16)),
+        draws_in_eight_bits=Wrong("random numbers have eight bits: a small probability is 0 or 1/256", lambda weights, p: weights * kept(weights, round(p * 256) / 256) * _rescale(p)),
         drops_alike_in_every_call=Wrong("the same weights are dropped in every call, whatever the seed", always_alike),
     ),
 )  # fmt: skip
@@ -161,6 +194,18 @@ def _of_values(asked: Asked) -> Asked:
     return replace(asked, value=asked.value * keep).but(dropout_p=0.0)
 
 
+def _in_groups(asked: Asked) -> Any:
+    """One draw for each key head."""
+
+    def step(weights: Tensor, p: float) -> Tensor:
+        if not asked.grouped:
+            return dropout(weights, p)
+        drawn = multiplier(weights[..., :: asked.heads // asked.key_heads, :, :], p)
+        return weights * drawn.repeat_interleave(asked.heads // asked.key_heads, dim=-3)
+
+    return step
+
+
 INSTEAD = mistakes(
     Whole,
     answer=rows(
@@ -175,13 +220,15 @@ INSTEAD = mistakes(
             given(asked=lambda asked: asked.but(dropout_p=asked["dropout_p"] or 0.1)),
             "pytorch issue 124464 (dropout in evaluation)",
         ),
+        ignores_dropout_for_one_query=Wrong("nothing is dropped for a single query", given(asked=lambda asked: asked.but(dropout_p=0.0) if asked.queries == 1 and asked["dropout_p"] < 1 else asked), "decoding paths"),
+        drops_alike_in_a_group=Wrong("query heads that share a key head drop the same weights", lambda asked: Dense(dropout=_in_groups(asked))(asked)),
         ignores_dropout_without_gradient=Wrong(
             "dropout is ignored when no gradient is wanted",
             given(asked=lambda asked: asked if asked.wants_gradient else asked.but(dropout_p=0.0)),
             "kernels that take evaluation for granted",
         ),
     ),
-)
+)  # fmt: skip
 
 
 def _drawn_anew(saved: Saved) -> Tensor | float:
@@ -194,8 +241,10 @@ BACKWARD = mistakes(
     keep=rows(
         backward_drops_anew=Wrong("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
         backward_ignores_dropout=Wrong("the backward ignores dropout", lambda saved: 1.0),
+        backward_drops_anew_in_groups=Wrong("with grouped heads, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.grouped else saved.keep),
+        backward_drops_anew_for_one_query=Wrong("for a single query, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.queries == 1 else saved.keep),
     ),
-)
+)  # fmt: skip
 
 
 @Tiled.instead("accumulate", "dropout reaches the sum of the powers too: the kept weights are renormalised")

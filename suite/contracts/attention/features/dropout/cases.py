@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from suite.asking import Case
 from suite.asking.drawn import Counted
-from suite.asking.layouts import INPUTS
+from suite.asking.layouts import INPUTS, Laid
 from suite.asking.tensors import FAST
-from suite.contracts.attention.cases.bad_input import BadInput
+from suite.contracts.attention.cases.bad_input import BadInput, of_rank
 from suite.contracts.attention.cases.case import AttentionCase
-from suite.contracts.attention.features.dropout.draws import KEPT, counted, kept
+from suite.contracts.attention.features.dropout.draws import (
+    KEPT,
+    Interleaved,
+    Training,
+    backward_between,
+    counted,
+    kept,
+    of_many,
+    one_by_one,
+)
 from suite.contracts.attention.features.mask import Mask
 from suite.judging import patterns
-from suite.judging.patterns import Judge, columns_vary, neighbours, repeated, rows_vary
+from suite.judging.patterns import (
+    Judge,
+    columns_vary,
+    everywhere,
+    neighbours,
+    repeated,
+    rows_vary,
+    share_and_neighbours,
+)
 
 
 def cases() -> Sequence[Case]:
@@ -49,11 +68,60 @@ def cases() -> Sequence[Case]:
         *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_columns_{p}", "independent within a column", columns_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p) for p in (0.1, 0.5)),
-        counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=12, size=256, dtypes=("float32", "float16")),
+        counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=3, size=256, dtypes=("float32", "float16")),
         counted("dropout/seeds", "torch.manual_seed governs the draw", repeated, seeds=(3, 3, 4)),
         *bad_input(),
         counted("dropout/successive_calls", "the generator moves on", repeated, seeds=(3, None)),
+        *meetings(),
+        *at_scale(),
+        *training(),
     ]  # fmt: skip
+
+
+def meetings() -> Sequence[Case]:
+    """Dropout beside what hides keys or shares heads: its share and independence, where attention is allowed."""
+    met: dict[str, dict[str, Any]] = {
+        "causal": {"causal": True},
+        "windowed": {"window": (9, 4)},
+        "masked": {"mask": Mask()},
+        "biased": {"mask": Mask("float")},
+        "padded": {"mask": Mask(axes="b11s", pattern="padding")},
+        "grouped": {"key_heads": 2},
+        "one_query": {"queries": 1, "batch": 16, "size": 64},
+    }
+    one = KEPT.but(queries=1, keys=16, width=16)
+    return [
+        *(counted(f"dropout/drawn_{name}", f"as many are kept, and each for itself: {name.replace('_', ' ')}", share_and_neighbours, 0.5, **{"size": 24} | unusual) for name, unusual in met.items()),
+        kept("dropout/kept_one_query", "a single query", one),
+        kept("dropout/gradient_one_query", "the same mask backwards for a single query", one.but(gradient_of=INPUTS)),
+        kept("dropout/gradient_grouped", "the same mask backwards with grouped heads", KEPT.but(heads=4, key_heads=2, gradient_of=INPUTS)),
+        Laid(kept("dropout/kept_without_grad_mode", "under no_grad dropout drops as well", KEPT), lambda call: replace(call, grad_mode=False)),
+    ]  # fmt: skip
+
+
+def at_scale() -> Sequence[Case]:
+    """Many heads and keys, where a generator's numbers may repeat, and a probability that eight bits cannot hold."""
+    return [
+        of_many("dropout/of_many", "32 heads and 1,024 keys draw for themselves", share_and_neighbours, 0.5),
+        of_many(
+            "dropout/of_many_rarely", "p = 0.001 is neither 0 nor 1/256", everywhere, 0.001, ("float32", "bfloat16")
+        ),
+    ]
+
+
+def training() -> Sequence[Case]:
+    """The generator moves on from call to call where gradients are wanted, and no backward pass turns it back."""
+    learning = AttentionCase("", "", batch=4, heads=4, queries=16, keys=16, width=16, draw="uniform_identity", dropout_p=0.5, gradient_of=INPUTS, dtypes=("float32",))  # fmt: skip
+    one, between = "dropout/successive_training", "dropout/backward_between"
+    return [
+        Training(learning.but(name=one, why="each step of a training draws anew"), one_by_one),
+        Interleaved(
+            "order/dropout",
+            "forward A, forward B, backward A, backward B: each drops what it dropped",
+            KEPT.but(gradient_of=INPUTS),
+        ),
+        Training(learning.but(name=between, why="a backward pass does not turn the generator back"), backward_between),
+    ]
 
 
 def _many(name: str, why: str, judge: Judge, p: float) -> Counted:
@@ -65,4 +133,7 @@ def bad_input() -> Sequence[Case]:
     return [
         BadInput("bad_input/dropout_below_zero", "dropout_p = −0.1", {}, {"dropout_p": -0.1}),
         BadInput("bad_input/dropout_above_one", "dropout_p = 1.5", {}, {"dropout_p": 1.5}),
-    ]
+        *(BadInput(f"bad_input/dropout_below_zero_in_rank_{rank}", f"dropout_p = −0.1, in rank {rank}", of_rank(rank), {"dropout_p": -0.1}) for rank in (2, 3)),
+        BadInput("bad_input/dropout_below_zero_masked", "dropout_p = −0.1, with a mask", {"attn_mask": (5, 7)}, {"dropout_p": -0.1}),
+        BadInput("bad_input/dropout_above_one_causal", "dropout_p = 1.5, under causal", {}, {"dropout_p": 1.5, "is_causal": True}),
+    ]  # fmt: skip

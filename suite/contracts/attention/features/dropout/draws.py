@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from suite.asking import Call, Conventions
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from suite.asking import Call, Calls, Conventions, Replies
 from suite.asking.drawn import SEED, Counted, DroppedWeights, Kept
 from suite.asking.due import Form, Within
+from suite.asking.layouts import INPUTS
 from suite.asking.tensors import Array
 from suite.contracts.attention.cases.case import AttentionCase, due, form
-from suite.judging.patterns import Judge, Seeds
+from suite.contracts.attention.cases.order import forward_of, interleave
+from suite.contracts.attention.feature import Grid, visible
+from suite.judging.patterns import Judge, Seeds, repeated
+from suite.judging.shares import Statistic
 from suite.records import DTYPES
+
+BITS = 4
+"""As many keys are read off one column of coded values: numbers up to 15 survive the rounding of every half type."""
 
 
 class DroppedByAttention(DroppedWeights):
@@ -21,8 +35,19 @@ class DroppedByAttention(DroppedWeights):
         kept: Array = output != 0
         return kept
 
+    def possible(self, call: Call, kept: Array) -> Array:
+        """Where a query may attend. Under causal there are as many queries as keys, so that no convention matters."""
+        masks = {name: tensor for name, tensor in call.tensors.items() if name not in INPUTS}
+        seen = visible({**call.options, **masks}, _grid(call), {})
+        return kept | True if seen is None else np.broadcast_to(np.asarray(seen), kept.shape)
+
     def due(self, call: Call, kept: Array, conventions: Conventions) -> Within:
         return due(call, conventions, kept)
+
+
+def _grid(call: Call) -> Grid:
+    queries, keys = (call.tensors[name].shape[-2] for name in ("query", "key"))
+    return Grid(torch.arange(queries), torch.arange(keys), queries, keys)
 
 
 def kept(name: str, why: str, of: AttentionCase, dtypes: tuple[str, ...] = DTYPES) -> Kept:
@@ -40,14 +65,92 @@ def counted(
     batch: int = 8,
     heads: int = 8,
     size: int = 20,
+    queries: int | None = None,
     dtypes: tuple[str, ...] = ("float32",),
+    **values: Any,
 ) -> Counted:
     """Many draws at once, judged by what is counted in the patterns of kept weights."""
     of = AttentionCase(
-        name, why, batch=batch, heads=heads, queries=size, keys=size, width=size, draw="uniform_identity", dropout_p=p,
-        dtypes=dtypes,
+        name, why, batch=batch, heads=heads, queries=queries or size, keys=size, width=size, draw="uniform_identity",
+        dropout_p=p, dtypes=dtypes, **values,
     )  # fmt: skip
     return Counted(of, form, DroppedByAttention().count(judge, p, seeds), seeds)
+
+
+class Coded(AttentionCase):
+    """Equal weights over so many keys that identity values would take gigabytes.
+
+    A column of the values holds the powers of two 1, 2, 4, 8 for four keys, so that it shows as a number of four
+    bits which of them were kept.
+    """
+
+    def call(self, dtype: str) -> Call:
+        precision, lead = getattr(torch, dtype), (self.batch, self.heads)
+        columns = self.keys // BITS
+        codes = torch.eye(columns).repeat_interleave(BITS, 0) * (2.0 ** torch.arange(BITS)).repeat(columns)[:, None]
+        query = torch.zeros(*lead, self.queries, columns, dtype=precision)
+        key, value = (each.to(precision).expand(*lead, -1, -1) for each in (torch.zeros(self.keys, columns), codes))
+        return Call({"query": query, "key": key, "value": value}, {"dropout_p": self.values["dropout_p"]}, seed=SEED)
+
+
+class DroppedOfMany(DroppedByAttention):
+    """How the kept weights are read off coded values."""
+
+    def kept(self, call: Call, output: Array) -> Array:
+        weight = 1 / (call.tensors["key"].shape[-2] * (1 - float(call.options["dropout_p"] or 0)))
+        codes = np.nan_to_num(output / weight).round().clip(0, 2**BITS - 1).astype(int)
+        bits = codes[..., None] >> np.arange(BITS) & 1
+        kept: Array = bits.reshape(*output.shape[:-1], -1) == 1
+        return kept
+
+
+def of_many(name: str, why: str, judge: Judge, p: float, dtypes: tuple[str, ...] = ("float32",)) -> Counted:
+    """The draw over 1,024 keys in 32 heads."""
+    of = Coded(name, why, batch=2, heads=32, queries=2, keys=1024, dropout_p=p, dtypes=dtypes)
+    return Counted(of, form, DroppedOfMany().count(judge, p, (SEED,)))
+
+
+class Interleaved(Kept):
+    """Two draws of a case, whose backward passes run after both forward passes."""
+
+    def __init__(self, name: str, why: str, of: AttentionCase) -> None:
+        super().__init__(of.but(name=name, why=why), DroppedByAttention())
+
+    def calls(self, dtype: str) -> Calls:
+        (call,) = self.of.calls(dtype)
+        return interleave((call, replace(call, seed=2)))
+
+
+class Training(Counted):
+    """Calls with gradients, one after the other, none of which may drop what another does.
+
+    The backward pass of the first runs between those of the others, and must leave the random source as it is.
+    """
+
+    def __init__(self, of: AttentionCase, order: Callable[[Call], Calls]) -> None:
+        seeds, p = (SEED, None, None), float(of.values["dropout_p"])
+        super().__init__(of, form, DroppedByAttention().count(repeated, p, seeds), seeds)
+        self.order = order
+
+    def calls(self, dtype: str) -> Calls:
+        (call,) = self.of.calls(dtype)
+        return self.order(replace(call, seed=SEED))
+
+    def counted(self, calls: Calls, replies: Replies) -> Sequence[Statistic]:
+        """Of the forward passes alone."""
+        pairs = [pair for pair in zip(calls, replies, strict=True) if pair[0].backward_of is None]
+        return super().counted(tuple(call for call, _ in pairs), tuple(reply for _, reply in pairs))
+
+
+def one_by_one(call: Call) -> Calls:
+    """Forward and backward, three times."""
+    return (call, replace(call, seed=None), replace(call, seed=None))
+
+
+def backward_between(call: Call) -> Calls:
+    """Forward, forward, backward of the first, forward."""
+    forward = forward_of(call)
+    return (forward, replace(forward, seed=None), replace(call, backward_of=0), replace(call, seed=None))
 
 
 KEPT = AttentionCase("dropout/base", "", queries=8, keys=8, width=8, draw="identity_values", dropout_p=0.4)

@@ -10,7 +10,7 @@ import torch
 from suite.asking import Call, Case
 from suite.asking.layouts import INPUTS
 from suite.asking.tensors import FAST, PRECISE, Generator
-from suite.contracts.attention.cases.bad_input import BadInput
+from suite.contracts.attention.cases.bad_input import USUAL, BadInput
 from suite.contracts.attention.cases.behaviour import SMALL, InARow, each, same_storage
 from suite.contracts.attention.cases.case import AttentionCase
 from suite.contracts.attention.cases.gradients import backward
@@ -161,11 +161,14 @@ def float_mask() -> list[Case]:
 
 
 def others() -> Sequence[Case]:
-    """Masks without keys, and with dropout that drops all."""
+    """Masks without keys, without queries, without items."""
     return [
         AttentionCase("no_keys/biased", "s = 0 with a float mask", keys=0, mask=Mask("float", "everything")),
         AttentionCase("no_keys/masked", "s = 0 with a mask of no columns", keys=0, mask=Mask(pattern="everything")),
-    ]
+        AttentionCase("no_keys/no_queries_masked", "l = 0 with a mask of no rows", queries=0, mask=Mask(pattern="everything")),
+        AttentionCase("no_keys/no_items_masked", "a batch of 0 with a mask for it", batch=0, mask=Mask(axes="b1ls", pattern="everything")),
+        AttentionCase("no_keys/no_items_biased", "a batch of 0 with one bias for all items", batch=0, mask=Mask("float", "everything", "ls")),
+    ]  # fmt: skip
 
 
 def sizes() -> Sequence[Case]:
@@ -303,4 +306,10 @@ def bad_input() -> Sequence[Case]:
         BadInput("bad_input/mask_of_other_queries", "a mask for 4 of 5 queries", {"attn_mask": (4, 7)}),
         BadInput("bad_input/mask_of_other_heads", "a mask for 3 of 4 heads", {"attn_mask": (2, 3, 5, 7)}),
         BadInput("bad_input/mask_of_other_items", "a mask for 3 items where there are 2", {"attn_mask": (3, 1, 5, 7)}),
-    ]
+        BadInput("bad_input/mask_expands_one_query", "a mask for 5 queries where there is 1", {"query": (2, 4, 1, 8), "attn_mask": (5, 7)}),
+        BadInput("bad_input/mask_expands_one_key", "a mask for 7 keys where there is 1", {**dict.fromkeys(("key", "value"), (2, 4, 1, 8)), "attn_mask": (5, 7)}),
+        BadInput("bad_input/mask_expands_one_item", "a mask for 3 items where there is 1", {**{name: (1, *shape[1:]) for name, shape in USUAL.items()}, "attn_mask": (3, 1, 5, 7)}),
+        BadInput("bad_input/mask_expands_one_head", "a mask for 3 heads where there is 1", {**{name: (2, 1, *shape[2:]) for name, shape in USUAL.items()}, "attn_mask": (2, 3, 5, 7)}),
+        BadInput("bad_input/mask_of_higher_rank", "a mask of rank 4 for inputs of rank 3", {**{name: shape[1:] for name, shape in USUAL.items()}, "attn_mask": (2, 4, 5, 7)}),
+        BadInput("bad_input/mask_of_more_keys_in_rank_2", "a mask for 8 keys where there are 7, in rank 2", {**{name: shape[2:] for name, shape in USUAL.items()}, "attn_mask": (5, 8)}),
+    ]  # fmt: skip

@@ -1,0 +1,60 @@
+"""What came back from a call beside what may still happen to it: later calls that write to it, a second way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor
+
+from suite.asking import Reply
+from suite.worker.snapshots import fingerprint, overlap, place_of, same_bits
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply beside the output and the gradients themselves, which a later call may still change."""
+
+    reply: Reply
+    output: Tensor | None = None
+    gradients: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def unlike(self, other: Answer) -> bool:
+        """Whether the same call has answered otherwise."""
+        one, two = self.reply, other.reply
+        if one.output is None or two.output is None:
+            return (one.output, one.raised, one.declined) != (two.output, two.raised, two.declined)
+        return not same_bits(one.output, two.output)
+
+    def looked_at_again(self) -> Reply:
+        """The reply, saying what later calls have changed."""
+        reply = self.reply
+        changed = tuple(name for name, now in self.gradients.items() if _differs(now, reply.gradients[name]))
+        overwritten = self.output is not None and _differs(self.output, reply.output)
+        return replace(reply, overwritten=overwritten, gradients_overwritten=changed)
+
+
+def _differs(now: Tensor, snapshot: Tensor | None) -> bool:
+    try:
+        return snapshot is not None and not same_bits(now, snapshot)
+    except Exception:  # it was resized, freed or moved
+        return True
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A forward pass: what was given, how it was before, and what was returned."""
+
+    inputs: dict[str, Tensor]
+    before: Mapping[str, bytes]
+    output: Any
+
+    def changed(self) -> set[str]:
+        """The inputs that are not what they were."""
+        return {name for name, tensor in self.inputs.items() if fingerprint(tensor) != self.before[name]}
+
+    def shared_with(self, output: Tensor) -> tuple[str, ...]:
+        """The inputs whose storage an output shares."""
+        place = place_of(output)
+        return tuple(name for name, tensor in self.inputs.items() if overlap(place, place_of(tensor)))

@@ -1,0 +1,183 @@
+"""Classes of mistakes that no single small call shows: each is caught by the cases made for it, and by nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from suite.asking import Case, Deviation
+from suite.conformance import audit
+from suite.contracts.attention.cases import cases
+from suite.contracts.attention.cases.behaviour import Repeated
+from suite.contracts.attention.cases.case import due
+from suite.contracts.attention.cases.roles import OneTensor, total
+from suite.contracts.attention.contract import NOT_ASKED, page
+from suite.contracts.attention.deviations import controls, deviations
+from suite.judging.precision import Bounded
+from suite.judging.verdicts import Verdict
+from suite.worker import ask
+
+FAMILIES = ("order", "threads", "state", "roles", "lengths", "gradient_numerics")
+"""Those that ask nothing but such classes."""
+CAUGHT = {
+    "shares_workspace_between_calls": "order/first_goes_back_first",
+    "shares_dropout_state_between_calls": "order/dropout",
+    "goes_back_with_the_last_scale": "order/other_options_between",
+    "keeps_memory_in_its_thread": "order/backward_in_another_thread",
+    "backward_drops_anew_in_groups": "dropout/gradient_grouped",
+    "backward_drops_anew_for_one_query": "dropout/gradient_one_query",
+    "spoils_memory_in_backward": "order/twice",
+    "hands_out_gradients_in_reused_buffers": "order/gradients_outlive_calls",
+    "leaves_generator_turned_back": "dropout/backward_between",
+    "turns_generator_back_in_backward": "dropout/successive_training",
+    "holds_generator_in_training": "dropout/successive_training",
+    "ignores_dropout_for_one_query": "dropout/kept_one_query",
+    "ignores_dropout_without_grad_mode": "dropout/kept_without_grad_mode",
+    "drops_more_rarely_beside_hidden_keys": "dropout/drawn_masked",
+    "drops_alike_in_a_group": "dropout/drawn_grouped",
+    "drops_nothing_beyond_256_keys": "dropout/of_many",
+    "repeats_draw_after_512_keys": "dropout/of_many",
+    "repeats_draw_after_16_heads": "dropout/of_many",
+    "draws_in_eight_bits": "dropout/of_many_rarely",
+    "loses_remainder_of_rows_on_threads": "threads/rows_on_2",
+    "loses_remainder_of_items_on_threads": "threads/items_on_3",
+    "shares_scratch_between_threads": "threads/called_at_once",
+    "accepts_mismatched_lengths_in_rank_3": "bad_input/more_keys_than_values_in_rank_3",
+    "accepts_mismatched_widths_when_causal": "bad_input/widths_differ_with_causal",
+    "accepts_masks_that_expand": "bad_input/mask_expands_one_query",
+    "accepts_other_heads_of_values": "bad_input/fewer_value_heads",
+    "accepts_groups_without_asking": "bad_input/groups_without_asking",
+    "breaks_beyond_65536_keys": "lengths/70000_keys",
+    "breaks_beyond_32768_queries": "lengths/33000_queries",
+    "breaks_beyond_128_heads": "lengths/130_heads",
+    "counts_causal_positions_in_half": "lengths/causal",
+    "counts_window_positions_in_half": "lengths/windowed_tile",
+    "backward_subtracts_no_maximum": "gradient_numerics/far_below_zero",
+    "products_with_output_gradient_overflow": "gradient_numerics/large_upstream",
+    "sums_products_in_half": "numerics/cancelling_products",
+    "loses_key_gradient_of_one_tensor": "roles/query_and_key",
+    "loses_value_gradient_of_one_tensor": "roles/key_and_value",
+    "allocates_value_gradient_like_key_in_groups": "gradients/grouped_value_width",
+    "gives_no_gradient_without_queries": "gradients/no_queries",
+    "refuses_masks_without_items": "no_keys/no_items_masked",
+    "reads_first_key_head_without_grad_mode": "state/no_grad_grouped",
+    "ignores_scale_without_grad_mode": "state/no_grad_scaled",
+    "asks_inference_tensors_for_their_version": "state/inference",
+    "shares_zeros_between_calls": "state/written_zeros",
+    "answers_one_row_for_all": "state/written_mean",
+    "makes_scale_in_default_dtype": "state/default_bfloat16",
+    "answers_in_default_dtype": "state/default_float64",
+    "ignores_integer_scale": "scale/integer",
+}
+"""For each mistake the case that was made for it."""
+
+
+@cache
+def named(of: Any) -> dict[str, Any]:
+    return {each.name: each for each in of()}
+
+
+def caught(case: Case, deviation: Deviation) -> bool:
+    asked = [case.calls(dtype) for dtype in case.dtypes if dtype in deviation.dtypes]
+    return any(audit.catches(case, calls, case.truth(calls, {}), deviation) for calls in asked)
+
+
+@pytest.mark.parametrize(("deviation", "case"), CAUGHT.items())
+def test_a_mistake_is_caught_by_the_case_made_for_it(deviation: str, case: str) -> None:
+    assert caught(named(cases)[case], named(deviations)[deviation])
+
+
+@pytest.mark.parametrize("name", [name for name in CAUGHT if not name.startswith(("accepts", "breaks"))])
+def test_such_a_mistake_is_right_in_a_single_plain_call(name: str) -> None:
+    for case in ("plain/small", "plain/self_attention", "gradients/plain"):
+        assert not caught(named(cases)[case], named(deviations)[name])
+
+
+@pytest.mark.parametrize("name", controls())
+def test_correct_computations_pass_all_of_these_families(name: str) -> None:
+    for case in (case for case in cases() if case.family in FAMILIES):
+        for dtype in case.dtypes:
+            calls = case.calls(dtype)
+            verdict = case.verdict(calls, ask(controls()[name], calls), case.truth(calls, {}))
+            assert verdict.status == "passed", (case.name, dtype, verdict.detail)
+
+
+def test_cases_leave_threads_and_defaults_as_they_were() -> None:
+    before = (torch.get_num_threads(), torch.get_default_dtype(), torch.is_inference_mode_enabled())
+
+    for case in (case for case in cases() if case.family in ("threads", "state")):
+        ask(controls()["correct_dense"], case.calls("float32"))
+
+    assert before == (torch.get_num_threads(), torch.get_default_dtype(), torch.is_inference_mode_enabled())
+
+
+# One tensor in several roles
+
+
+def test_the_gradient_of_one_tensor_is_the_sum_of_its_roles() -> None:
+    case = next(case for case in cases() if case.name == "roles/query_and_key")
+    assert isinstance(case, OneTensor)
+    (call,) = case.calls("float64")
+
+    (truth,) = case.truth((call,), {})
+
+    assert set(truth.gradients) == set(truth.form.gradients) == {"query", "value"}
+    apart = due(replace(call, gradient_of=("query", "key")), {}).gradients
+    summed = apart["query"].value + apart["key"].value
+    assert (truth.gradients["query"].value == summed).all()
+    assert (truth.gradients["query"].bound > apart["query"].bound + apart["key"].bound).all()
+
+
+def test_a_sum_of_gradients_may_be_off_by_each_ones_bound_and_the_roundings_of_adding() -> None:
+    parts = [
+        Bounded(torch.full((2,), value).double().numpy(), torch.full((2,), 0.5).double().numpy()) for value in (3, -4)
+    ]
+
+    found = total(parts, 0.125)
+
+    assert found.value.tolist() == [-1, -1]
+    assert found.bound.tolist() == [1 + 0.125 * 8] * 2
+
+
+# Equal bits
+
+
+def varying(calls: list[int]) -> Any:
+    """Right within the bounds, with other bits in every call: sums run in another order each time."""
+
+    def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        calls.append(len(calls))
+        order = torch.randperm(key.shape[-2], generator=torch.Generator().manual_seed(len(calls)))
+        key, value = key[..., order, :], value[..., order, :]
+        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+
+    return attention
+
+
+def repeated(conventions: dict[str, str], function: Any) -> Verdict:
+    case = named(cases)["behaviour/repeated_tiled"]
+    assert isinstance(case, Repeated)
+    calls = case.calls("float32")
+    return case.verdict(calls, ask(function, calls), case.truth(calls, conventions))
+
+
+def test_equal_bits_are_asked_where_they_are_declared_and_only_there() -> None:
+    declared = {"repeated_calls": "equal_bits"}
+
+    assert repeated({}, varying([])).status == "passed"
+    assert repeated({"repeated_calls": "within_bounds"}, varying([])).status == "passed"
+    assert repeated(declared, controls()["correct_dense"]).status == "passed"
+    broken = repeated(declared, varying([]))
+    assert broken.status == "wrong"
+    assert "numbers of the output differ from call 1's; repeated_calls is declared to be equal_bits" in broken.detail
+
+
+def test_what_is_not_asked_stands_on_the_page_with_its_reason() -> None:
+    asked, _, not_asked = page().partition("Not asked:")
+
+    assert all(point in not_asked and len(why) > 20 for point, why in NOT_ASKED.items())
+    assert all(point in asked for point in ("backward passes", "threads", "modes", "writing", "repeated calls"))
