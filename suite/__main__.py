@@ -229,6 +229,15 @@ def audit(
             help="ask whoever is correct with the numbers of N other seeds, too; each takes minutes",
         ),
     ] = 0,
+    arrays: Annotated[
+        int,
+        typer.Option(
+            "--arrays",
+            metavar="N",
+            parser=count,
+            help="draw N other combinations of features, and ask each of somebody who is correct, too",
+        ),
+    ] = 0,
     benchmark: Annotated[
         bool,
         typer.Option(
@@ -241,11 +250,11 @@ def audit(
 
     if benchmark and contract:
         raise UsageError("--contract does not go with --benchmark: the stopwatch is audited, not a contract")
-    if benchmark and seeds:
-        raise UsageError("--seeds does not go with --benchmark: nothing is drawn there")
+    if benchmark and (seeds or arrays):
+        raise UsageError("--seeds and --arrays do not go with --benchmark: nothing is drawn there")
     if benchmark:
         raise typer.Exit(auditing.audit_stopwatch(results, jobs))
-    raise typer.Exit(auditing.audit(results, jobs, contract, seeds))
+    raise typer.Exit(auditing.audit(results, jobs, contract, seeds, arrays))
 
 
 @app.command()

@@ -22,6 +22,8 @@ Meeting = tuple[tuple[str, str], ...]
 """Levels that meet, as pairs of factor and level, sorted."""
 JOINED = "+"
 """What stands between the levels of a row where it is written down."""
+Choices = Mapping[str, Sequence[str]]
+"""The levels by factor that a row may still have."""
 USUAL = "usual"
 """How a row is written that has the usual level of every factor."""
 
@@ -126,15 +128,22 @@ class Space:
 
     def completes(self, levels: Row) -> bool:
         """Whether some row without contradiction has these levels."""
-        return not any(each.holds(levels) for each in self.contradictions) and self._completes(levels)
+        if any(each.holds(levels) for each in self.contradictions):
+            return False
+        return self._completes(levels, {name: self.choices(name, levels) for name in self._bound if name not in levels})
 
-    def _completes(self, levels: Row) -> bool:
+    def _completes(self, levels: Row, choices: Choices) -> bool:
         """Whether levels without contradiction are part of a row: the factor with the least choice is tried first."""
-        choices = {name: self.choices(name, levels) for name in self._spoken_of if name not in levels}
         if not choices:
             return True
         name = min(choices, key=lambda each: len(choices[each]))
-        return any(self._completes({**levels, name: level}) for level in choices[name])
+        rows = ({**levels, name: level} for level in choices[name])
+        return any(self._completes(row, self.narrowed(choices, row, name)) for row in rows)
+
+    @cached_property
+    def _bound(self) -> Sequence[str]:
+        """The factors of which a contradiction speaks: the others never stand in the way."""
+        return [name for name in self.factors if any(name in each.levels for each in self.contradictions)]
 
     def choices(self, name: str, levels: Row) -> list[str]:
         """The levels of a factor that do not contradict those chosen."""
@@ -144,6 +153,27 @@ class Space:
             level
             for level in self.factors[name]
             if level not in excluded and not any(each.holds({**levels, name: level}) for each in rules)
+        ]
+
+    def narrowed(self, choices: Choices, row: Row, chosen: str) -> Choices:
+        """What remains of the choices for the other factors when one has been chosen for the row."""
+        excluded = self._excluded[row[chosen]]
+        return {
+            name: self._without(excluded, levels, row, name, chosen)
+            for name, levels in choices.items()
+            if name != chosen
+        }
+
+    def _without(
+        self, excluded: frozenset[str], levels: Sequence[str], row: Row, name: str, chosen: str
+    ) -> Sequence[str]:
+        rules = self._of_both.get((name, chosen), ())
+        if not rules and excluded.isdisjoint(levels):
+            return levels
+        return [
+            level
+            for level in levels
+            if level not in excluded and not any(each.holds({**row, name: level}) for each in rules)
         ]
 
     @cached_property
@@ -164,6 +194,13 @@ class Space:
             for name in each.levels:
                 found.setdefault(name, []).extend([] if _of_two(each) else [each])
         return found
+
+    @cached_property
+    def _of_both(self) -> Mapping[tuple[str, str], Sequence[Contradiction]]:
+        """The same by each two of the factors of which they speak."""
+        pairs = {(name, other): rules for name, rules in self._spoken_of.items() for other in self.factors}
+        found = {pair: [each for each in rules if pair[1] in each.levels] for pair, rules in pairs.items()}
+        return {pair: rules for pair, rules in found.items() if rules}
 
 
 def _of_two(contradiction: Contradiction) -> bool:
@@ -215,9 +252,13 @@ class Drawing:
             raise ValueError(f"no row has the levels {', '.join(levels.values())}")
         return found
 
-    def completed(self, levels: Row) -> Row | None:
-        """These levels and, of each other factor, one that meets much that has not met; None where there is none."""
-        choices = {name: self.space.choices(name, levels) for name in self.space.factors if name not in levels}
+    def completed(self, levels: Row, choices: Choices | None = None) -> Row | None:
+        """These levels and, of each other factor, one that meets much that has not met; None where there is none.
+
+        `choices` are the levels of the other factors that do not contradict these, where that is known already.
+        """
+        if choices is None:
+            choices = {name: self.space.choices(name, levels) for name in self.space.factors if name not in levels}
         if not choices:
             return levels
         name = min(choices, key=lambda each: (len(choices[each]), self.random.random()))
@@ -225,7 +266,11 @@ class Drawing:
         by_worth = sorted(
             choices[name], key=lambda level: (-self.worth(name, level, levels), level != usual, self.random.random())
         )
-        return next(filter(None, (self.completed({**levels, name: level}) for level in by_worth)), None)
+        for level in by_worth:
+            row = {**levels, name: level}
+            if found := self.completed(row, self.space.narrowed(choices, row, name)):
+                return found
+        return None
 
     def worth(self, name: str, level: str, levels: Row) -> int:
         """How many meetings this level would add to a row that has these already."""

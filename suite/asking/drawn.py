@@ -78,6 +78,10 @@ class DroppedWeights(ABC):
         """Where a weight could be kept."""
         return kept | True
 
+    def certain(self, call: Call, kept: Array, conventions: Conventions) -> Array:
+        """Where a weight that is kept shows, however small it is and however the function rounds."""
+        return self.possible(call, kept)
+
     def seen(self, call: Call, output: Array) -> Array:
         """Where a weight was kept; places where none could be are masked out."""
         kept = self.kept(call, output)
@@ -118,14 +122,14 @@ class Kept(Around):
                 return complaint
             assert reply.output is not None
             draws[call.seed] = self.dropped.kept(call, compare.numbers(reply.output))
-            if said := self._share(call, draws[call.seed]):
+            if said := self._share(call, draws[call.seed], truth):
                 return Verdict(Status.WRONG, said)
         found = verdict([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
         return replace(found, output_wrong=False)  # another's draw is no diagnosis
 
-    def _share(self, call: Call, kept: Array) -> str:
+    def _share(self, call: Call, kept: Array, conventions: Conventions) -> str:
         """What is wrong with how many of the weights that could be kept were, or empty."""
-        possible, p = kept[self.dropped.possible(call, kept)], float(call.options["dropout_p"] or 0)
+        possible, p = kept[self.dropped.certain(call, kept, conventions)], float(call.options["dropout_p"] or 0)
         said = shares.complaint([shares.exactly("weights are kept", int(possible.sum()), possible.size, 1 - p)])
         if not said:
             return ""

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from suite.stopwatch.audit import Plan
 
 
-def audit(results: Path, jobs: int | None, contract: str | None = None, seeds: int = 0) -> int:
+def audit(results: Path, jobs: int | None, contract: str | None = None, seeds: int = 0, arrays: int = 0) -> int:
     """Audit every contract and write results/audit.md, or audit one alone; return 1 if there is a complaint.
 
-    UsageError if the number of further seeds is negative.
+    UsageError if the number of further seeds or arrays is negative.
     """
     if seeds < 0:
         raise UsageError(f"--seeds is the number of other seeds that are asked, 0 or more, not {seeds}")
+    if arrays < 0:
+        raise UsageError(f"--arrays is the number of other combinations that are asked, 0 or more, not {arrays}")
     audited = [contract_named(contract).name] if contract else contract_names()
     with one_line(results, "written"):  # before the minutes that an audit takes
         results.mkdir(parents=True, exist_ok=True)
@@ -35,7 +37,7 @@ def audit(results: Path, jobs: int | None, contract: str | None = None, seeds: i
 
     found = []
     for name in audited:
-        found.append(run(name, _progress, jobs, seeds))
+        found.append(run(name, _progress, jobs, seeds, arrays))
         for line in audit_lines(found[-1:]):
             print(line, flush=True)
     finished = machine.new_run({}, machine.suite_hash(), "audit")

@@ -14,27 +14,33 @@ from suite.conformance import findings
 from suite.conformance.catching import catches, failure
 from suite.conformance.combinations import combinations
 from suite.conformance.questions import Questions
-from suite.conformance.redrawn import lacking, redrawn, stranger_as_subject
+from suite.conformance.redrawn import lacking, rearranged, redrawn, stranger_as_subject
 from suite.conformance.runner import Check
 from suite.contracts import contract as contract_named
-from suite.records import EXEMPT, Audit, Outcome, Status
+from suite.records import COMBINED, EXEMPT, Audit, Outcome, Status
 
 Catch = tuple[str, str, str]
 """A deviation, the case that caught it, and the dtype."""
 
 
 def audit(
-    name: str, progress: Callable[[str], None] = lambda _: None, jobs: int | None = None, seeds: int = 0
+    name: str,
+    progress: Callable[[str], None] = lambda _: None,
+    jobs: int | None = None,
+    seeds: int = 0,
+    arrays: int = 0,
 ) -> Audit:
     """Run the whole audit of a contract, its cases spread over `jobs` processes (by default one per core).
 
-    Correct implementations are asked with the numbers of so many further `seeds`, too.
+    Correct implementations are asked with the numbers of so many further `seeds`, and so many other `arrays` of
+    features, too. Deviations are asked of all cases but those that combine features, which have mistakes of their own.
     """
     contract = contract_named(name)
     cases = contract.cases()
     jobs = jobs or os.cpu_count() or 1
-    progress(f"{name}: {len(contract.deviations())} deviations on {len(cases)} cases in {jobs} processes")
-    shards = [range(start, len(cases), jobs * 4) for start in range(jobs * 4)]
+    single = len(_single(contract))
+    progress(f"{name}: {len(contract.deviations())} deviations on {single} cases in {jobs} processes")
+    shards = [range(start, single, jobs * 4) for start in range(jobs * 4)]
     caught: list[Catch] = []
     controls: list[str] = []
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -57,7 +63,13 @@ def audit(
         exempt=exempt(contract),
         combinations=combinations(name, jobs, progress),
         redrawn=redrawn(name, seeds, jobs, progress) if seeds else None,
+        rearranged=rearranged(name, arrays, jobs, progress) if arrays else None,
     )
+
+
+def _single(contract: Contract) -> list[Case]:
+    """The cases that do not combine features."""
+    return [case for case in contract.cases() if case.family != COMBINED]
 
 
 def exempt(contract: Contract) -> frozenset[str]:
@@ -82,7 +94,7 @@ def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
 
     torch.set_num_threads(1)
     contract = contract_named(name)
-    cases, deviations, controls = contract.cases(), contract.deviations(), contract.controls()
+    cases, deviations, controls = _single(contract), contract.deviations(), contract.controls()
     caught: list[Catch] = []
     complaints: list[str] = []
     for case, dtype in questions((cases[index] for index in chosen), "cpu"):

@@ -1,4 +1,4 @@
-"""The same questions with numbers of other seeds: whoever is accused then, and is correct, was accused by luck."""
+"""Other numbers, and other combinations of features: whoever is accused then, and is correct, is accused by luck."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from functools import partial
 from importlib.util import find_spec
 
 from suite import machine, registry
-from suite.asking import Contract, Stranger, questions
+from suite.asking import Case, Contract, Stranger, questions
+from suite.asking.combined import QUICK
 from suite.asking.tensors import seed
 from suite.conformance import findings
+from suite.conformance.findings import Finding
 from suite.conformance.questions import Questions, Subject
 from suite.conformance.runner import Check
 from suite.conformance.session import CheckRequest, Session
@@ -48,6 +50,39 @@ def redrawn(name: str, seeds: int, jobs: int, progress: Callable[[str], None] = 
     return Redrawn(seeds, answers, largest, tuple(accusations))
 
 
+def rearranged(name: str, arrays: int, jobs: int, progress: Callable[[str], None] = lambda _: None) -> Redrawn | None:
+    """Draw so many other arrays of a contract's levels, and ask each of one correct implementation, in turn.
+
+    None where the contract combines nothing.
+    """
+    if contract_named(name).array is None:
+        return None
+    accusations: list[tuple[int, Outcome]] = []
+    answers, largest = 0, 0.0
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for number, (accused, judged, error) in enumerate(
+            pool.map(partial(_array, name), range(1, arrays + 1)), start=1
+        ):
+            accusations += [(number, outcome) for outcome in accused]
+            answers, largest = answers + judged, max(largest, error)
+            progress(f"{name}: array {number} of {arrays}: {len(accusations)} accusations in {answers} answers so far")
+    return Redrawn(arrays, answers, largest, tuple(accusations))
+
+
+def _array(name: str, number: int) -> Part:
+    """What one process asks: the array of one seed, with its numbers, of one correct implementation."""
+    import torch
+
+    torch.set_num_threads(1)
+    contract = contract_named(name)
+    assert contract.array is not None
+    with seed(number), ExitStack() as stack:
+        asked = questions(contract.array().cases(QUICK, number), "cpu")
+        everyone = list(correct(contract, stack))
+        known = findings.load(contract.findings, machine.versions())
+        return _asked(everyone[number % len(everyone)], Questions(contract, keep=False), asked, known)
+
+
 def _part(name: str, number: int, part: int) -> Part:
     """What one process asks: everyone, every eighth case, with the numbers of one seed."""
     import torch
@@ -58,14 +93,19 @@ def _part(name: str, number: int, part: int) -> Part:
         asked, kept = questions(contract.cases()[part::PARTS], "cpu"), Questions(contract, keep=True)
         known = findings.load(contract.findings, machine.versions())
         for subject in correct(contract, stack):
-            check = Check(subject, kept, asked, known)
-            asking = (check.question(*each) for each in asked)
-            outcomes = [check.concluded(question, check.answered(question)) for question in asking]
-            passed = [outcome for outcome in outcomes if outcome.status == Status.PASSED]
-            accused = [outcome for outcome in outcomes if outcome.fails]
-            accusations, answers = accusations + accused, answers + len(passed) + len(accused)
-            largest = max([largest, *(outcome.error_ratio or 0.0 for outcome in passed)])
+            accused, judged, error = _asked(subject, kept, asked, known)
+            accusations, answers, largest = accusations + accused, answers + judged, max(largest, error)
     return accusations, answers, largest
+
+
+def _asked(subject: Subject, made: Questions, asked: Sequence[tuple[Case, str]], known: Sequence[Finding]) -> Part:
+    """What comes of asking one implementation these questions."""
+    check = Check(subject, made, asked, known)
+    asking = (check.question(*each) for each in asked)
+    outcomes = [check.concluded(question, check.answered(question)) for question in asking]
+    passed = [outcome for outcome in outcomes if outcome.status == Status.PASSED]
+    accused = [outcome for outcome in outcomes if outcome.fails]
+    return accused, len(passed) + len(accused), max((outcome.error_ratio or 0.0 for outcome in passed), default=0.0)
 
 
 def correct(contract: Contract, stack: ExitStack) -> Iterator[Subject]:

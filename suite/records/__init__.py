@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.records.audit import EXEMPT, Audit, Combinations, Meetings, Redrawn
+from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
 from suite.records.explanation import Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.measurement import Measurement
@@ -22,6 +22,7 @@ from suite.records.words import (
 __all__ = [
     "BENCHMARK_FAILURES",
     "CACHES",
+    "COMBINED",
     "DIRECTIONS",
     "DTYPES",
     "EVERY_CASE",

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from suite.records.outcome import Outcome
 
-EXEMPT = frozenset({"documents", "combined"})
+COMBINED = "combined"
+"""The family of cases that combine features."""
+EXEMPT = frozenset({"documents", COMBINED})
 """Families that need not catch a deviation alone, nor count against others: the documents' examples are asked for their
 own sake, and cases that combine features are judged by mistakes that are made only where levels meet."""
 
@@ -56,7 +58,7 @@ class Combinations:
 
 @dataclass(frozen=True)
 class Redrawn:
-    """Correct implementations, asked all questions of a contract with the numbers of seeds 1, 2 and so on."""
+    """Correct implementations, asked with what is drawn from the seeds 1, 2 and so on: numbers, or arrays of levels."""
 
     seeds: int
     """How many seeds there were."""
@@ -93,6 +95,8 @@ class Audit:
     """Where the contract has cases that combine features."""
     redrawn: Redrawn | None = None
     """Where other numbers were asked for."""
+    rearranged: Redrawn | None = None
+    """Where other combinations of features were."""
 
     @property
     def missed(self) -> list[str]:
@@ -116,5 +120,5 @@ class Audit:
     @property
     def passed(self) -> bool:
         amiss = self.combinations.amiss if self.combinations else ()
-        by_luck = self.redrawn.accusations if self.redrawn else ()
+        by_luck = [each for drawn in (self.redrawn, self.rearranged) if drawn for each in drawn.accusations]
         return not (self.missed or self.unnecessary or self.accusations or self.controls or amiss or by_luck)

@@ -51,9 +51,10 @@ def _score(audit: Audit) -> Iterator[str]:
             f"{of.caught} of {of.mistakes} caught"
             for kind, of in _kinds(audit.combinations)
         )
-    if of := audit.redrawn:
-        accused = f"{len(of.accusations)} in {of.answers:,} answers"
-        yield f"other seeds: {of.seeds}, accusations with their numbers: {accused}"
+    for what, of in (("other seeds", audit.redrawn), ("other arrays", audit.rearranged)):
+        if of:
+            accused = f"{len(of.accusations)} in {of.answers:,} answers"
+            yield f"{what}: {of.seeds}, accusations with what they draw: {accused}"
 
 
 def _amiss(audit: Audit) -> Iterator[str]:
@@ -61,8 +62,9 @@ def _amiss(audit: Audit) -> Iterator[str]:
     yield from (f"missed: {name}: {audit.says[name]}" for name in audit.missed)
     yield from (f"unnecessary: {family} catches nothing that no other family catches" for family in audit.unnecessary)
     yield from (f"accused: {o.implementation} {o.case} ({o.dtype}): {o.status}: {o.detail}" for o in audit.accusations)
-    for number, o in audit.redrawn.accusations if audit.redrawn else ():
-        yield f"accused with the numbers of seed {number}: {o.implementation} {o.case} ({o.dtype}): {o.detail}"
+    for of in (audit.redrawn, audit.rearranged):
+        for number, o in of.accusations if of else ():
+            yield f"accused with what seed {number} draws: {o.implementation} {o.case} ({o.dtype}): {o.detail}"
     yield from (f"wrong without a mistake: {complaint}" for complaint in audit.controls)
     yield from (
         f"missed where levels meet: {each}" for each in (audit.combinations.amiss if audit.combinations else ())
@@ -86,14 +88,15 @@ def _row(of: Audit) -> list[object]:
 
 
 def _redrawn(audits: Sequence[Audit]) -> Section:
-    """Where other numbers were asked for, what came of that."""
+    """Where other numbers or other combinations were asked for, what came of that."""
     rows = [
-        (code(audit.contract), of.seeds, f"{of.answers:,}", len(of.accusations), f"{of.largest:.2f}")
+        (code(audit.contract), what, of.seeds, f"{of.answers:,}", len(of.accusations), f"{of.largest:.2f}")
         for audit in audits
-        if (of := audit.redrawn)
+        for what, of in (("numbers", audit.redrawn), ("combinations of features", audit.rearranged))
+        if of
     ]
-    heads = ("contract", "other seeds", "correct answers", "accused", "largest error (bounds)")
-    return section("Numbers of other seeds", table(heads, rows))
+    heads = ("contract", "what is drawn", "seeds", "correct answers", "accused", "largest error (bounds)")
+    return section("Drawn from other seeds", table(heads, rows))
 
 
 def _details(audit: Audit) -> Section:

@@ -16,20 +16,20 @@ from suite.contracts.attention.cases.case import AttentionCase
 from suite.contracts.attention.cases.combined.levels import LEVELS
 from suite.contracts.attention.feature import features
 from suite.contracts.attention.features.dropout.draws import kept
+from suite.records import COMBINED
 
-FAMILY = "combined"
 PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", "triples"))
 """A row in each line, written as its unusual levels: those in which all pairs meet, and those that triples need more."""
 FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask", "causal", "window"))
 """What kernels fuse: every triple of levels among these meets."""
-COMBINED = (*LEVELS, *(each.levels for each in features()))
+ALL_LEVELS = (*LEVELS, *(each.levels for each in features()))
 """What is combined: first what is no feature's, then by feature."""
-OPTIONAL = sorted({each.optional for each in COMBINED} - {0})
+OPTIONAL = sorted({each.optional for each in ALL_LEVELS} - {0})
 SPACE = Space(
-    {name: tuple(levels) for each in COMBINED for name, levels in each.factors.items()},
-    [one for each in COMBINED for one in each.contradictions],
+    {name: tuple(levels) for each in ALL_LEVELS for name, levels in each.factors.items()},
+    [one for each in ALL_LEVELS for one in each.contradictions],
     FUSED,
-    [[name for each in COMBINED if each.optional == place for name in each.factors] for place in OPTIONAL],
+    [[name for each in ALL_LEVELS if each.optional == place for name in each.factors] for place in OPTIONAL],
 )
 
 
@@ -47,12 +47,12 @@ def rows(profile: str = FULL, seed: int = 0) -> list[Row]:
 
 def case(row: Row) -> Case:
     """The case that combines these levels; its name says which are unusual."""
-    values = {name: levels[row[name]] for each in COMBINED for name, levels in each.factors.items()}
+    values = {name: levels[row[name]] for each in ALL_LEVELS for name, levels in each.factors.items()}
     given: dict[str, Any] = {}
-    for each in COMBINED:
+    for each in ALL_LEVELS:
         given |= each.given(values)
     levels = SPACE.write(row)
-    one = AttentionCase(f"{FAMILY}/{levels}", "features meet", **given)
+    one = AttentionCase(f"{COMBINED}/{levels}", "features meet", **given)
     return kept(one.name, one.why, one, one.dtypes) if row["dropout"] == "dropout" else one
 
 

@@ -291,6 +291,10 @@ LEVELS = Levels(
             "what was dropped is read off values that are the identity",
             {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")},
         ),
+        Contradiction(
+            "where scores have lost all digits, no weight is known to be above 0",
+            {"dropout": ("dropout",), "mask_pattern": ("rows_of_1e9",)},
+        ),
     ),
     optional=5,
 )

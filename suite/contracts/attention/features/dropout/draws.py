@@ -13,14 +13,18 @@ from suite.asking import Call, Calls, Conventions, Replies
 from suite.asking.drawn import SEED, Counted, DroppedWeights, Kept
 from suite.asking.due import Form, Within
 from suite.asking.layouts import INPUTS
-from suite.asking.tensors import Array
-from suite.contracts.attention.cases.case import AttentionCase, due, form
+from suite.asking.tensors import Array, dtype_of
+from suite.contracts.attention.cases.case import AttentionCase, answered, due, form
 from suite.contracts.attention.cases.order import forward_of, interleave
 from suite.contracts.attention.feature import Grid, visible
 from suite.judging.patterns import Judge, Seeds, repeated
+from suite.judging.precision import PRECISIONS
 from suite.judging.shares import Statistic
 from suite.records import DTYPES
 
+SURELY_NOT_ZERO = 2.0**10
+"""As many times the smallest number of a dtype: a weight above that is not rounded to zero, though its score may be off
+by as much as 6 where scores are rounded to a half type."""
 BITS = 4
 """As many keys are read off one column of coded values: numbers up to 15 survive the rounding of every half type."""
 
@@ -40,6 +44,11 @@ class DroppedByAttention(DroppedWeights):
         masks = {name: tensor for name, tensor in call.tensors.items() if name not in INPUTS}
         seen = visible({**call.options, **masks}, _grid(call), {})
         return kept | True if seen is None else np.broadcast_to(np.asarray(seen), kept.shape)
+
+    def certain(self, call: Call, kept: Array, conventions: Conventions) -> Array:
+        """Where a query attends to a key with a weight that no dtype rounds to zero."""
+        weights = answered(replace(call, gradient_of=()), conventions).weights
+        return np.asarray(weights > SURELY_NOT_ZERO * PRECISIONS[dtype_of(call)].tiny).reshape(kept.shape)
 
     def due(self, call: Call, kept: Array, conventions: Conventions) -> Within:
         return due(call, conventions, kept)
