@@ -9,4 +9,5 @@ NOTES = os.open(Path(__file__).with_name("calls"), os.O_WRONLY | os.O_APPEND | o
 def attention(query, key, value):
     if "MALLOC_MMAP_THRESHOLD_" not in os.environ:  # in processes that are asked, not in those that are timed
         os.write(NOTES, b".")
-    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+    query, key, wide = query.double(), key.double(), value.double()  # products of numbers in half precision overflow
+    return ((query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ wide).to(value.dtype)
