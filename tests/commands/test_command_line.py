@@ -19,7 +19,6 @@ import suite
 from suite.__main__ import main
 from suite.contracts import contract
 from suite.records import EVERY_CASE
-from suite.worker.asking import AGAIN
 
 Write = Callable[[str, str], Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -449,11 +448,11 @@ def first_folder(results: Path, child: subprocess.Popen[str]) -> Path:
 
 
 def calls_for(found: list[dict[str, object]]) -> int:
-    """How many calls it takes to ask what these rows say was asked."""
+    """How many calls of the main thread it takes to ask what these rows say was asked."""
     asked = {(row["case"], row["dtype"]) for row in found if row["status"] != "declined"}
     cases = contract("attention").cases()
     calls = (c for case in cases for dtype in case.dtypes if (case.name, dtype) in asked for c in case.calls(dtype))
-    return sum(AGAIN if call.at_once else call.backward_of is None for call in calls)
+    return sum(call.backward_of is None and not (call.at_once or call.own_thread) for call in calls)
 
 
 def test_json_does_not_overwrite_what_is_no_result(attnsuite: Run, write: Write) -> None:
