@@ -143,6 +143,7 @@ class Within(Due):
             for name, due in self.gradients.items()
         ]
         pairs = [("output", self._judged(everything), self.output, self.accept), *gradients]
+        pairs = [(name, self._in_range(numbers, due), due, accept) for name, numbers, due, accept in pairs]
         found = closest(pairs)
         return together(pairs, self.wholes) or found if found.status == Status.PASSED else found
 
@@ -161,6 +162,14 @@ class Within(Due):
 
     def _judged(self, output: Array) -> Array:
         return output if self.rows is None else output[..., self.rows, :]
+
+    def _in_range(self, actual: Array, due: Bounded) -> Array:
+        """The numbers, with the truth in place of an infinity where the truth may lie beyond the dtype's range."""
+        if np.isfinite(actual).all():
+            return actual
+        value, bound = (array.reshape(actual.shape).astype(np.float64) for array in (due.value, due.bound))
+        beyond = abs(value) + bound >= torch.finfo(self.form.dtype).max
+        return np.where(np.isinf(actual) & beyond & (np.sign(actual) == np.sign(value)), value, actual)
 
     def _widened(self, values: Array, due: Bounded) -> Bounded:
         rounding = ROUNDINGS * _unit(self.form) * np.maximum(np.nan_to_num(abs(values)), self.size)

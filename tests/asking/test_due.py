@@ -105,3 +105,25 @@ def test_of_several_calls_the_wrong_one_is_named_and_the_largest_error_kept() ->
     assert (passed.status, passed.error_ratio) == ("passed", pytest.approx(0.5))
     assert wrong.detail.startswith("call 2 of 2: output[0, 0] is 1.05")
     assert verdict([WITHIN], [Reply(off + 1)]).detail.startswith("output[0, 0]")
+
+
+@pytest.mark.parametrize(
+    ("came", "true", "status"),
+    [
+        ([torch.inf, 1.0], [69_000.0, 1.0], "passed"),  # float16 ends at 65,504
+        ([torch.inf, 1.0], [65_000.0, 1.0], "passed"),  # within the bound of it
+        ([torch.inf, 1.0], [60_000.0, 1.0], "wrong"),
+        ([-torch.inf, 1.0], [69_000.0, 1.0], "wrong"),
+        ([torch.nan, 1.0], [69_000.0, 1.0], "wrong"),
+        ([torch.inf, torch.inf], [69_000.0, 1.0], "wrong"),
+    ],
+)
+def test_a_truth_beyond_the_range_of_the_dtype_may_be_infinite(
+    came: list[float], true: list[float], status: str
+) -> None:
+    form = Form((2,), torch.float16, {"x": (2,)})
+    beyond, near = Bounded(np.array(true), np.full(2, 600.0)), Bounded(np.ones(2), np.full(2, 0.1))
+    numbers, ones = torch.tensor(came).half(), torch.ones(2).half()
+
+    assert Within(form, beyond, gradients={"x": near}).verdict(Reply(numbers, gradients={"x": ones})).status == status
+    assert Within(form, near, gradients={"x": beyond}).verdict(Reply(ones, gradients={"x": numbers})).status == status

@@ -55,13 +55,14 @@ class AttentionCase(Posed):
         layout: Mapping[str, str] | None = None,
         spelled_out: bool = False,
         grad_mode: bool = True,
+        inference: bool = False,
         dtypes: tuple[str, ...] = DTYPES,
         **values: Any,
     ) -> None:
         self.name, self.why, self.dtypes = name, why, dtypes
         self.batch, self.heads, self.queries, self.keys, self.width = batch, heads, queries, keys, width
         self.value_width, self.rank, self.gradient_of, self.draw = value_width, rank, gradient_of, draw
-        self.layout, self.grad_mode = layout or {}, grad_mode
+        self.layout, self.grad_mode, self.inference = layout or {}, grad_mode, inference
         self.spelled_out = spelled_out
         """Pass every option that torch's function has, those at their defaults too."""
         self.values = {key: value for key, value in values.items() if value is not None and value is not False}
@@ -99,6 +100,7 @@ class AttentionCase(Posed):
             gradient_of=self.gradient_of,
             output_gradient=self._laid("output_gradient", upstream[leading]) if self.gradient_of else None,
             grad_mode=self.grad_mode,
+            inference=self.inference,
             seed=1 if any(each.seeded and each.key in self.values for each in feature.features()) else None,
         )
 

@@ -92,5 +92,5 @@ def _how(case: AttentionCase) -> Iterator[str]:
     if case.gradient_of:
         yield "backward"
         yield from (f"with a gradient of {name} alone" for name in case.gradient_of if len(case.gradient_of) == 1)
-    if not getattr(case, "grad_mode", True):
+    if not case.grad_mode or case.inference:
         yield "without grad mode"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.asking import Call, Case, Conventions
 from suite.asking.case import Traits
+from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, ignoring
@@ -242,18 +243,24 @@ def _reach(of: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"window": (left, right)}
 
 
+SHARES: Mapping[str, tuple[float | None, float | None] | None] = {
+    "no_window": None,
+    "window_left": (0.3, 0),
+    "window_right": (0, 0.3),
+    "window_both": (0.4, 0.2),
+    "window_past": (0.1, None),
+    "window_own": (0, 0),
+}
+"""Of the keys, to the left and to the right."""
 LEVELS = Levels(
-    {
-        "window": {
-            "no_window": None,
-            "window_left": (0.3, 0),
-            "window_right": (0, 0.3),
-            "window_both": (0.4, 0.2),
-            "window_past": (0.1, None),
-            "window_own": (0, 0),
-        }
-    },
+    {"window": SHARES},
     _reach,
+    (
+        Contradiction(
+            "a window may leave the lowest scores alone, which overflow where they are multiplied by log₂ e",
+            {"window": tuple(SHARES)[1:], "mask_pattern": ("lowest",)},
+        ),
+    ),
     optional=6,
 )
 

@@ -31,7 +31,11 @@ LAYOUTS = ("contiguous", "transposed_heads", "column_major", "sliced", "offset",
 UPSTREAM_LAYOUTS = ("contiguous", "transposed_heads", "column_major", "expanded_rows")
 DRAWS = ("peaked", "offset_values", "opposite_logits", "uneven_sizes", "identity_values")
 GRADIENTS = {"no_gradient": (), **{f"d{name[0]}": (name,) for name in INPUTS}, "dqkv": INPUTS}
-MODES = {"grad": True, "no_grad": False}
+MODES: Mapping[str, Mapping[str, bool]] = {
+    "grad": {},
+    "no_grad": {"grad_mode": False},
+    "inference": {"inference": True},
+}
 
 
 WIDTH = {f"e{width}": width for width in WIDTHS}
@@ -161,13 +165,13 @@ BACKWARD = Levels(
         ),
         Contradiction(
             "there are gradients only in grad mode",
-            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad",)},
+            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad", "inference")},
         ),
     ),
     optional=3,
 )
 
-MODE = Levels({"mode": MODES}, lambda of: {"grad_mode": of["mode"]})
+MODE = Levels({"mode": MODES}, lambda of: of["mode"])
 PRECISION = Levels({"dtype": {dtype: dtype for dtype in DTYPES}}, lambda of: {"dtypes": (of["dtype"],)})
 
 LEVELS = (SHAPES, VALUES, DRAWN, PLACES, UPSTREAM, BACKWARD, MODE, PRECISION)
