@@ -43,6 +43,13 @@ class Array:
         """The cases of a profile, in the order of the rows."""
         return [self.case(row) for row in self.rows(profile, seed)]
 
+    def named(self, names: Sequence[str]) -> list[Case] | None:
+        """The cases that have exactly these names, whatever array they are in; None where one is no name of a row."""
+        try:
+            return [self.case(self.space.read(name.partition("/")[2])) for name in names]
+        except ValueError:
+            return None
+
     def wrong_only_where(self, fused: bool) -> dict[str, list[Meeting]]:
         """By mistake, the pairs of levels, or the fused triples, where alone it could be made."""
         possible = sorted(filter(self.space.possible, self.space.meetings(fused)))

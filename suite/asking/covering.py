@@ -37,6 +37,14 @@ class Contradiction:
     test: Callable[..., bool] | None = None
     """Whether these levels, one of each factor and in their order, contradict each other; None: they always do."""
 
+    def unknown(self, factors: Mapping[str, Collection[str]]) -> str:
+        """What it names that is not among these levels by factor, or empty."""
+        for name, named in self.levels.items():
+            if unknown := sorted(set(named) - set(factors.get(name, ()))):
+                known = ", ".join(factors.get(name, ())) or "no such factor"
+                return f"{self.says!r} names the level {unknown[0]!r} of {name}; there are: {known}"
+        return ""
+
     def holds(self, row: Row) -> bool:
         """Whether all its factors are in the row, and their levels contradict each other."""
         if any(row.get(name) not in levels for name, levels in self.levels.items()):
@@ -79,11 +87,8 @@ class Space:
                 if level in seen:
                     raise ValueError(f"{seen[level]} and {name} both have a level {level!r}")
                 seen[level] = name
-        for each in self.contradictions:
-            for name, named in each.levels.items():
-                if unknown := sorted(set(named) - set(self.factors.get(name, ()))):
-                    known = ", ".join(self.factors.get(name, ())) or "no such factor"
-                    raise ValueError(f"{each.says!r} names the level {unknown[0]!r} of {name}; there are: {known}")
+        for said in filter(None, (each.unknown(self.factors) for each in self.contradictions)):
+            raise ValueError(said)
 
     @cached_property
     def usual(self) -> Row:

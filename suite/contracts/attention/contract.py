@@ -37,7 +37,7 @@ DECISIONS = {
     "output": "query's dtype and device",
     "leading axes": "equal in query, key and value; broadcasting beyond that is not asked",
     "bad input": "raises before any work: mismatched widths, key/value lengths, heads that do not divide, a mask that "
-    "cannot broadcast, p outside [0, 1]",
+    "cannot broadcast to the scores, or would enlarge them, p outside [0, 1]",
     "overflow": "scores that overflow the dtype are wrong, and so are products of output gradients and values: float16 "
     "kernels accumulate wider",
     "rounding": "sums may run in any order, the mask included. In half types queries, keys, scores, weights and the "
@@ -63,7 +63,7 @@ NOT_ASKED = {
     "p = 0": "whether the generator moves on where nothing is dropped: kernels may reserve numbers in every call",
     "double backward": "gradients of gradients: fused kernels have none",
     "autocast": "it changes the dtype of what a function is given, and of what is due then",
-    "value width 0": "nor width 0: an output without numbers, and a scale of 1/0",
+    "value width 0": "has no numbers to judge; and width 0 has a scale of 1/0",
 }
 """What is decided not to be asked, and why."""
 

@@ -220,6 +220,8 @@ def _declared(name: str) -> Feature:
         raise TypeError(f"suite/contracts/attention/features/{name} declares no whole FEATURE: {error}") from error
     if not isinstance(found, Feature):
         raise TypeError(f"suite/contracts/attention/features/{name}: FEATURE is {found!r}, no Feature")
+    if not isinstance(found.levels, Levels):
+        raise TypeError(f"suite/contracts/attention/features/{name}: its levels are {found.levels!r}, not Levels")
     return found
 
 

@@ -160,7 +160,8 @@ class Forward:
         # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
         shared = a * _double(np.where(self.empty, 0, abs(self.largest)))
         self.drift = (summing(self.precision, keys) + shared) * magnitude + underflow  # has no sign of its own
-        bound = moved + 2 * u * magnitude + self.drift + u * abs(output)
+        before = moved + 2 * u * magnitude + self.drift
+        bound = before + u * (abs(output) + before)
         self.output = np.where(self.silent, 0, exact)
         self.bound = np.where(self.silent, 0, bound)
         self._walk("output")
@@ -254,7 +255,7 @@ class Slopes:
 
     def rounded(self, value: Array, error: Array, underflows: int = 1) -> Bounded:
         """A gradient, with the error of its last rounding."""
-        rounding = self.forward.precision.unit * abs(_double(value))
+        rounding = self.forward.precision.unit * (abs(_double(value)) + error)
         return Bounded(value, error + rounding + self.tiny * underflows)
 
 

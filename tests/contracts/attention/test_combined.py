@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from suite.asking.covering import Row
+from suite.asking.covering import Contradiction, Row
 from suite.conformance.catching import failure
 from suite.conformance.combinations import caught_by
 from suite.contracts import contract
@@ -122,3 +122,17 @@ def test_a_feature_without_levels_is_refused_and_its_file_named(monkeypatch: pyt
 def test_a_factor_has_a_usual_level_and_another() -> None:
     with pytest.raises(ValueError, match="the factor window needs the usual level and one more"):
         Levels({"window": {"no_window": None}}, dict)
+
+
+def test_a_contradiction_that_names_an_unknown_level_is_refused() -> None:
+    unknown = Contradiction("why not", {"causal": ("causal",), "window": ("nonesuch",)})
+    said = unknown.unknown(SPACE.factors)
+    assert said.startswith("'why not' names the level 'nonesuch' of window; there are: no_window, window_left")
+    assert all(each.unknown(SPACE.factors) == "" for each in SPACE.contradictions)
+
+
+def test_a_case_is_made_of_its_name_alone() -> None:
+    (case,) = ARRAY.named(["combined/e65+causal"]) or ()
+    assert case.name == "combined/e65+causal"
+    assert ARRAY.named(["combined/*"]) is None
+    assert ARRAY.named(["combined/e65+no_such_level"]) is None

@@ -25,8 +25,12 @@ FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask
 ALL_LEVELS = (*LEVELS, *(each.levels for each in features()))
 """What is combined: first what is no feature's, then by feature."""
 OPTIONAL = sorted({each.optional for each in ALL_LEVELS} - {0})
+FACTORS = {name: tuple(levels) for each in ALL_LEVELS for name, levels in each.factors.items()}
+for feature in features():
+    for said in filter(None, (each.unknown(FACTORS) for each in feature.levels.contradictions)):
+        raise ValueError(f"suite/contracts/attention/features/{feature.name}: {said}")
 SPACE = Space(
-    {name: tuple(levels) for each in ALL_LEVELS for name, levels in each.factors.items()},
+    FACTORS,
     [one for each in ALL_LEVELS for one in each.contradictions],
     FUSED,
     [[name for each in ALL_LEVELS if each.optional == place for name in each.factors] for place in OPTIONAL],
