@@ -32,4 +32,4 @@ def test_a_number_of_other_seeds_is_not_negative(tmp_path: Path) -> None:
 def test_other_seeds_are_asked_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert auditing.audit(tmp_path, 1, "positional_encoding", 1) == 0
 
-    assert "positional_encoding: other seeds: 1, accusations with their numbers: 0 in " in capsys.readouterr().out
+    assert "positional_encoding: other seeds: 1, accusations with what they draw: 0 in " in capsys.readouterr().out

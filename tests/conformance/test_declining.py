@@ -10,6 +10,7 @@ from checks import about, check, counted, only, refuse, statuses
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from implementations.attention.matmul import attention as matmul
 from suite.conformance.runner import CORE_DECLINED
 from suite.records import Reason
 
@@ -84,7 +85,7 @@ def test_a_gap_declined_in_other_words_quotes_them() -> None:
 
 
 def test_a_declared_gap_that_passes_everything_is_wrong() -> None:
-    outcomes = check(sdpa, "plain/small", "heads/other_value_width", lacks={"value_width": "equal widths only"})
+    outcomes = check(matmul, "plain/small", "heads/other_value_width", lacks={"value_width": "equal widths only"})
 
     assert about(outcomes) == {
         "declared/value_width": "declares it lacks value_width, yet passes every case that needs just that; "

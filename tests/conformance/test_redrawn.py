@@ -14,8 +14,9 @@ from torch import Tensor
 from suite.asking import Contract
 from suite.conformance import redrawn as room
 from suite.conformance.questions import Subject
-from suite.conformance.redrawn import correct, redrawn
+from suite.conformance.redrawn import correct, rearranged, redrawn
 from suite.contracts import contract
+from suite.contracts.attention.cases import combined
 
 
 def test_a_contract_is_asked_under_each_seed() -> None:
@@ -54,3 +55,28 @@ def test_whoever_is_wrong_for_some_numbers_is_accused_with_their_seed(monkeypatc
 
     assert all(accused)
     assert accused[0] != accused[1] != accused[2]
+
+
+def test_another_array_is_asked_of_one_who_is_correct(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = combined.rows("quick")[:6]
+    monkeypatch.setattr(combined, "rows", lambda profile, seed: rows)
+
+    accused, answers, largest = room._array("attention", 1)
+
+    assert (accused, answers > 0) == ([], True)
+    assert 0 < largest < 2
+
+
+def test_whoever_is_wrong_in_another_array_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = combined.rows("quick")[:6]
+    monkeypatch.setattr(combined, "rows", lambda profile, seed: rows)
+    monkeypatch.setattr(room, "correct", lambda of, stack: [subject(lambda query, key, value, **_: query * 0)])
+
+    accused, answers, _ = room._array("attention", 1)
+
+    assert accused
+    assert len(accused) <= answers
+
+
+def test_a_contract_that_combines_nothing_has_no_other_arrays() -> None:
+    assert rearranged("add_norm", 2, 1) is None

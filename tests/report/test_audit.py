@@ -69,11 +69,16 @@ def test_accusations_with_other_numbers_are_counted_and_named():
     text = markdown.render(audit_page([lucky, unlucky], RUN))
     lines = audit_lines([lucky, unlucky])
 
-    assert "| `attention` | 3 | 12,345 | 0 | 1.23 |" in text
-    assert "| `add_norm` | 3 | 100 | 1 | 0.50 |" in text
-    assert "attention: other seeds: 3, accusations with their numbers: 0 in 12,345 answers" in lines
-    assert "add_norm: accused with the numbers of seed 2: strangers/folded mask/a (float32): off by one" in lines
+    assert "| `attention` | numbers | 3 | 12,345 | 0 | 1.23 |" in text
+    assert "| `add_norm` | numbers | 3 | 100 | 1 | 0.50 |" in text
+    assert "attention: other seeds: 3, accusations with what they draw: 0 in 12,345 answers" in lines
+    assert "add_norm: accused with what seed 2 draws: strangers/folded mask/a (float32): off by one" in lines
     assert (lucky.passed, replace(SOUND, redrawn=unlucky.redrawn).passed) == (True, False)
+    rearranged = replace(SOUND, rearranged=Redrawn(4, 200, 0.5, ((3, accused),)))
+    assert "| `attention` | combinations of features | 4 | 200 | 1 | 0.50 |" in markdown.render(
+        audit_page([rearranged], RUN)
+    )
+    assert not rearranged.passed
     assert "other seeds" not in markdown.render(audit_page([SOUND], RUN))
 
 
