@@ -58,9 +58,8 @@ class CheckRequest:
         if contract.array is None or (self.profile, self.seed) == (QUICK, 0):
             return cases
         array = contract.array()
-        combined = (
-            (self.cases and array.named(self.cases)) or array.cases(self.profile, self.seed)
-        )  # drawing takes seconds
+        named = array.named(self.cases) if self.cases else None  # drawing an array takes seconds
+        combined = array.cases(self.profile, self.seed) if named is None else named
         families = {case.family for case in combined}
         return [*(case for case in cases if case.family not in families), *combined]
 
