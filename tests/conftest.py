@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from textwrap import dedent
 import pytest
 from runs import report_of, run_pytest_in
 
+from suite.__main__ import main
 from suite.contracts import contract
 from suite.records import Outcome
 
@@ -61,3 +63,17 @@ def passed() -> Callable[..., list[Outcome]]:
         return [*but, *(Outcome(name, "attention", c, "float32", "cpu", "passed") for c in cases if c not in known)]
 
     return outcomes
+
+
+@pytest.fixture
+def status_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
+    """Runs the command in this process, in tmp_path, and returns its exit status."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> object:
+        monkeypatch.setattr(sys, "argv", ["attnsuite", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code or 0
+
+    return run

@@ -52,6 +52,20 @@ def test_the_page_on_judging_quotes_the_audit() -> None:
     assert (" ".join(strangers.group(1).split()), accused) == (f"{honest} correct strangers", "0")
 
 
+def test_the_page_on_judging_quotes_what_the_audit_found_where_features_meet_and_in_all_contracts() -> None:
+    audit = (HOME / "results" / "audit.md").read_text(encoding="utf-8")
+    said = " ".join(JUDGING.replace(",", "").split())
+
+    for kind in ("pairs", "fused triples"):
+        row = re.search(rf"^\| {kind} \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", audit, re.MULTILINE)
+        assert row is not None
+        possible, met, mistakes, caught = row.groups()
+        assert (met, f"{caught} of {mistakes}" in said) == (possible, True)
+    rows = re.findall(r"^\| `\w+` \| (\d+) \| \d+ \| \d+ \| (\d+) \| \d+ \| (\d+) \| \d+ \|$", audit, re.MULTILINE)
+    deviations, families, strangers = (sum(map(int, column)) for column in zip(*rows, strict=True))
+    assert f"{deviations} deviations {strangers} strangers and {families} families" in said
+
+
 def test_the_page_on_timing_quotes_the_stopwatch_s_audits() -> None:
     _, *quoted = re.split(r"\]\(\.\./results/([\w-]+)/stopwatch\.md\)", TIMING)
 

@@ -46,9 +46,10 @@ class Array:
     def named(self, names: Sequence[str]) -> list[Case] | None:
         """The cases that have exactly these names, whatever array they are in; None where one is no name of a row."""
         try:
-            return [self.case(self.space.read(name.partition("/")[2])) for name in names]
+            cases = [self.case(self.space.read(name.partition("/")[2])) for name in names]
         except ValueError:
             return None
+        return cases if [case.name for case in cases] == list(names) else None
 
     def wrong_only_where(self, fused: bool) -> dict[str, list[Meeting]]:
         """By mistake, the pairs of levels, or the fused triples, where alone it could be made."""

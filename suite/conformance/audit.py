@@ -38,9 +38,8 @@ def audit(
     contract = contract_named(name)
     cases = contract.cases()
     jobs = jobs or os.cpu_count() or 1
-    single = len(_single(contract))
-    progress(f"{name}: {len(contract.deviations())} deviations on {single} cases in {jobs} processes")
-    shards = [range(start, single, jobs * 4) for start in range(jobs * 4)]
+    progress(f"{name}: {len(contract.deviations())} deviations on {len(cases)} cases in {jobs} processes")
+    shards = [range(start, len(cases), jobs * 4) for start in range(jobs * 4)]
     caught: list[Catch] = []
     controls: list[str] = []
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -67,11 +66,6 @@ def audit(
     )
 
 
-def _single(contract: Contract) -> list[Case]:
-    """The cases that do not combine features."""
-    return [case for case in contract.cases() if case.family != COMBINED]
-
-
 def exempt(contract: Contract) -> frozenset[str]:
     """The families that need not catch a deviation alone: documents' examples, and the core that nobody may decline.
 
@@ -94,7 +88,7 @@ def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
 
     torch.set_num_threads(1)
     contract = contract_named(name)
-    cases, deviations, controls = _single(contract), contract.deviations(), contract.controls()
+    cases, deviations, controls = contract.cases(), contract.deviations(), contract.controls()
     caught: list[Catch] = []
     complaints: list[str] = []
     for case, dtype in questions((cases[index] for index in chosen), "cpu"):
@@ -105,7 +99,7 @@ def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
                 complaints.append(f"{control} fails {case.name} ({dtype}): {failed.detail}")
         caught += [
             (deviation.name, case.name, dtype)
-            for deviation in deviations
+            for deviation in (deviations if case.family != COMBINED else ())
             if dtype in deviation.dtypes and catches(case, calls, truth, deviation)
         ]
     return caught, complaints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
@@ -15,20 +16,18 @@ SLIP = re.compile(
     r"|TypeError: .*\(\) (takes \d+ positional|missing \d+ required)"
 )
 """What Python raises where code names something that there is not, or is given other arguments than it takes."""
-NO_LUCK = 4.0
-"""So many bounds of error count where bounds are loose: rounding accounts for one, here and on other processors."""
 
 
 def catches(case: Case, calls: tuple[Call, ...], truth: object, deviation: Deviation) -> bool:
     """Whether a case catches a deviation by its mistake.
 
-    If the case's bounds are loose only large errors count, for the rest is luck. What Python says of a slip in the
+    If the case's bounds are loose only NaN and infinity count, for the rest is luck. What Python says of a slip in the
     deviation's own code is not the mistake that it is named for.
     """
     failed = failure(case, calls, truth, deviation.function)
     if failed is None or SLIP.search(failed.detail):
         return False
-    return case.counts(truth) or (failed.error_ratio or 0.0) >= NO_LUCK
+    return case.counts(truth) or failed.error_ratio == math.inf
 
 
 def failure(case: Case, calls: tuple[Call, ...], truth: object, function: Callable[..., object]) -> Verdict | None:

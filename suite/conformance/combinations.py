@@ -10,9 +10,10 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
+from suite.asking import Contract
 from suite.asking.combined import FULL, QUICK, Array
 from suite.asking.covering import Meeting, Row, met_in
-from suite.conformance.catching import catches
+from suite.conformance.catching import catches, failure
 from suite.contracts import contract as contract_named
 from suite.records import Combinations, Meetings, UsageError
 
@@ -56,22 +57,24 @@ def _part(name: str, rows: Sequence[Row]) -> list[frozenset[str]]:
     import torch
 
     torch.set_num_threads(1)
-    array = array_of(name)
-    return [caught_by(array, row) for row in rows]
+    contract = contract_named(name)
+    return [caught_by(contract, row) for row in rows]
 
 
-def caught_by(array: Array, row: Row) -> frozenset[str]:
-    """Which mistakes a row catches, in every dtype in which it is asked."""
-    case, names = array.case(row), set[str]()
-    for dtype in case.dtypes:
-        calls = case.calls(dtype)
-        truth = case.truth(calls, {})
-        names |= {
-            each.deviation.name
-            for each in array.mistakes()
-            if each.made_in(row.values()) and catches(case, calls, truth, each.deviation)
-        }
-    return frozenset(names)
+def caught_by(contract: Contract, row: Row) -> frozenset[str]:
+    """Which mistakes a row catches: none where it fails the computations that they are made in, which are right."""
+    array = array_of(contract.name)
+    case = array.case(row)
+    (dtype,) = case.dtypes
+    calls = case.calls(dtype)
+    truth = case.truth(calls, {})
+    if any(failure(case, calls, truth, control) for control in contract.controls().values()):
+        return frozenset()
+    return frozenset(
+        each.deviation.name
+        for each in array.mistakes()
+        if each.made_in(row.values()) and catches(case, calls, truth, each.deviation)
+    )
 
 
 def _met(array: Array, rows: Sequence[Row], caught: Sequence[frozenset[str]], fused: bool) -> Meetings:

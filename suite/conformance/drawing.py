@@ -14,6 +14,7 @@ from random import Random
 from suite.asking.combined import Array
 from suite.asking.covering import Drawing, Meeting, Row, drawn, for_triples
 from suite.conformance.combinations import array_of, caught_by, caught_in, seen_in
+from suite.contracts import contract as contract_named
 
 SEED = 1
 """Of the array that is kept."""
@@ -44,18 +45,18 @@ def mended(name: str, array: Array, rows: Sequence[Row]) -> list[Row]:
     drawing = Drawing(array.space, Random(SEED), {met for _, met in missed})
     for mistake, met in sorted(missed):
         if met not in seen[mistake]:
-            row, caught = _catching(array, drawing, mistake, met)
+            row, caught = _catching(name, drawing, mistake, met)
             found.append(row)
             for other, mets in seen_in([row], [caught], False).items():
                 seen[other] |= mets
     return found
 
 
-def _catching(array: Array, drawing: Drawing, mistake: str, met: Meeting) -> tuple[Row, frozenset[str]]:
+def _catching(name: str, drawing: Drawing, mistake: str, met: Meeting) -> tuple[Row, frozenset[str]]:
     """A row with these levels that catches the mistake, and what it catches; the last one tried, where none does."""
     for left in reversed(range(TRIES)):
         row = drawing.row(dict(met))
-        caught = caught_by(array, row)
+        caught = caught_by(contract_named(name), row)
         if mistake in caught or not left:
             break
     return row, caught

@@ -16,7 +16,6 @@ import pytest
 import torch
 
 import suite
-from suite.__main__ import main
 from suite.contracts import contract
 from suite.records import EVERY_CASE
 
@@ -46,20 +45,6 @@ def attnsuite(tmp_path: Path) -> Run:
         return subprocess.run(
             command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=120, check=False
         )
-
-    return run
-
-
-@pytest.fixture
-def status_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
-    """Runs the command in this process, in tmp_path, and returns its exit status."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> object:
-        monkeypatch.setattr(sys, "argv", ["attnsuite", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return end.value.code or 0
 
     return run
 

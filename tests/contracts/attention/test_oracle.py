@@ -452,7 +452,6 @@ def test_huge_logits_in_half_precision_are_bounded_by_the_range_of_the_values() 
         (case.name, dtype)
         for case in cases()
         for dtype in case.dtypes
-        if case.family != "combined"  # masks of −1e9 leave no digit of a score in any dtype
         for truth in truths(case.truth(case.calls(dtype), {}))
         if truth.loose
     }
@@ -460,9 +459,9 @@ def test_huge_logits_in_half_precision_are_bounded_by_the_range_of_the_values() 
     for name in ("huge_logits", "huge_equal_logits", "scores_beyond_float16", "allowed_below_fill"):
         assert {(f"numerics/{name}", "float16"), (f"numerics/{name}", "bfloat16")} <= loose
     assert {dtype for _, dtype in loose} == {"float16", "bfloat16"}
-    families = {name.split("/")[0] for name, _ in loose}
-    assert families <= {"numerics", "gradient_numerics", "scale", "metamorphic", "window"}, "no ordinary case is loose"
-    assert len(loose) < 30
+    single = {name.split("/")[0] for name, _ in loose if not name.startswith("combined/")}
+    assert single <= {"numerics", "gradient_numerics", "scale", "metamorphic", "window"}, "no ordinary case is loose"
+    assert len(loose) < 80
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

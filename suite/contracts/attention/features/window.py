@@ -261,7 +261,7 @@ LEVELS = Levels(
             {"window": tuple(SHARES)[1:], "mask_pattern": ("lowest",)},
         ),
     ),
-    optional=6,
+    optional=4,
 )
 
 

@@ -6,6 +6,7 @@ their levels in their own files; after a change of levels, `python -m suite.conf
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from suite.asking.combined import FULL, QUICK, Array
 from suite.asking.covering import Row, Space, drawn
 from suite.contracts.attention.cases.case import AttentionCase
 from suite.contracts.attention.cases.combined.levels import LEVELS
-from suite.contracts.attention.feature import features
+from suite.contracts.attention.feature import Feature, features
 from suite.contracts.attention.features.dropout.draws import kept
 from suite.records import COMBINED
 
@@ -24,17 +25,25 @@ FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask
 """What kernels fuse: every triple of levels among these meets."""
 ALL_LEVELS = (*LEVELS, *(each.levels for each in features()))
 """What is combined: first what is no feature's, then by feature."""
-OPTIONAL = sorted({each.optional for each in ALL_LEVELS} - {0})
-FACTORS = {name: tuple(levels) for each in ALL_LEVELS for name, levels in each.factors.items()}
-for feature in features():
-    for said in filter(None, (each.unknown(FACTORS) for each in feature.levels.contradictions)):
-        raise ValueError(f"suite/contracts/attention/features/{feature.name}: {said}")
-SPACE = Space(
-    FACTORS,
-    [one for each in ALL_LEVELS for one in each.contradictions],
-    FUSED,
-    [[name for each in ALL_LEVELS if each.optional == place for name in each.factors] for place in OPTIONAL],
-)
+
+
+def space(of_features: Sequence[Feature]) -> Space:
+    """What these features and the others' levels can combine. ValueError, which names the file, for an unknown level."""
+    combined = (*LEVELS, *(each.levels for each in of_features))
+    factors = {name: tuple(levels) for each in combined for name, levels in each.factors.items()}
+    for feature in of_features:
+        for said in filter(None, (each.unknown(factors) for each in feature.levels.contradictions)):
+            raise ValueError(f"suite/contracts/attention/features/{feature.name}: {said}")
+    places = sorted({each.optional for each in combined} - {0})
+    return Space(
+        factors,
+        [one for each in combined for one in each.contradictions],
+        FUSED,
+        [[name for each in combined if each.optional == place for name in each.factors] for place in places],
+    )
+
+
+SPACE = space(features())
 
 
 def rows(profile: str = FULL, seed: int = 0) -> list[Row]:

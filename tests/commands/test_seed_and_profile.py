@@ -1,0 +1,84 @@
+"""`check --seed N` and `--profile P`: other numbers, other combinations of features, and the same when asked again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.conformance.session import CheckRequest
+from suite.contracts import contract
+from suite.contracts.attention.cases import combined
+
+Status = Callable[..., object]
+Write = Callable[[str, str], Path]
+
+WRONG = """
+def attention(query, key, value, *, scale=None):
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    output = ((query.double() @ key.double().mT * scale).softmax(-1) @ value.double()).to(value.dtype)
+    return output * 1.1 if query.shape[-1] == 65 else output
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--seed", "x", "a whole number is due, not 'x'"),
+        ("--seed", "-1", "a seed is a whole number of at least 0, not -1"),
+        ("--profile", "huge", "unknown profile 'huge'; there are: quick, full"),
+    ],
+)
+def test_what_is_no_seed_or_profile_is_refused_in_one_line(
+    status_of: Status, capsys: pytest.CaptureFixture[str], option: str, value: str, says: str
+) -> None:
+    assert status_of("check", "matmul", option, value) == 2
+    assert capsys.readouterr().err == f"attnsuite: {says}\n"
+
+
+def test_a_failure_under_another_seed_is_printed_with_the_command_that_asks_it_again(
+    status_of: Status, write: Write, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write("mine.py", WRONG)
+    asked = ["check", "mine.py", "--case", "combined/*e65*", "--seed", "3"]
+
+    assert status_of(*asked, "--json", str(tmp_path / "first")) == 1
+
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "the numbers and the combinations of features are those of --seed 3"
+    again = next(line for line in lines if line.strip().startswith("attnsuite check "))
+    assert "--seed 3" in again
+    assert status_of(*shlex.split(again)[1:], "--json", str(tmp_path / "again")) == 1
+    (row,) = (json.loads(line) for line in (tmp_path / "again").read_text().splitlines())
+    rows = [json.loads(line) for line in (tmp_path / "first").read_text().splitlines()]
+    assert (row["detail"], row["error_ratio"]) in [(each["detail"], each["error_ratio"]) for each in rows]
+
+
+def names(request: CheckRequest) -> set[str]:
+    return {case.name for case in request.posed(contract("attention")) if case.family == "combined"}
+
+
+def test_the_full_profile_has_what_the_quick_one_has_and_more() -> None:
+    assert names(CheckRequest()) < names(CheckRequest(profile="full"))
+
+
+def test_another_seed_combines_otherwise_and_asks_everything_else() -> None:
+    usual, other = CheckRequest(), CheckRequest(seed=3)
+    single = [case.name for case in usual.posed(contract("attention")) if case.family != "combined"]
+
+    posed = [case.name for case in other.posed(contract("attention"))]
+
+    assert posed[: len(single)] == single
+    assert names(usual) != set(posed[len(single) :])
+
+
+def test_a_case_that_is_named_is_asked_without_drawing_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(*_: object, **__: object) -> None:
+        raise AssertionError("an array was drawn")
+
+    monkeypatch.setattr(combined, "drawn", drawn)
+
+    assert names(CheckRequest(("combined/e65+causal",), seed=3)) == {"combined/e65+causal"}
