@@ -20,7 +20,7 @@ WRONG = """
 def attention(query, key, value, *, scale=None):
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     output = ((query.double() @ key.double().mT * scale).softmax(-1) @ value.double()).to(value.dtype)
-    return output * 1.1 if query.shape[-1] == 65 else output
+    return output * 1.1 if query.shape[-1] > 64 else output
 """
 
 
@@ -43,7 +43,7 @@ def test_a_failure_under_another_seed_is_printed_with_the_command_that_asks_it_a
     status_of: Status, write: Write, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write("mine.py", WRONG)
-    asked = ["check", "mine.py", "--case", "combined/*e65*", "--seed", "3"]
+    asked = ["check", "mine.py", "--case", "combined", "--dtype", "float32", "--seed", "3"]
 
     assert status_of(*asked, "--json", str(tmp_path / "first")) == 1
 
