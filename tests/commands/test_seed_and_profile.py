@@ -17,9 +17,12 @@ Status = Callable[..., object]
 Write = Callable[[str, str], Path]
 
 WRONG = """
-def attention(query, key, value, *, scale=None):
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    output = ((query.double() @ key.double().mT * scale).softmax(-1) @ value.double()).to(value.dtype)
+import torch
+
+def attention(query, key, value, *, attn_mask=None, is_causal=False, scale=None, enable_gqa=False):
+    output = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+    )
     return output * 1.1 if query.shape[-1] > 64 else output
 """
 

@@ -53,6 +53,7 @@ def printed(call: Call, reply: Reply | None = None) -> dict[str, Any]:
         pytest.param({"dropout_p": 0.0}, id="no dropout"),
         pytest.param({"keys": 0}, id="no keys"),
         pytest.param({"rank": 2, "heads": 1}, id="rank 2"),
+        pytest.param({"rank": 2, "heads": 1, "key_heads": 1}, id="groups in rank 2"),
         pytest.param({"layout": {"key": "column_major", "value": "expanded", "query": "sliced"}}, id="layouts"),
         pytest.param({"queries": 20, "keys": 30}, id="large"),
     ],

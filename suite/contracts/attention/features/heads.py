@@ -252,7 +252,9 @@ def _traits(value: int, sizes: Any) -> Traits:
 
 def _in_torch(keys: str, value: bool | None, call: Call) -> str:
     query, key = call.tensors["query"], call.tensors["key"]
-    return f"{keys}.repeat_interleave({query.shape[-3] // key.shape[-3]}, -3)" if value else keys
+    if not value or query.dim() == 2:
+        return keys
+    return f"{keys}.repeat_interleave({query.shape[-3] // key.shape[-3]}, -3)"
 
 
 FEATURE = Feature(
