@@ -75,12 +75,18 @@ def sample(count: int) -> list[Row]:
     return ROWS[:: len(ROWS) // count]
 
 
-@pytest.mark.parametrize("row", sample(12), ids=SPACE.write)
-def test_a_column_that_is_not_written_is_caught_by_every_row_whose_bounds_are_not_loose(row: Row) -> None:
+def is_firm(row: Row) -> bool:
+    """Whether luck decides nothing: its bounds are not loose."""
     case = combined.case(row)
     calls = case.calls(case.dtypes[0])
-    counts = case.counts(case.truth(calls, {}))
-    assert ("last_column_is_not_written" in caught_by(CONTRACT, row)) == counts
+    return case.counts(case.truth(calls, {}))
+
+
+def test_a_column_that_is_not_written_is_caught_by_every_row_whose_bounds_are_not_loose() -> None:
+    rows = sample(30)
+    firm = [row for row in rows if is_firm(row)]
+    assert len(firm) > 0.8 * len(rows)
+    assert all("last_column_is_not_written" in caught_by(CONTRACT, row) for row in firm)
 
 
 def test_each_mistake_is_caught_by_some_row_and_some_rows_miss_one() -> None:
