@@ -76,9 +76,9 @@ class Space:
     contradictions: Sequence[Contradiction] = ()
     fused: Sequence[tuple[str, ...]] = ()
     """Groups of factors of which every triple of levels is to meet."""
-    optional: Sequence[Collection[str]] = ()
-    """Factors that implementations may do without, those first that most can do. Whatever meets without the later ones
-    meets in rows that have their usual levels, so that it is asked of who cannot do those, too."""
+    lacking: Sequence[Collection[str]] = ()
+    """Factors that some implementations lack, all that one of them lacks in each entry. Whatever meets without these
+    factors meets in rows that have their usual levels, so that such an implementation is asked it, too."""
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -240,13 +240,16 @@ class Drawing:
         self.fused = any(len(meeting) > 2 for meeting in self.order)
 
     def rows(self) -> Iterator[Row]:
-        """Each row begins with a meeting that none before it has; those without optional factors come first."""
-        for place in range(len(self.space.optional) + 1):
-            later = {name for group in self.space.optional[place:] for name in group}
-            left_out = {name: self.space.usual[name] for name in later}
+        """Each row begins with a meeting that none before it has; those that lack factors come first."""
+        for lacking in (*self.space.lacking, ()):
+            left_out = {name: self.space.usual[name] for name in lacking}
             for meeting in self.order:
                 levels = dict(meeting)
-                if meeting in self.unmet and later.isdisjoint(levels) and self.space.completes(levels | left_out):
+                if (
+                    meeting in self.unmet
+                    and left_out.keys().isdisjoint(levels)
+                    and self.space.completes(levels | left_out)
+                ):
                     row = self.row(levels | left_out)
                     self.unmet.difference_update(met_in(row, False), met_in(row, True) if self.fused else ())
                     yield row
@@ -267,7 +270,7 @@ class Drawing:
         if not choices:
             return levels
         name = min(choices, key=lambda each: (len(choices[each]), self.random.random()))
-        usual = self.space.usual[name] if any(name in group for group in self.space.optional) else ""
+        usual = self.space.usual[name] if any(name in lacking for lacking in self.space.lacking) else ""
         by_worth = sorted(
             choices[name], key=lambda level: (-self.worth(name, level, levels), level != usual, self.random.random())
         )

@@ -16,8 +16,8 @@ from suite.asking.covering import Drawing, Meeting, Row, drawn, for_triples
 from suite.conformance.combinations import array_of, caught_by, caught_in, seen_in
 from suite.contracts import contract as contract_named
 
-SEED = 1
-"""Of the array that is kept."""
+SEED = 4
+"""Of the array that is kept: among the first 13 seeds, that of the fewest rows."""
 TRIES = 12
 """Rows that are drawn for a mistake where levels meet, before it is left uncaught."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.asking.covering import Contradiction, Space, drawn, met_in
+from suite.asking.covering import Contradiction, Row, Space, drawn, met_in
 
 MEALS = Space(
     {"meat": ("beef", "fish", "none"), "wine": ("red", "white"), "cheese": ("blue", "mild"), "bread": ("rye", "corn")},
@@ -61,12 +61,20 @@ def test_a_seed_draws_the_same_array_again_and_another_seed_another() -> None:
     assert any(drawn(MEALS, 3, fused=True) != drawn(MEALS, seed, fused=True) for seed in (4, 5))
 
 
-def test_what_meets_without_optional_factors_meets_in_rows_that_do_without_them() -> None:
-    space = Space({**MEALS.factors, "sauce": ("plain", "hot", "sweet")}, MEALS.contradictions, optional=[["sauce"]])
+@pytest.mark.parametrize("lacking", ["sauce", "herbs"])
+def test_who_lacks_a_factor_is_asked_about_every_pair_of_the_others(lacking: str) -> None:
+    more = {"sauce": ("plain", "hot", "sweet"), "herbs": ("bare", "dill", "mint")}
+    space = Space({**MEALS.factors, **more}, MEALS.contradictions, lacking=[["sauce", "herbs"], ["sauce"], ["herbs"]])
     rows = drawn(space, 1, fused=False)
-    plain = [{name: level for name, level in row.items() if name != "sauce"} for row in rows if row["sauce"] == "plain"]
-    assert not MEALS.coverage(plain, fused=False).unmet
+    without = Space({name: levels for name, levels in space.factors.items() if name != lacking}, MEALS.contradictions)
+    assert not without.coverage(
+        [_left(row, lacking) for row in rows if row[lacking] == more[lacking][0]], fused=False
+    ).unmet
     assert not space.coverage(rows, fused=False).unmet
+
+
+def _left(row: Row, lacking: str) -> Row:
+    return {name: level for name, level in row.items() if name != lacking}
 
 
 def test_a_row_is_written_as_its_unusual_levels_and_read_again() -> None:

@@ -128,8 +128,8 @@ class Levels:
     given: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     """What a case is given, from what the levels of a row are, by factor."""
     contradictions: tuple[Contradiction, ...] = ()
-    optional: int = 0
-    """0 for what every implementation has. Else its place among what some lack: what fewer can do comes later."""
+    lacked: str = ""
+    """What some implementations lack, in the words of the array; empty for what every implementation has."""
 
     def __post_init__(self) -> None:
         if lacking := [name for name, levels in self.factors.items() if len(levels) < 2]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from suite.asking.covering import Contradiction, Row
+from suite.asking.combined import QUICK
+from suite.asking.covering import Contradiction, Meeting, Row
 from suite.conformance.catching import failure
 from suite.conformance.combinations import caught_by
 from suite.contracts import contract
@@ -152,6 +153,25 @@ def test_a_contradiction_that_names_an_unknown_level_is_refused() -> None:
         ValueError, match="features/window: 'why not' names the level 'nonesuch' of window; there are: no_w"
     ):
         combined.space([broken if each is window else each for each in features()])
+
+
+def test_lacking_what_no_implementation_lacks_is_refused() -> None:
+    (window,) = (each for each in features() if each.name == "window")
+    broken = replace(window, levels=replace(window.levels, lacked="widnows"))
+    with pytest.raises(ValueError, match="features/window: implementations lack 'widnows'; they may lack: gradients, "):
+        combined.space([broken if each is window else each for each in features()])
+
+
+@pytest.mark.parametrize("lacked", ["windows", "masks"])
+def test_who_lacks_windows_or_masks_is_asked_about_every_other_pair(lacked: str) -> None:
+    theirs = {name for each in combined.ALL_LEVELS if each.lacked == lacked for name in each.factors}
+    asked = [row for row in combined.rows(QUICK) if all(row[name] == SPACE.usual[name] for name in theirs)]
+    unmet = SPACE.coverage(asked, fused=False).unmet
+    assert not [met for met in unmet if theirs.isdisjoint(dict(met)) and _met_without(theirs, met)]
+
+
+def _met_without(factors: set[str], met: Meeting) -> bool:
+    return SPACE.completes({**dict(met), **{name: SPACE.usual[name] for name in factors}})
 
 
 def test_a_case_is_made_of_its_name_alone() -> None:

@@ -267,6 +267,7 @@ LEVELS = Levels(
             {"empty_row": ("no_row_emptied",), "mask_axes": WITHOUT_COLUMNS},
         ),
     ),
+    lacked="masks",
 )
 
 FEATURE = Feature(

@@ -261,7 +261,7 @@ LEVELS = Levels(
             {"window": tuple(SHARES)[1:], "mask_pattern": ("lowest",)},
         ),
     ),
-    optional=4,
+    lacked="windows",
 )
 
 

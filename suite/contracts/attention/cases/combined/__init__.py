@@ -6,7 +6,7 @@ their levels in their own files; after a change of levels, `python -m suite.conf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +23,39 @@ PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", 
 """A row in each line, written as its unusual levels: those in which all pairs meet, and those that triples need more."""
 FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask", "causal", "window"))
 """What kernels fuse: every triple of levels among these meets."""
+LACKING = (
+    ("gradients", "value widths", "dropout", "masks", "windows"),
+    ("value widths", "dropout", "masks", "windows"),
+    ("dropout", "masks", "windows"),
+    ("masks", "windows"),
+    ("windows",),  # PyTorch's SDPA
+    ("masks",),  # FlashAttention
+)
+"""What implementations lack together: each is asked about every pair of the levels that it has."""
 ALL_LEVELS = (*LEVELS, *(each.levels for each in features()))
 """What is combined: first what is no feature's, then by feature."""
 
 
 def space(of_features: Sequence[Feature]) -> Space:
-    """What these features and the others' levels can combine. ValueError, which names the file, for an unknown level."""
+    """What these features and the others' levels can combine. ValueError, which names the file, for an unknown word."""
     combined = (*LEVELS, *(each.levels for each in of_features))
     factors = {name: tuple(levels) for each in combined for name, levels in each.factors.items()}
     for feature in of_features:
-        for said in filter(None, (each.unknown(factors) for each in feature.levels.contradictions)):
+        if said := _unknown(feature, factors):
             raise ValueError(f"suite/contracts/attention/features/{feature.name}: {said}")
-    places = sorted({each.optional for each in combined} - {0})
     return Space(
         factors,
         [one for each in combined for one in each.contradictions],
         FUSED,
-        [[name for each in combined if each.optional == place for name in each.factors] for place in places],
+        [[name for each in combined if each.lacked in lacking for name in each.factors] for lacking in LACKING],
     )
+
+
+def _unknown(feature: Feature, factors: Mapping[str, Collection[str]]) -> str:
+    """What the feature's levels name that there is not, or empty."""
+    if feature.levels.lacked not in {"", *LACKING[0]}:
+        return f"implementations lack {feature.levels.lacked!r}; they may lack: {', '.join(LACKING[0])}"
+    return next(filter(None, (each.unknown(factors) for each in feature.levels.contradictions)), "")
 
 
 SPACE = space(features())

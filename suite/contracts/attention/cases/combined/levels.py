@@ -103,7 +103,7 @@ VALUES = Levels(
             {"value_width": ("square_v",), "draw": DRAWS[:-1]},
         ),
     ),
-    optional=2,
+    lacked="value widths",
 )
 
 
@@ -138,7 +138,7 @@ UPSTREAM = Levels(
     {"output_gradient_layout": {"no_do": "contiguous", **_levels("do", UPSTREAM_LAYOUTS)}},
     _laid,
     _places("do", UPSTREAM_LAYOUTS),
-    optional=1,
+    lacked="gradients",
 )
 BACKWARD = Levels(
     {"gradient": {**GRADIENTS, "dqkv_mask": (*INPUTS, "attn_mask")}},
@@ -168,7 +168,7 @@ BACKWARD = Levels(
             {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad", "inference")},
         ),
     ),
-    optional=1,
+    lacked="gradients",
 )
 
 MODE = Levels({"mode": MODES}, lambda of: of["mode"])

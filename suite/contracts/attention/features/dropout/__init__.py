@@ -296,7 +296,7 @@ LEVELS = Levels(
             {"dropout": ("dropout",), "mask_pattern": ("rows_of_1e9",)},
         ),
     ),
-    optional=3,
+    lacked="dropout",
 )
 
 

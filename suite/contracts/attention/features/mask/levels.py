@@ -91,4 +91,5 @@ LEVELS = Levels(
             {"mask_axes": ("s",), "attn_mask_layout": ("mask_column_major", "mask_sliced")},
         ),
     ),
+    lacked="masks",
 )  # fmt: skip
