@@ -16,13 +16,14 @@ computed in extended precision, for which processors have no vectors: it takes s
 
 SIZES = {
     "tiny": (5, 7),
-    "ragged_tile": (70, 77),  # a tile of 64 and a part of one
+    "ragged_tile": (77, 77),  # a tile of 64 and a part of one
     "several_tiles": (100, 140),
     "one_query": (1, 300),
     "many_keys": (3, 2100),
     "many_queries": (2100, 3),
 }
-"""Queries and keys. Kernels take tiles of 16 to 128 of each."""
+"""Queries and keys. Kernels take tiles of 16 to 128 of each. Where there are as many keys as queries, causal attention
+sees the last key; where there are more, it sees none of the last ones."""
 ITEMS = {"few_heads": (2, 4), "one_head": (1, 1), "many_heads": (1, 34), "many_items": (17, 2)}
 """Batch items and heads: fewer and more than 32, which is how many some kernels take at a time."""
 WIDTHS = (8, 64, 65, 72, 80, 96, 128, 192, 256, 576)
