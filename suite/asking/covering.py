@@ -10,6 +10,7 @@ Software Engineering 23 (1997), and D. R. Kuhn, R. N. Kacker and Y. Lei, "Practi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -138,12 +139,22 @@ class Space:
         return self._completes(levels, {name: self.choices(name, levels) for name in self._bound if name not in levels})
 
     def _completes(self, levels: Row, choices: Choices) -> bool:
-        """Whether levels without contradiction are part of a row: the factor with the least choice is tried first."""
+        """Whether levels without contradiction are part of a row.
+
+        The factor with the least choice is tried first, and sooner where it was left without any before: what stands in
+        the way is then found at once, not again for each choice of what does not matter.
+        """
         if not choices:
             return True
-        name = min(choices, key=lambda each: len(choices[each]))
+        name = min(choices, key=lambda each: len(choices[each]) / (1 + self._left_without[each]))
+        self._left_without[name] += not choices[name]
         rows = ({**levels, name: level} for level in choices[name])
         return any(self._completes(row, self.narrowed(choices, row, name)) for row in rows)
+
+    @cached_property
+    def _left_without(self) -> Counter[str]:
+        """How often a factor was left without any choice."""
+        return Counter()
 
     @cached_property
     def _bound(self) -> Sequence[str]:

@@ -40,20 +40,20 @@ def test_the_quick_profile_has_every_pair_and_less_than_the_full_one() -> None:
 
 
 def test_a_case_is_named_after_the_unusual_levels_of_its_row() -> None:
-    row = SPACE.read("ragged_tile+e65+causal+window_left+bfloat16")
+    row = SPACE.read("several_tiles+one_head+e65+causal+window_left+bfloat16")
     case: Any = combined.case(row)
     (call,) = case.calls("bfloat16")
-    assert case.name == "combined/ragged_tile+e65+bfloat16+causal+window_left"
-    assert call.tensors["query"].shape == (2, 4, 70, 65)
-    assert call.options == {"is_causal": True, "window": (23, 0)}
+    assert case.name == "combined/several_tiles+one_head+e65+bfloat16+causal+window_left"
+    assert call.tensors["query"].shape == (1, 1, 100, 65)
+    assert call.options == {"is_causal": True, "window": (42, 0)}
     assert case.dtypes == ("bfloat16",)
 
 
 def test_layouts_and_modes_reach_the_call() -> None:
-    case: Any = combined.case(SPACE.read("ragged_tile+k_column_major+no_grad+float_mask+ls+random+mask_column_major"))
+    case: Any = combined.case(SPACE.read("several_tiles+one_head+k_column_major+no_grad+float_mask+ls+random+mask_column_major"))
     (call,) = case.calls("float64")
-    assert call.tensors["key"].stride()[-2:] == (1, 77)
-    assert call.tensors["attn_mask"].stride() == (1, 70)
+    assert call.tensors["key"].stride()[-2:] == (1, 140)
+    assert call.tensors["attn_mask"].stride() == (1, 100)
     assert not call.grad_mode
 
 
