@@ -4,9 +4,11 @@ something.
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from suite import registry
 from suite.learning.task import Attention, Task
@@ -32,7 +34,22 @@ def plug(declaration: Declaration, task: Task) -> Attention:
         reasons = "; ".join(f"{feature} ({lacks[feature]})" for feature in missing)
         raise UsageError(f"{task.name} needs what {name} lacks: {reasons}")
     probe(name, loaded.function, task)
-    return loaded.function
+    return without_dropout(loaded.function) if without(loaded.declaration, task) else loaded.function
+
+
+def without(declaration: Declaration, task: Task) -> frozenset[str]:
+    """The features that the task uses and this attention lacks: it is trained without them."""
+    return task.uses & set(gaps(declaration))
+
+
+def without_dropout(function: Attention) -> Attention:
+    """The attention, whatever dropout is asked."""
+
+    @wraps(function)
+    def attention(*tensors: Tensor, dropout_p: float = 0.0, **options: Any) -> Tensor:
+        return function(*tensors, **options)
+
+    return attention
 
 
 def probe(name: str, function: Attention, task: Task) -> None:

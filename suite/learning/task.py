@@ -48,6 +48,8 @@ class Task:
     own generator: `generator(seed, "weights")` makes one."""
     needs: frozenset[str] = frozenset()
     """The features of the contract `attention` that the model asks of what is plugged in."""
+    uses: frozenset[str] = frozenset()
+    """The features that it uses where the attention has them, and does without where it lacks them: dropout."""
     own: str = ""
     """The implementation that stands in results/ where nothing can be plugged in; empty where an attention is."""
     printed: Mapping[str, float] | None = None
