@@ -59,6 +59,11 @@ def svg_of(chart: Any) -> str:
 
 
 def _numbered(svg: str) -> str:
-    """The drawing with its clip paths numbered from 1: the library goes on counting from chart to chart."""
-    places: dict[str, str] = {}
-    return re.sub(r"\bclip\d+", lambda found: places.setdefault(found[0], f"clip{len(places) + 1}"), svg)
+    """The drawing with its clip paths and gradients numbered from 1: the library counts on from chart to chart."""
+    places: dict[str, dict[str, str]] = {"clip": {}, "gradient_": {}}
+
+    def renumbered(found: re.Match[str]) -> str:
+        known = places[found[1]]
+        return known.setdefault(found[0], f"{found[1]}{len(known) + 1}")
+
+    return re.sub(r'(?:(?<=id=")|(?<=url\(#))(clip|gradient_)\d+', renumbered, svg)

@@ -24,7 +24,7 @@ def draw(
     for option in options:
         _check_taken(option, names, figures)
     if lacking := absent():
-        raise UsageError(f'to draw, {" and ".join(lacking)} are due: python -m pip install "attnsuite[charts]"')
+        raise UsageError(f'drawing needs {" and ".join(lacking)}: python -m pip install "attnsuite[charts]"')
     for target in targets(folder, figures, overwrite):
         figure = FIGURES[target.name]
         picture = figure.picture(**{name: given for name, given in options.items() if name in figure.takes})

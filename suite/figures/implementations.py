@@ -37,12 +37,21 @@ def weights_of(attention: Function, query: Tensor, key: Tensor, **options: Any) 
     """The weights of an attention, … l s, for queries … l e and keys … s e.
 
     Where values are the identity, the output is the weights. They are given e columns at a time, so that an attention
-    whose values have to be as wide as its queries can be asked as well.
+    whose values have to be as wide as its queries can be asked as well. Raises ValueError for an answer that is no
+    tensor of the shape that is due.
     """
     width, keys = query.shape[-1], key.shape[-2]
     identity = torch.eye(keys, -(-keys // width) * width, dtype=query.dtype)
     columns = []
     for start in range(0, keys, width):
         value = identity[:, start : start + width].expand(*key.shape[:-1], width).contiguous()
-        columns.append(attention(query, key, value, **options))
+        columns.append(_checked(attention(query, key, value, **options), query.shape))
     return torch.cat(columns, -1)[..., :keys]
+
+
+def _checked(answer: object, shape: torch.Size) -> Tensor:
+    if not isinstance(answer, Tensor):
+        raise ValueError(f"it answered with {type(answer).__name__}, due is a tensor")
+    if answer.shape != shape:
+        raise ValueError(f"it answered with shape {tuple(answer.shape)}, due is {tuple(shape)}")
+    return answer

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-DIGITS = 4
-"""Significant digits of a number in a figure: the documents print as many, and the eye sees fewer."""
+DIGITS = 5
+"""Significant digits of a number in a figure: no fewer than the documents print, and more than the eye sees."""
 
 Point: TypeAlias = tuple[float, float]
 
