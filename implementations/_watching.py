@@ -1,0 +1,43 @@
+"""An attention around another one, which keeps the weights of each call as well: what models show of their attention.
+
+The weights are read off the attention itself: they are its answer where the values are the identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Watching:
+    """Answers as the attention does. `seen` has the weights of each call so far, b h l s."""
+
+    def __init__(self, attention: Callable[..., Tensor]) -> None:
+        self.attention = attention
+        self.seen: list[Tensor] = []
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        mixed = self.attention(query, key, value, **options)
+        self.seen.append(weights_of(self.attention, query, key, value, **options))
+        return mixed
+
+
+def weights_of(
+    attention: Callable[..., Tensor],
+    query: Tensor,  # b h l p
+    key: Tensor,  # b h s p
+    value: Tensor,  # b h s c
+    **options: Any,
+) -> Tensor:
+    """The weights of an attention, b h l s.
+
+    It is given the identity in place of the values, as many columns at a time as those have: some attentions take no
+    values of another width. The last columns are filled up with zeros.
+    """
+    keys, columns = value.shape[-2:]
+    identity = torch.eye(keys, -(-keys // columns) * columns, dtype=value.dtype, device=value.device)
+    parts = [attention(query, key, part.expand_as(value), **options) for part in identity.split(columns, -1)]
+    return torch.cat(parts, -1)[..., :keys] if parts else query.new_empty(*query.shape[:-1], 0)
