@@ -7,8 +7,8 @@ from torch import Tensor
 
 from suite.figures.implementations import implementation, weights_of
 from suite.records import UsageError
-from suite.registry import Declaration
 from suite.registry.loading import in_one_line
+from suite.registry.plugging import gaps
 
 ROUNDING = 1e-3
 """How far a row's sum may lie from 1 before the picture says so: float32 is far closer, and eyes see no less."""
@@ -22,8 +22,8 @@ def asked_weights(target: str, query: Tensor, key: Tensor, causal: bool) -> tupl
     """
     loaded = implementation(target, "attention")
     name = loaded.declaration.full_name
-    if causal:
-        _check_causal(loaded.declaration)
+    if causal and (reason := gaps(loaded.declaration).get("causal")):
+        raise UsageError(f"{name} is not causal: {reason}")
     query, key = (each.float()[None, None] for each in (query, key))
     try:
         weights = weights_of(loaded.function, query, key, **({"is_causal": True} if causal else {}))
@@ -32,13 +32,6 @@ def asked_weights(target: str, query: Tensor, key: Tensor, causal: bool) -> tupl
     if not weights.isfinite().all():
         raise UsageError(f"{name} answered with NaN or infinity, which cannot be drawn")
     return name, weights[0, 0], _remark(weights)
-
-
-def _check_causal(declaration: Declaration) -> None:
-    taken = declaration.parameters is None or "is_causal" in declaration.parameters
-    if not taken or "causal" in declaration.lacks:
-        reason = declaration.lacks.get("causal", "it takes no is_causal")
-        raise UsageError(f"{declaration.full_name} is not causal: {reason}")
 
 
 def _remark(weights: Tensor) -> str:

@@ -102,7 +102,7 @@ def test_an_attention_that_cannot_be_causal_is_not_drawn_so(write, capsys, statu
 
     said = refused(capsys, status_of("draw", "weights", "--attention", "mine.py", "--causal"))
 
-    assert said == "attnsuite: attention/mine is not causal: it takes no is_causal\n"
+    assert said == "attnsuite: attention/mine is not causal: attention/mine takes no is_causal\n"
 
 
 def test_rows_that_do_not_sum_to_one_are_said_to(write, status_of, tmp_path):
