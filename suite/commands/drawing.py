@@ -25,8 +25,12 @@ def draw(
         _check_taken(option, names, figures)
     if lacking := absent():
         raise UsageError(f'drawing needs {" and ".join(lacking)}: python -m pip install "attnsuite[charts]"')
+    told: set[str] = set()
     for target in targets(folder, figures, overwrite):
         figure = FIGURES[target.name]
+        if figure.trains not in told | {""}:
+            told.add(figure.trains)
+            print(f"the {figure.trains} that translates: from the cache, or trained now, in a minute", file=sys.stderr)
         picture = figure.picture(**{name: given for name, given in options.items() if name in figure.takes})
         for path in target.write(picture):
             print(path, file=lines, flush=True)
@@ -39,7 +43,7 @@ def show(names: Sequence[str]) -> None:
     for name in figures:
         figure = FIGURES[name]
         takes = f" ({', '.join(f'--{option}' for option in figure.takes)})" if figure.takes else ""
-        print(f"{name:{width}}  {figure.title}: {figure.source}{takes}", file=sys.stdout)
+        print(f"{name:{width}}  {figure.title}: {figure.source}{takes}")
 
 
 def _check_taken(option: str, names: Sequence[str], figures: Sequence[str]) -> None:

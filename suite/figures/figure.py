@@ -19,3 +19,5 @@ class DrawnFigure:
     """Computes what is shown, with the options of the command line that the figure takes."""
     takes: tuple[str, ...] = ()
     """The options that it takes, by name: sentence, attention, causal, seed."""
+    trains: str = ""
+    """The translator that it shows, which is trained unless the cache has it; empty for figures without one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -45,11 +44,7 @@ class Translation:
         return f"{' '.join(self.source[:-1])} → {' '.join(self.target[1:])}"
 
 
-@cache
-def trained(name: str, seed: int) -> Trained:
-    """A trained translator, from the cache or trained now, which takes a minute and is told to whoever waits."""
-    print(f"translator {name}, seed {seed}: read from the cache, or trained now, in about a minute", file=sys.stderr)
-    return translator(name, seed)
+_trained = cache(translator)
 
 
 def translated(name: str, sentence: str, seed: int, attention: str = "") -> Translation:
@@ -57,7 +52,7 @@ def translated(name: str, sentence: str, seed: int, attention: str = "") -> Tran
 
     An attention that is named is plugged in. Raises UsageError for unknown words and for an attention that raises.
     """
-    return translate(name, trained(name, seed), sentence, attention)
+    return translate(name, _trained(name, seed), sentence, attention)
 
 
 def translate(name: str, by: Trained, sentence: str, attention: str = "") -> Translation:

@@ -6,9 +6,11 @@ from itertools import groupby
 from xml.etree import ElementTree
 
 import pytest
+from translators import untrained
 
 from suite.figures import FIGURES, targets
 from suite.figures.picture import Axis, HeatMap, HeatMaps, Way
+from suite.figures.translation import heads, translate
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
@@ -35,9 +37,17 @@ def test_every_figure_has_a_title_a_source_and_a_file_of_its_name():
         assert re.match(r"doc-00\d, sections? [\d.]+", figure.source), name
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", [name for name, figure in FIGURES.items() if not figure.trains])
 def test_a_figure_is_drawn_with_a_mark_for_each_number(name, tmp_path):
-    picture = FIGURES[name].picture()
+    has_its_marks(name, FIGURES[name].picture(), tmp_path)
+
+
+@pytest.mark.parametrize("kind", [".attention", ".self_attention", ".cross_attention"])
+def test_attention_by_layer_and_head_is_drawn_with_a_mark_for_each_number(kind, tmp_path):
+    has_its_marks("heads", heads("t", translate("transformer", untrained(), "I'm home."), kind), tmp_path)
+
+
+def has_its_marks(name, picture, tmp_path):
     (target,) = targets(tmp_path, [name])
 
     svg, png = target.write(picture)

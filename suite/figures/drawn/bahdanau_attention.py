@@ -23,4 +23,4 @@ def picture(sentence: str = SENTENCE, seed: int = 0) -> HeatMaps:
     )
 
 
-FIGURE = DrawnFigure(TITLE, "doc-004, section 11.4.3", picture, ("sentence", "seed"))
+FIGURE = DrawnFigure(TITLE, "doc-004, section 11.4.3", picture, ("sentence", "seed"), "seq2seq_attention")

@@ -14,4 +14,4 @@ def picture(sentence: str = SENTENCE, attention: str = "", seed: int = 0) -> Hea
     return heads(TITLE, translated("transformer", sentence, seed, attention), ".self_attention")
 
 
-FIGURE = DrawnFigure(TITLE, "doc-004, section 11.7.6", picture, ("sentence", "attention", "seed"))
+FIGURE = DrawnFigure(TITLE, "doc-004, section 11.7.6", picture, ("sentence", "attention", "seed"), "transformer")
