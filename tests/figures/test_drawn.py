@@ -117,6 +117,15 @@ def test_a_larger_weight_is_darker():
     assert len(set(light)) == 11
 
 
+def test_a_cell_says_its_number_to_two_decimals():
+    row = (0.0, 0.001, 0.354, 1.0, 2.0, 10.05, -0.5)
+    picture = HeatMaps("t", "s", (HeatMap((row,)),), 1, Axis("key", ("",) * 7), Axis("query", ("",)))
+
+    root = ElementTree.fromstring(render.svg("t", picture))
+
+    assert [mark.text for mark in marks(root, "text")[0]] == ["0", ".00", ".35", "1", "2", "10.05", "-.50"]
+
+
 def test_a_grid_shares_its_axes_and_its_colour_bar():
     one = HeatMap(((0.5, 0.25), (0.0, 1.0)))
     picture = HeatMaps("t", "s", (one,) * 6, 3, Axis("key", ("a", "b")), Axis("query", ("c", "d")), written=False)

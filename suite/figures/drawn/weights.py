@@ -63,10 +63,16 @@ def picture(
         columns=1,
         across=across,
         down=down,
-        domain=(min(0.0, rounded(float(weights.min()))), max(1.0, rounded(float(weights.max())))),
+        domain=_domain(weights),
         cell=30 if len(words) <= 20 else 16,
         written=len(words) <= 20,
     )
+
+
+def _domain(weights: Tensor) -> tuple[float, float]:
+    """From 0 to the largest weight: in long sentences none comes near 1. A wrong attention may have negative ones."""
+    low, high = (rounded(float(each)) for each in weights.aminmax())
+    return min(0.0, low), high if high > 0 else 1.0
 
 
 FIGURE = DrawnFigure(

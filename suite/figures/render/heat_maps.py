@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
@@ -97,5 +98,7 @@ def _numbers(one: HeatMap, dark: float, x: Any, y: Any) -> Any:
 
 
 def _short(value: float) -> str:
-    """`0.35` as `.35`, and an exact zero or one as one digit."""
-    return f"{value:g}" if value in (0, 1, 2) else f"{value:.2f}".replace("0.", ".", 1)
+    """`0.35` as `.35`, and a whole number below ten as one digit."""
+    if value == int(value) and 0 <= value < 10:
+        return f"{value:g}"
+    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.2f}")
