@@ -38,6 +38,8 @@ def weights_of(
     values of another width. The last columns are filled up with zeros.
     """
     keys, columns = value.shape[-2:]
+    if not keys:
+        return query.new_empty(*query.shape[:-1], 0)
     identity = torch.eye(keys, -(-keys // columns) * columns, dtype=value.dtype, device=value.device)
     parts = [attention(query, key, part.expand_as(value), **options) for part in identity.split(columns, -1)]
-    return torch.cat(parts, -1)[..., :keys] if parts else query.new_empty(*query.shape[:-1], 0)
+    return torch.cat(parts, -1)[..., :keys]
