@@ -1,15 +1,17 @@
-"""An attention around another one, which keeps the weights of each call as well: what models show of their attention.
+"""What models show of their attention: the weights of each call are kept beside its answer.
 
-The weights are read off the attention itself: they are its answer where the values are the identity.
+Those of a function are read off it: they are its answer where the values are the identity. A module of torch.nn is
+asked for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Watching:
@@ -38,6 +40,28 @@ def weights_of(
     values of another width. The last columns are filled up with zeros.
     """
     keys, columns = value.shape[-2:]
+    if not keys:
+        return query.new_empty(*query.shape[:-1], 0)
     identity = torch.eye(keys, -(-keys // columns) * columns, dtype=value.dtype, device=value.device)
     parts = [attention(query, key, part.expand_as(value), **options) for part in identity.split(columns, -1)]
-    return torch.cat(parts, -1)[..., :keys] if parts else query.new_empty(*query.shape[:-1], 0)
+    return torch.cat(parts, -1)[..., :keys]
+
+
+def watched(
+    model: Callable[..., Tensor], attentions: Mapping[str, nn.Module]
+) -> Callable[..., tuple[Tensor, dict[str, Tensor]]]:
+    """The model with the weights of these attentions of it, b h l s, beside its output; each is called once."""
+    seen: dict[str, Tensor] = {}
+
+    def asked(
+        module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return given, {**named, "need_weights": True, "average_attn_weights": False}
+
+    def kept(name: str, module: nn.Module, given: Any, answer: tuple[Tensor, Tensor]) -> None:
+        seen[name] = answer[1]
+
+    for name, module in attentions.items():
+        module.register_forward_pre_hook(asked, with_kwargs=True)
+        module.register_forward_hook(partial(kept, name))
+    return lambda *inputs: (model(*inputs), {name: seen[name] for name in attentions})

@@ -19,7 +19,7 @@ from suite.asking.changes import filled_beyond, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Staged
 from suite.contracts import asking_plugs
-from suite.contracts.models.shown import SHOWN, in_steps, through_identity
+from suite.contracts.shown import SHOWN, in_steps, through_identity
 from suite.contracts.softmax import masked, unguarded
 
 Config = Mapping[str, Any]

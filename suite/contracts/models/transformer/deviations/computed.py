@@ -17,8 +17,8 @@ from suite.asking.staged import imprecise
 from suite.contracts import asking_plugs
 from suite.contracts.models import eager
 from suite.contracts.models.eager import Part
-from suite.contracts.models.shown import IN_STEPS, OF_HIDDEN
 from suite.contracts.models.transformer.deviations.staged import Cache, Transformer
+from suite.contracts.shown import IN_STEPS, OF_HIDDEN
 from suite.contracts.softmax import fill
 
 
