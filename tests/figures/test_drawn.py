@@ -2,6 +2,7 @@
 
 import re
 import struct
+import zlib
 from itertools import groupby
 from xml.etree import ElementTree
 
@@ -60,7 +61,19 @@ def has_its_marks(name, picture, tmp_path):
     (has_its_cells if isinstance(picture, HeatMaps) else has_its_points)(root, picture)
     width, height = struct.unpack(">II", png.read_bytes()[16:24])
     assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(set(pixels(png.read_bytes()))) > 10
     assert (width, height) == tuple(render.ZOOM * float(root.get(side)) for side in ("width", "height"))
+
+
+def pixels(png):
+    """The bytes of a PNG's lines, as they are filtered: few values where nothing is drawn."""
+    data, place = b"", 8
+    while place < len(png):
+        (length,) = struct.unpack(">I", png[place : place + 4])
+        if png[place + 4 : place + 8] == b"IDAT":
+            data += png[place + 8 : place + 8 + length]
+        place += 12 + length
+    return zlib.decompress(data)
 
 
 def has_its_cells(root, picture):
@@ -93,6 +106,27 @@ def has_its_points(root, picture):
         assert not panel.title or panel.title in texts(root)
         assert (panel.across or picture.across) in texts(root)
     assert picture.up in texts(root)
+
+
+@pytest.mark.parametrize("lost", ["mark-rect", "mark-text"])
+def test_a_cell_without_its_mark_or_its_number_is_noticed(lost):
+    picture = FIGURES["masked_softmax"].picture()
+    root = ElementTree.fromstring(render.svg("t", picture))
+    group = next(node for node in root.iter(f"{SVG}g") if node.get("class", "").startswith(f"{lost} role-mark"))
+    group.remove(group[0])
+
+    with pytest.raises(AssertionError):
+        has_its_cells(root, picture)
+
+
+def test_a_curve_without_one_of_its_points_is_noticed():
+    picture = FIGURES["position_curves"].picture()
+    root = ElementTree.fromstring(render.svg("t", picture))
+    line = marks(root, "line")[0][0]
+    line.set("d", line.get("d").rpartition("L")[0])
+
+    with pytest.raises(AssertionError):
+        has_its_points(root, picture)
 
 
 def test_a_curve_goes_through_its_points():

@@ -66,6 +66,12 @@ def test_regressions_and_the_corners_of_their_weights_are_printed_in_the_documen
     assert_printed(corners, printed["attention_weights"], 5 if printed["attention_weights_format"] == "sci4" else None)
 
 
+@pytest.mark.parametrize("width", [0.99, 1.01])
+def test_a_width_that_is_one_percent_off_is_not_what_the_document_prints(width):
+    with pytest.raises(AssertionError):
+        assert_printed(pooling.estimate("gaussian", width), PRINTED["kernels"]["gaussian"]["y_hat"], None)
+
+
 @pytest.mark.parametrize("figure", ["kernel_weights", "width_weights"])
 def test_a_map_of_weights_shows_each_of_them_to_a_step_of_its_colours(figure):
     choices = pooling.BY_KERNEL if figure == "kernel_weights" else pooling.BY_WIDTH
