@@ -136,10 +136,10 @@ def _layer(
     return layer.requires_grad_(requires_grad=False)
 
 
-def _watch(attention: nn.MultiheadAttention, name: str, shown: Shown) -> None:
+def _watch(attention: Any, name: str, shown: Shown) -> None:
     """Once it has answered, torch's attention is asked again, for the weights of its heads."""
 
-    def again(module: nn.Module, given: tuple[Tensor, ...], named: dict[str, Any], answer: Any) -> None:
+    def again(module: Any, given: tuple[Tensor, ...], named: dict[str, Any], answer: Any) -> None:
         options = {**named, "need_weights": True, "average_attn_weights": False}
         shown[name] = attention.forward(*given, **options)[1]
 

@@ -31,9 +31,8 @@ def _factory(style: Style, embed: Embed) -> Callable[..., Callable[[Tensor], Any
             output, shown = _run(style, config, weights, embed(config, weights, images.to(weights["positions"])))
             if not need_weights:
                 return output.to(dtype)
-            return output.to(dtype), {
-                f"blocks.{number}.attention": show().to(dtype) for number, show in enumerate(shown)
-            }
+            found = {f"blocks.{number}.attention": show().to(dtype) for number, show in enumerate(shown)}
+            return output.to(dtype), found
 
         return model
 
