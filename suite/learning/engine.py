@@ -18,6 +18,7 @@ from torch import Tensor
 from suite.learning.checkpoint import Checkpoint, State
 from suite.learning.task import Attention, Batch, Task, Training, generator
 from suite.records import UsageError
+from suite.registry.loading import in_one_line
 
 OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 Watch = Callable[[int, int], None]
@@ -54,7 +55,8 @@ def train(
             loop.restore(checkpoint.read())
         watch(len(loop.curve), task.epochs)
         while len(loop.curve) < task.epochs:
-            loop.epoch(f"; the checkpoint of epoch {len(loop.curve)} stays" if checkpoint and loop.curve else "")
+            stays = f"; the checkpoint of epoch {len(loop.curve)} stays in {checkpoint.path}" if checkpoint else ""
+            loop.epoch(stays if loop.curve else "")
             if checkpoint:
                 checkpoint.write(loop.state())
             watch(len(loop.curve), task.epochs)
@@ -110,12 +112,19 @@ class _Loop:
         torch.manual_seed(int(torch.randint(2**62, (), generator=self.random)))
         self.optimiser.zero_grad()
         loss = self.training.loss(batch, self.random)
-        loss.backward()
+        self.backward(loss)
         norm = float(torch.nn.utils.clip_grad_norm_(self.tensors, self.clip))
         value = float(loss.detach())
         if math.isfinite(value) and math.isfinite(norm):
             self.optimiser.step()
         return value, norm
+
+    def backward(self, loss: Tensor) -> None:
+        """The gradients of the weights. Raises UsageError for what a backward pass of somebody's raises."""
+        try:
+            loss.backward()
+        except Exception as error:  # whatever a submission raises is its answer
+            raise UsageError(f"{self.name}: the backward pass raised {in_one_line(error)}") from error
 
     def state(self) -> State:
         return {
