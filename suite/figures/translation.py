@@ -20,8 +20,6 @@ from suite.registry.loading import in_one_line
 
 SENTENCE = "I'm home."
 """The last of the sentences that the documents translate."""
-WRITTEN = 5
-"""Rows and columns up to which a number stands in each cell, where there are many maps."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +110,4 @@ def heads(title: str, of: Translation, kind: str) -> HeatMaps:
         across=Axis("key", keys),
         down=Axis("query", queries),
         domain=(0.0, max(1.0, *(rounded(float(weights.max())) for weights in layers))),
-        cell=28,
-        written=max(len(queries), len(keys)) <= WRITTEN + 1,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import altair as alt
@@ -11,6 +12,7 @@ from suite.figures.picture import Curves, Panel, Series, Way
 from suite.figures.render.panel import sized
 
 MAGENTA = COLOURS[3]
+"""The colour of what is dashed, as in the documents."""
 
 
 def chart(picture: Curves) -> Any:
@@ -42,16 +44,14 @@ def _front_last(panel: Panel) -> list[Series]:
 def _drawn(series: Series) -> Any:
     rows = [{"name": series.name, "x": x, "y": y} for x, y in series.points]
     made = alt.Chart(alt.Data(values=rows))
-    return (
-        made.mark_point(size=28, opacity=0.6, filled=True)
-        if series.way is Way.POINTS
-        else made.mark_line(strokeWidth=2)
-    )
+    if series.way is Way.POINTS:
+        return made.mark_point(size=28, opacity=0.6, filled=True)
+    return made.mark_line(strokeWidth=2)
 
 
 def _colours(ways: dict[str, Way]) -> list[str]:
-    """A colour for each name: what is dashed is magenta, as in the documents, and the others take turns."""
-    others = iter([colour for colour in COLOURS if colour != MAGENTA])
+    """A colour for each name: that of what is dashed, and the others in turn."""
+    others = cycle(colour for colour in COLOURS if colour != MAGENTA)
     return [MAGENTA if way is Way.DASHED else next(others) for way in ways.values()]
 
 
