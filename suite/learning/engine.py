@@ -7,6 +7,7 @@ the checkpoint; sums have a fixed order, since torch has one thread and determin
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ class Finished:
     curve: tuple[float, ...]
     scores: Mapping[str, float]
     beside: Mapping[str, float]
+    seconds: float
+    """Of the processor, for all epochs, those before a checkpoint too."""
 
 
 def train(
@@ -66,6 +69,7 @@ def train(
                 tuple(loop.curve),
                 dict(training.scores()),
                 dict(training.beside()),
+                loop.seconds,
             )
 
 
@@ -94,10 +98,11 @@ class _Loop:
         make: Any = OPTIMISERS[config.get("optimiser", "adam")]
         self.optimiser: torch.optim.Optimizer = make(self.tensors, lr=config["learning_rate"])
         self.curve: list[float] = []
+        self.seconds = 0.0
 
     def epoch(self, stays: str) -> None:
         """One epoch, and its mean loss. `stays` says what is left when it fails."""
-        losses = []
+        began, losses = time.process_time(), []
         for number, batch in enumerate(self.training.batches(self.random), 1):
             loss, norm = self.step(batch)
             if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -106,6 +111,7 @@ class _Loop:
                 raise UsageError(f"{self.name}: {what} {where}, and should be finite{stays}")
             losses.append(loss)
         self.curve.append(math.fsum(losses) / len(losses))
+        self.seconds += time.process_time() - began
 
     def step(self, batch: Batch) -> tuple[float, float]:
         """One step of the optimiser, unless something is not finite: the loss, and the norm of the gradient."""
@@ -132,6 +138,7 @@ class _Loop:
             "optimiser": self.optimiser.state_dict(),
             "generator": self.random.get_state(),
             "curve": list(self.curve),
+            "seconds": self.seconds,
         }
 
     def restore(self, state: State | None) -> None:
@@ -142,4 +149,4 @@ class _Loop:
                 tensor.copy_(state["weights"][name])
         self.optimiser.load_state_dict(state["optimiser"])
         self.random.set_state(state["generator"])
-        self.curve = list(state["curve"])
+        self.curve, self.seconds = list(state["curve"]), state["seconds"]
