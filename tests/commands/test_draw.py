@@ -12,6 +12,12 @@ from suite.figures import FIGURES
 HOME = Path(__file__).parents[2]
 
 
+def drawing_is_possible():
+    """Skip the test where the libraries that draw are absent."""
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+
+
 def run(*arguments, cwd, path=()):
     """The command in a process of its own, with folders put first where Python looks for modules."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, HOME)))}
@@ -27,8 +33,7 @@ def refused(capsys, status):
 
 
 def test_figures_are_drawn_by_name_or_pattern_and_their_files_are_printed(tmp_path):
-    pytest.importorskip("altair")
-    pytest.importorskip("vl_convert")
+    drawing_is_possible()
 
     done = run("masked_softmax", "position_c*", "--to", "there", cwd=tmp_path)
 
@@ -40,6 +45,7 @@ def test_figures_are_drawn_by_name_or_pattern_and_their_files_are_printed(tmp_pa
 
 @pytest.mark.parametrize("module", ["altair", "vl_convert"])
 def test_without_the_extra_one_line_says_what_to_install(module, tmp_path):
+    drawing_is_possible()
     (tmp_path / f"{module}.py").write_text("raise ModuleNotFoundError('there is none here')")
 
     done = run("identity", cwd=tmp_path, path=[tmp_path])
@@ -87,7 +93,7 @@ def test_an_option_goes_with_figures_that_take_it(capsys, status_of):
     ],
 )
 def test_an_attention_that_gives_no_weights_is_one_line(body, says, write, capsys, status_of, tmp_path):
-    pytest.importorskip("altair")
+    drawing_is_possible()
     write("mine.py", f"def attention(query, key, value):\n    {body}\n")
 
     said = refused(capsys, status_of("draw", "weights", "--attention", "mine.py"))
@@ -97,7 +103,7 @@ def test_an_attention_that_gives_no_weights_is_one_line(body, says, write, capsy
 
 
 def test_an_attention_that_cannot_be_causal_is_not_drawn_so(write, capsys, status_of):
-    pytest.importorskip("altair")
+    drawing_is_possible()
     write("mine.py", "def attention(query, key, value):\n    return value\n")
 
     said = refused(capsys, status_of("draw", "weights", "--attention", "mine.py", "--causal"))
@@ -106,8 +112,7 @@ def test_an_attention_that_cannot_be_causal_is_not_drawn_so(write, capsys, statu
 
 
 def test_rows_that_do_not_sum_to_one_are_said_to(write, status_of, tmp_path):
-    pytest.importorskip("altair")
-    pytest.importorskip("vl_convert")
+    drawing_is_possible()
     write("mine.py", "def attention(query, key, value):\n    return (query @ key.mT).softmax(-1) @ value * 0.5\n")
 
     assert status_of("draw", "weights", "--attention", "mine.py", "--sentence", "the cat sat") == 0
@@ -117,7 +122,7 @@ def test_rows_that_do_not_sum_to_one_are_said_to(write, status_of, tmp_path):
 
 @pytest.mark.parametrize(("sentence", "count"), [("", 0), (" \n\t", 0), ("word " * 41, 41)])
 def test_a_sentence_has_words_and_not_too_many(sentence, count, capsys, status_of):
-    pytest.importorskip("altair")
+    drawing_is_possible()
 
     said = refused(capsys, status_of("draw", "weights", "--sentence", sentence))
 
@@ -125,7 +130,7 @@ def test_a_sentence_has_words_and_not_too_many(sentence, count, capsys, status_o
 
 
 def test_attention_is_one_implementation_that_can_be_called(capsys, status_of):
-    pytest.importorskip("altair")
+    drawing_is_possible()
 
     assert "means" in refused(capsys, status_of("draw", "weights", "--attention", "torch_sdpa"))
     assert "unknown target 'chunkd'" in refused(capsys, status_of("draw", "weights", "--attention", "chunkd"))
