@@ -316,6 +316,36 @@ def run(
 
 
 @app.command()
+def draw(
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FIGURE]...", help="names of figures, or shell patterns; all by default"),
+    ] = None,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="the folder that gets the files")] = Path("figures"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="write over files that attnsuite has not drawn, too")
+    ] = False,
+    list_figures: Annotated[bool, typer.Option("--list", help="list the figures, and draw nothing")] = False,
+    sentence: Annotated[
+        str | None, typer.Option("--sentence", metavar="TEXT", help="the sentence of a figure that shows one")
+    ] = None,
+    attention: Annotated[
+        str | None, typer.Option("--attention", metavar="TARGET", help="the attention that a figure shows or uses")
+    ] = None,
+    causal: Annotated[bool, typer.Option("--causal", help="no word attends to those after it")] = False,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", parser=count, help="for what a figure draws or trains")
+    ] = None,
+) -> None:
+    """Draw the documents' figures with our numbers, each as SVG and PNG."""
+    from suite.commands import drawing
+
+    given = {"sentence": sentence, "attention": attention, "causal": causal or None, "seed": seed}
+    options = {name: value for name, value in given.items() if value is not None}
+    drawing.show(figures or []) if list_figures else drawing.draw(figures or [], to, overwrite, options)
+
+
+@app.command()
 def migrate(results: Folder = Path("results")) -> None:
     """Bring results/ of an earlier attnsuite into today's layout; nothing is lost, also where it is interrupted."""
     from suite.commands import migrating

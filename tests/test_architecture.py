@@ -24,13 +24,14 @@ FLOORS: dict[str, set[str]] = {
     "records": set(),
     "uncollected": set(),
     "statistics": set(),
+    "charting": set(),
     "judging": {"records"},
     "sources": {"records"},
     "machine": {"records"},
     "asking": {"records", "judging"},
     "contracts": {"records", "judging", "asking", "sources"},
     "store": {"records", "statistics", "uncollected"},
-    "report": {"records", "statistics", "store"},
+    "report": {"records", "statistics", "store", "charting"},
     "registry": {"records", "asking", "contracts"},
     "worker": {"records", "asking", "registry"},
     "conformance": {"records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources"},
@@ -51,6 +52,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
     "learning": {"records", "asking", "contracts", "registry", "machine"},
+    "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},
     "campaign": {"records", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
 }
 """The rooms that each room may import from, besides itself; commands, the command line and the pytest plugin may import

@@ -7,7 +7,7 @@ products, layer by layer, and the keys of the scores. Half types are computed in
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -20,11 +20,17 @@ State = tuple[Tensor, ...]  # s, and for an LSTM its memory cell, b d each
 
 
 @implementation
-def seq2seq_attention(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> _Model:
-    """Return the model of this config. Raises ValueError if the weights are not those of the config."""
+def seq2seq_attention(
+    config: Mapping[str, Any], weights: Mapping[str, Tensor], *, need_weights: bool = False
+) -> Callable[..., Any]:
+    """Return the model of this config. Raises ValueError if the weights are not those of the config.
+
+    With `need_weights` the model returns a pair: the logits, and the attention weights by their name, b t s.
+    """
     dtype = check_model(config, weights)
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-    return _Model(config, {name: tensor.to(wide) for name, tensor in weights.items()}, dtype)
+    model = _Model(config, {name: tensor.to(wide) for name, tensor in weights.items()}, dtype)
+    return model.watched if need_weights else model
 
 
 class _Model:
@@ -33,22 +39,32 @@ class _Model:
 
     def __call__(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         """Return the logits, b t v, for source b s, lengths b and target b t. Raises ValueError for bad input."""
+        return self.run(source, lengths, target)[0].to(self.dtype)
+
+    def watched(self, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the same, and the attention weights of all steps, b t s."""
+        logits, shares = self.run(source, lengths, target)
+        rows = torch.stack(shares, 1) if shares else logits.new_empty(len(source), 0, source.shape[1])
+        return logits.to(self.dtype), {"attention": rows.to(self.dtype)}
+
+    def run(self, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The logits, b t v, and the weights of every step, b s each."""
         check_inputs(self.config, source, lengths, target)
         memory, states = self.encode(source)
         keys = memory @ self.weights["attention.w_key"] if self.config["score"] == "additive" else memory
         positions = torch.arange(source.shape[1], device=source.device)
         allowed, window = positions < lengths[:, None], self.config["window"]
-        tops = [memory[:, :0]]
+        tops, shares = [memory[:, :0]], []
         for step, embedding in enumerate(self.weights["target_embedding"][target].unbind(1)):
             seen = allowed if window is None else allowed & ((positions - step).abs() <= window)
-            context = self.attend(states[-1][0], keys, memory, seen)
+            shares.append(self.weigh(states[-1][0], keys, seen))
+            context = torch.einsum("bs,bsd->bd", shares[-1], memory)
             x = torch.cat([context, embedding], -1)
             for layer, state in enumerate(states):
                 states[layer] = self.cell(f"decoder.{layer}", self.product(f"decoder.{layer}", x), state)
                 x = states[layer][0]
             tops.append(x[:, None])
-        logits = torch.cat(tops, 1) @ self.weights["w_logits"] + self.weights["b_logits"]
-        return logits.to(self.dtype)
+        return torch.cat(tops, 1) @ self.weights["w_logits"] + self.weights["b_logits"], shares
 
     def encode(self, source: Tensor) -> tuple[Tensor, list[State]]:
         """The top layer's states, b s d, and the last state of each layer."""
@@ -64,8 +80,8 @@ class _Model:
             last.append(state)
         return x, last
 
-    def attend(self, query: Tensor, keys: Tensor, memory: Tensor, seen: Tensor) -> Tensor:
-        """The context, b d; zeros for an item whose step may attend to nothing."""
+    def weigh(self, query: Tensor, keys: Tensor, seen: Tensor) -> Tensor:
+        """The weights of one step, b s; zeros for an item whose step may attend to nothing."""
         if self.config["score"] == "additive":
             features = ((query @ self.weights["attention.w_query"]).unsqueeze(1) + keys).tanh()
             scores = features @ self.weights["attention.w_score"]
@@ -73,8 +89,7 @@ class _Model:
             scale = 1 / math.sqrt(query.shape[-1]) if self.config["score"] == "scaled_dot" else 1.0
             scores = torch.einsum("bd,bsd->bs", query * scale, keys)
         empty = ~seen.any(-1, keepdim=True)
-        weights = scores.masked_fill(~seen & ~empty, -torch.inf).softmax(-1).masked_fill(empty, 0.0)
-        return torch.einsum("bs,bsd->bd", weights, memory)
+        return scores.masked_fill(~seen & ~empty, -torch.inf).softmax(-1).masked_fill(empty, 0.0)
 
     def product(self, name: str, x: Tensor) -> Tensor:
         return x @ self.weights[f"{name}.w_input"] + self.weights[f"{name}.b_input"]

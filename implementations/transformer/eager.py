@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from implementations._watching import Watching
 from implementations.transformer._checks import check_inputs, check_model
 from suite import implementation
 
@@ -20,23 +22,45 @@ Model = Callable[..., Tensor]
 
 
 @implementation
-def transformer(config: Config, weights: Weights, *, attention: Attention | None = None) -> Model:
+def transformer(
+    config: Config, weights: Weights, *, attention: Attention | None = None, need_weights: bool = False
+) -> Model:
     """Return model(source, lengths, target) → logits, b t v; without a decoder model(source, lengths) → states, b s d.
 
+    With `need_weights` the model returns a pair: that, and the weights of every attention by name, b h queries keys.
     Raises ValueError for a config, weights or inputs that do not go together.
     """
     check_model(config, weights)
     attend = attention or softmax_attention
     decode = decode_cached if config.get("decoding") == "cached" else decode_full
 
-    def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
+    def run(attend: Attention, source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
         check_inputs(config, source, lengths, target)
         padded = bool((lengths < source.shape[1]).any())
         within = padding_mask(lengths, source.shape[1]) if padded else None
         states = encode(config, weights, attend, source, within)
         return states if target is None else decode(config, weights, attend, states, within, target)
 
-    return model
+    def watched(*inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        watching = Watching(attend)
+        return run(watching, *inputs), attention_weights(config, watching.seen)
+
+    return watched if need_weights else partial(run, attend)
+
+
+def attention_weights(config: Config, seen: Sequence[Tensor]) -> dict[str, Tensor]:
+    """The weights of each attention by name, b h queries keys, from those of all its calls, in their order."""
+    encoder = [f"encoder.{number}.attention" for number in range(config["encoder_blocks"])]
+    decoder = [
+        f"decoder.{number}.{kind}"
+        for number in range(config["decoder_blocks"])
+        for kind in ("self_attention", "cross_attention")
+    ]
+    found = dict(zip(encoder, seen, strict=False))
+    for place, name in enumerate(decoder):
+        rows = seen[len(encoder) + place :: len(decoder)]
+        found[name] = torch.cat([functional.pad(row, (0, rows[-1].shape[-1] - row.shape[-1])) for row in rows], 2)
+    return found
 
 
 def padding_mask(lengths: Tensor, length: int) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from implementations._watching import watched
 from implementations.transformer._checks import check_inputs, check_model
 from suite import implementation
 
@@ -17,15 +18,17 @@ Weights = Mapping[str, Tensor]
 
 
 @implementation(lacks={"cached": "torch.nn.TransformerDecoderLayer keeps no cache"})
-def transformer(config: Config, weights: Weights) -> Callable[..., Tensor]:
+def transformer(config: Config, weights: Weights, *, need_weights: bool = False) -> Callable[..., Any]:
     """Return model(source, lengths, target) → logits, b t v; without a decoder model(source, lengths) → states, b s d.
 
+    With `need_weights` the model returns a pair: that, and the weights of every attention by name, b h queries keys.
     Raises ValueError for a config, weights or inputs that do not go together.
     """
     check_model(config, weights)
     if config.get("decoding") == "cached":
         raise NotImplementedError("torch.nn.TransformerDecoderLayer keeps no cache")
-    return _Transformer(config, weights).eval()
+    model = _Transformer(config, weights).eval()
+    return watched(model, model.attentions()) if need_weights else model
 
 
 class _Transformer(nn.Module):
@@ -36,6 +39,14 @@ class _Transformer(nn.Module):
         self.decoder = [_converted(config, weights, f"decoder.{i}") for i in range(config["decoder_blocks"])]
         for layer in (*self.encoder, *self.decoder):
             layer.eval().requires_grad_(False)
+
+    def attentions(self) -> dict[str, nn.Module]:
+        """The modules that attend, by name."""
+        found = {f"encoder.{number}.attention": layer.self_attn for number, layer in enumerate(self.encoder)}
+        for number, layer in enumerate(self.decoder):
+            found[f"decoder.{number}.self_attention"] = layer.self_attn
+            found[f"decoder.{number}.cross_attention"] = layer.multihead_attn
+        return found
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
         check_inputs(self.config, source, lengths, target)

@@ -12,10 +12,11 @@ import torch
 
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.case import Case, Traits
-from suite.asking.due import Form, Posed, Within
+from suite.asking.due import Due, Form, Posed, Within
 from suite.asking.layouts import out_of_order
 from suite.asking.refused import Refused, Row
-from suite.asking.tensors import PRECISE, Draw, Inputs, as_tensors, dtype_of, generator
+from suite.asking.seen import Seen, Shares
+from suite.asking.tensors import PRECISE, Array, Draw, Inputs, as_tensors, dtype_of, generator
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, widest
 from suite.judging.rounded import Rounded
@@ -41,6 +42,8 @@ class Formula:
     """Which are given to both."""
     always: Mapping[str, Any] = field(default_factory=dict)
     """Options of every call, where a case does not say otherwise."""
+    weights: Callable[..., tuple[Rounded, Array]] | None = None
+    """Of what attends and shows its weights, these, … l s, and who may attend to whom; in the words of the oracle."""
 
     def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> FormulaCase:
         given = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}
@@ -64,21 +67,43 @@ class Formula:
     def again(self, *rows: Row) -> Iterator[FormulaCase]:
         """Cases of the family `again`, of calls one after the other: the usual one, and one of each row."""
         for what, why, unusual in (("usual", "other numbers, and others yet in the same tensors", {}), *rows):
-            yield Again(**vars(self(f"again/{what}", why, PRECISE, **unusual)))
+            yield again(self(f"again/{what}", why, PRECISE, **unusual))
+
+    def dues(self, calls: Calls, conventions: Conventions, **told: Any) -> tuple[Due, ...]:
+        """What is due of calls, attention weights too where they are wanted."""
+        return tuple((self.seen if call.need_weights else self.due)(call, conventions, **told) for call in calls)
 
     def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
-        """What is due of a call. `told` is what the oracle has to know besides, such as what a draw has kept."""
+        """What is due of a call's output. `told` is what the oracle has to know besides, as what a draw has kept."""
         assert self.oracle is not None
-        dtype = dtype_of(call)
-        asked = {
-            name: Rounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
-            if tensor.dtype.is_floating_point
-            else tensor.numpy()
-            for name, tensor in call.tensors.items()
-        }
         with np.errstate(all="ignore"):
-            answer = self.oracle(**asked, **call.options, **told).bounded
-        return Within(Form(answer.value.shape, getattr(torch, dtype)), answer)
+            return _within(call, self.oracle(**_asked(call), **told))
+
+    def seen(self, call: Call, conventions: Conventions, **told: Any) -> Seen:
+        """What is due of a call whose attention weights are wanted."""
+        assert self.weights is not None
+        with np.errstate(all="ignore"):
+            shares, allowed = self.weights(**_asked(call))
+        hidden = ~np.broadcast_to(allowed, shares.shape)
+        exact = type(shares)(shares.value, np.where(hidden, 0.0, shares.bound), shares.precision)
+        return Seen(self.due(call, conventions, **told), {"": Shares(_within(call, exact), hidden)})
+
+
+def _asked(call: Call) -> dict[str, Any]:
+    """The arguments of a call in the oracle's words."""
+    dtype = dtype_of(call)
+    asked = {
+        name: Rounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
+        if tensor.dtype.is_floating_point
+        else tensor.numpy()
+        for name, tensor in call.tensors.items()
+    }
+    return asked | {name: option for name, option in call.options.items() if name != "need_weights"}
+
+
+def _within(call: Call, answer: Rounded) -> Within:
+    """What is due of a tensor in the dtype of a call."""
+    return Within(Form(answer.shape, getattr(torch, dtype_of(call))), answer.bounded)
 
 
 @dataclass(frozen=True)
@@ -99,8 +124,8 @@ class FormulaCase(Posed):
         """Its dtype and its options; what it is drawn from is not known."""
         return {"dtype": (dtype,), **{name: (f"{name} {value}",) for name, value in self.options.items()}}
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
-        return tuple(self.formula.due(call, conventions) for call in calls)
+    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Due, ...]:
+        return self.formula.dues(calls, conventions)
 
 
 @dataclass(frozen=True)
@@ -111,3 +136,8 @@ class Again(FormulaCase):
         draws = (self.draw(generator(f"{self.name} {number}")) for number in (1, 2, 3))
         first, second, third = (Call(as_tensors(each, dtype), self.options, self.formula.positional) for each in draws)
         return first, second, replace(third, same_storage=True)
+
+
+def again(case: FormulaCase) -> Again:
+    """The same case, of three calls."""
+    return Again(**vars(case))

@@ -103,12 +103,17 @@ def digest(text: str) -> str:
 
 
 def replace_file(path: Path, text: str) -> None:
+    """Write a whole file of text so that a reader, or a crash, sees the old one or the new one and nothing between."""
+    replace_bytes(path, encoded(text))
+
+
+def replace_bytes(path: Path, data: bytes) -> None:
     """Write a whole file so that a reader, or a crash, sees the old one or the new one and nothing between."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with one_line(path, "written"):
         try:
             with temporary.open("wb") as file:
-                file.write(encoded(text))
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)

@@ -15,13 +15,13 @@ from suite.report.page import Mark, Panel, Picture
 
 @pytest.fixture
 def without_libraries(monkeypatch):
-    monkeypatch.setattr(files, "_absent", lambda: ["altair", "vl-convert-python"])
+    monkeypatch.setattr(files, "absent", lambda: ["altair", "vl-convert-python"])
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """A library that draws nothing, so that tests of files are quick."""
-    monkeypatch.setattr(files, "_absent", list)
+    monkeypatch.setattr(files, "absent", list)
     monkeypatch.setattr(files, "_drawn", lambda picture: f"<svg>{picture.title}</svg>")
 
 
@@ -73,7 +73,7 @@ def test_without_libraries_a_chart_of_the_same_numbers_stays_and_is_shown(quick,
     of = recorded(*everything())
     write_charts(tmp_path, of)
     before = (tmp_path / "time.svg").read_bytes()
-    monkeypatch.setattr(files, "_absent", lambda: ["altair"])
+    monkeypatch.setattr(files, "absent", lambda: ["altair"])
 
     charts = write_charts(tmp_path, of)
 
@@ -85,7 +85,7 @@ def test_without_libraries_a_chart_of_the_same_numbers_stays_and_is_shown(quick,
 def test_without_libraries_a_chart_of_other_numbers_does_not_pass_for_a_current_one(quick, tmp_path, monkeypatch):
     write_charts(tmp_path, recorded(*everything()))
     (tmp_path / "mine.svg").write_text("<svg>drawn by hand</svg>")
-    monkeypatch.setattr(files, "_absent", lambda: ["altair", "vl-convert-python"])
+    monkeypatch.setattr(files, "absent", lambda: ["altair", "vl-convert-python"])
     new = [row for row in everything() if row.workload != "vit/b16"]
     slower = [replace(row, seconds=tuple(2 * each for each in row.seconds)) for row in new]
 
@@ -113,7 +113,7 @@ def test_charts_that_are_not_due_any_more_go(quick, tmp_path):
 
 
 def test_where_nothing_was_measured_nothing_is_drawn_or_missed(monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "_absent", lambda: pytest.fail("the libraries are not asked for"))
+    monkeypatch.setattr(files, "absent", lambda: pytest.fail("the libraries are not asked for"))
 
     assert write_charts(tmp_path, recorded()) == Charts((), "")
 

@@ -64,7 +64,7 @@ def both():
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """A library that draws nothing."""
-    monkeypatch.setattr(charts_of, "_absent", list)
+    monkeypatch.setattr(charts_of, "absent", list)
     monkeypatch.setattr(charts_of, "_drawn", lambda picture: f"<svg>{picture.title} {picture.subtitle}</svg>")
 
 

@@ -19,13 +19,16 @@ from suite.asking.changes import filled_beyond, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Staged
 from suite.contracts import asking_plugs
+from suite.contracts.shown import SHOWN, in_steps, through_identity
 from suite.contracts.softmax import masked, unguarded
 
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 Part = Mapping[str, Tensor]
 Attention = Callable[..., Tensor]
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+Options = Mapping[str, Any]
+Rows = dict[str, list[Tensor]]
+"""The weights of attentions by name, b h l s: of all queries at once, or of one after the other."""
 
 
 def check(weights: Part, due: Shapes) -> None:
@@ -43,12 +46,26 @@ class Blocks(Staged):
     """The weights that are due, by name."""
     run: Callable[..., Tensor]
     """The model: config, weights, what it could keep between calls, its dtype, and the inputs."""
+    rows: Rows | None = None
+    """Where attention weights are wanted, those of the call so far."""
 
-    def compute(self, config: Config, weights: Part, *, attention: Attention | None = None) -> Callable[..., Tensor]:
+    def compute(
+        self, config: Config, weights: Part, *, attention: Attention | None = None, need_weights: bool = False
+    ) -> Callable[..., Any]:
         self.check_config(config)
         self.check_weights(weights, self.shapes(config))
-        model, dtype = self.plugged(attention), next(iter(weights.values())).dtype
-        return partial(model.run, config, self.widened(config, weights), {}, dtype)
+        model, kept, dtype = self.plugged(attention), dict[str, Any](), next(iter(weights.values())).dtype
+        run = partial(model.run, config, self.widened(config, weights), kept, dtype)
+        return partial(model.watched, run, kept, dtype) if need_weights else run
+
+    def watched(
+        self, run: Callable[..., Tensor], kept: dict[str, Any], dtype: torch.dtype, *inputs: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The model's answer, and the weights of every attention by name."""
+        self.rows = {}
+        output = run(*inputs)
+        found = {name: self.stacked(parts).to(dtype) for name, parts in self.rows.items()}
+        return output, self.recalled(self.named(found), kept)
 
     @staticmethod
     def check_config(config: Config) -> None:
@@ -64,33 +81,63 @@ class Blocks(Staged):
         """The weights in the dtype to compute in."""
         return {name: tensor.to(self.wide(tensor)) for name, tensor in weights.items()}
 
-    def multi_head(self, x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Tensor:
-        """x is b l d, memory b s d; allowed is boolean and broadcasts to b h l s."""
+    def multi_head(
+        self, name: str, x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None
+    ) -> Tensor:
+        """x is b l d, memory b s d; allowed is boolean and broadcasts to b h l s. The name is that of the attention."""
         query, key = self.split(x @ weights["w_query"], heads), self.split(memory @ weights["w_key"], heads)
         value = self.split(memory @ weights["w_value"], heads)  # b h s p
-        mixed: Tensor = self.merge(self.attend(query, key, value, allowed)) @ weights["w_output"]
+        mixed: Tensor = self.merge(self.attend(name, query, key, value, allowed)) @ weights["w_output"]
         return mixed
 
-    def to_itself(self, weights: Part, heads: int, allowed: Tensor | None, x: Tensor) -> Tensor:
-        return self.multi_head(x, x, weights, heads, allowed)
+    def to_itself(self, name: str, weights: Part, heads: int, allowed: Tensor | None, x: Tensor) -> Tensor:
+        return self.multi_head(name, x, x, weights, heads, allowed)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
+    def attend(self, name: str, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
         """b h l p."""
         scores = query @ key.mT * self.factor(query.shape[-1], query.shape[1])  # b h l s
-        if allowed is not None:
-            scores = self.mask(scores, allowed)
-        return self.softmax(scores) @ value
+        masked = scores if allowed is None else self.mask(scores, allowed)
+        weights = self.softmax(masked)
+        if self.rows is not None:
+            self.note(name, self.shown(weights, masked, scores))
+        return weights @ value
+
+    def note(self, name: str, weights: Tensor) -> None:
+        """Keep the weights of some queries of an attention."""
+        assert self.rows is not None
+        self.rows.setdefault(name, []).append(weights)
 
     def plugged(self, attention: Attention | None) -> Self:
         """The same computation with this attention where one is given."""
         found = copy(self)
         if attention is not None:
-            found.attend = self.plug(found.attend, partial(self.asked, attention))  # type: ignore[method-assign]
+            found.attend = self.plug(found.attend, partial(found.asked, attention))  # type: ignore[method-assign]
         return found
 
-    def asked(self, attention: Attention, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
-        """What the attention that is plugged in answers."""
-        return self.ask(attention, (query, key, value), self.needed(allowed))
+    def asked(
+        self, attention: Attention, name: str, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None
+    ) -> Tensor:
+        """What the attention that is plugged in answers; its weights are its answer where values are the identity."""
+        given = self.needed(allowed)
+        mixed = self.ask(attention, (query, key, value), given)
+        if self.rows is not None:
+            shown = self.read(partial(self.reply, attention, query, key, self.given_to_read(given)), value)
+            own = type(self)().attend  # what the model has itself
+            self.note(name, self.of_plug(shown, lambda identity: own(name, query, key, identity, allowed)))
+        return mixed
+
+    def reply(self, attention: Attention, query: Tensor, key: Tensor, given: Options, values: Tensor) -> Tensor:
+        """What the attention that is plugged in answers for other values."""
+        return self.ask(attention, (query, key, values), given)
+
+    # what is shown of the weights, b h l s; of scores that are masked, and before they are
+    shown = formula(lambda weights, masked, scores: weights)
+    read = staticmethod(through_identity)
+    given_to_read = staticmethod(lambda given: given)  # what a plug is given beside the identity
+    of_plug = formula(lambda shown, own: shown)  # what is shown of a plug
+    stacked = staticmethod(in_steps)
+    named = staticmethod(lambda found: found)  # the weights by name
+    recalled = staticmethod(lambda found, kept: found)  # `kept` is what the model could keep between calls
 
     plug = staticmethod(lambda own, plugged: plugged)  # what attends in place of what the model has itself
     # the arguments that the plug needs: no mask that hides nothing
@@ -244,7 +291,7 @@ def deviations(of: type[Blocks]) -> list[Deviation]:
         first_weights=Wrong("a model has the weights of the first one of its config", then(Remembering().first)),
         latest_weights=Wrong("a model has the weights of the latest one of its config", then(Remembering().latest)),
     )
-    return mistakes(of, widened=widened, **HEADS, **LAYERS)
+    return mistakes(of, widened=widened, **HEADS, **LAYERS, **SHOWN)
 
 
 HEADS = {

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from suite import charting
+from suite.charting import NEEDED, absent
 from suite.records import UsageError
 from suite.report import learning, render
 from suite.report.benchmark.views import View, material
@@ -18,8 +20,6 @@ from suite.report.page import Chart, Picture
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
 
-NEEDED = {"altair": "altair", "vl_convert": "vl-convert-python"}
-"""The modules that draw, and what installs each."""
 STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 """The mark of a chart that was written here: what it shows, hashed, and how it came to be drawn so."""
 
@@ -39,12 +39,12 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
     Raises UsageError when the folder cannot be written.
     """
     folder, due = Path(folder), _due(recorded)
-    absent = _absent() if due else []
+    lacking = absent() if due else []
     kept: list[Chart] = []
     missing = 0
     for name, picture in due.items():
         stamp = _stamp(picture)
-        if not absent:
+        if not lacking:
             if not _is_drawn(folder / name, stamp):
                 replace_file(folder / name, _stamped(_drawn(picture), stamp))
         elif _stamp_of(folder / name) != stamp:
@@ -52,7 +52,7 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
             continue
         kept.append(Chart(name, picture.title, picture))
     removed = _remove_others(folder, {chart.file for chart in kept})
-    note = _note(absent, missing, removed) if missing else ""
+    note = _note(lacking, missing, removed) if missing else ""
     return Charts(tuple(kept), note)
 
 
@@ -71,20 +71,9 @@ def _slug(view: View) -> str:
     return re.sub(r"[^a-z0-9]+", "-", f"{view.setting.contract}-{view.setting.device}".lower()).strip("-")[:60]
 
 
-def _absent() -> list[str]:
-    """What has to be installed before anything can be drawn."""
-    found = []
-    for module, package in NEEDED.items():
-        try:
-            import_module(module)
-        except ImportError:
-            found.append(package)
-    return found
-
-
-def _note(absent: list[str], missing: int, removed: int) -> str:
+def _note(lacking: list[str], missing: int, removed: int) -> str:
     gone = f" Removed, because they showed earlier numbers: {removed}." if removed else ""
-    return f"Charts left out: {missing}. To draw them: python -m pip install {' '.join(absent)}.{gone}"
+    return f"Charts left out: {missing}. To draw them: python -m pip install {' '.join(lacking)}.{gone}"
 
 
 def _drawn(picture: Picture) -> str:
@@ -114,7 +103,8 @@ def _is_drawn(path: Path, stamp: str) -> bool:
 def _way(svg: str) -> str:
     """A hash of the chart itself, of the code that draws and of the libraries that it draws with."""
     folder = Path(render.__file__ or "").parent
-    here = [(folder / f"{module}.py").read_bytes() for module in ("svg", "placing")]
+    files = (folder / "svg.py", folder / "placing.py", Path(charting.__file__))
+    here = [file.read_bytes() for file in files]
     libraries = [f"{module} {import_module(module).__version__}".encode() for module in NEEDED]
     return hashlib.sha256(b"\0".join([*here, *libraries, svg.encode()])).hexdigest()[:16]
 

@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import altair as alt
 
+from suite.charting import COLOURS, CONFIG, FONT, INK, MUTED, svg_of
 from suite.report import units
 from suite.report.page import Mark, Panel, Picture
 from suite.report.render.placing import LINE, beside, nearest, spread
 
-INK = "#1f2328"
-"""The colour of text and of the baseline."""
-MUTED = "#59636e"
-"""The colour of axes and of what explains the chart."""
-GRID = "#e4e7eb"
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")
-"""The palette of Okabe and Ito, which the colour-blind can tell apart; their yellow is too faint on white: grey."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 """The shapes of marks: as many as there are colours, shifted by one after each round of colours."""
-FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
-
-CONFIG = {
-    "background": "white",
-    "padding": 14,
-    "font": FONT,
-    "aria": False,
-    "view": {"stroke": None},
-    "title": {"fontSize": 17, "color": INK, "subtitleFontSize": 13, "subtitleColor": MUTED, "subtitlePadding": 6},
-    "axis": {
-        "labelFontSize": 12,
-        "labelColor": MUTED,
-        "titleFontSize": 12,
-        "titleColor": MUTED,
-        "titleFontWeight": "normal",
-        "titlePadding": 8,
-        "gridColor": GRID,
-        "domainColor": MUTED,
-        "tickColor": MUTED,
-    },
-}
 
 AXES = {
     "length": "sequence length",
@@ -92,15 +63,7 @@ def render(picture: Picture) -> str:
         config=CONFIG,
         resolve={"scale": dict.fromkeys(("color", "shape", "strokeDash", "x", "y"), "independent")},
     )
-    written = io.StringIO()
-    whole.save(written, format="svg")
-    return _numbered(written.getvalue())
-
-
-def _numbered(svg: str) -> str:
-    """The drawing with its clip paths numbered from 1: the library goes on counting from chart to chart."""
-    places: dict[str, str] = {}
-    return re.sub(r"\bclip\d+", lambda found: places.setdefault(found[0], f"clip{len(places) + 1}"), svg)
+    return svg_of(whole)
 
 
 # Lines

@@ -1,6 +1,6 @@
 """The contract `seq2seq_attention`: a factory of recurrent encoder–decoders with attention between them.
 
-    factory(config, weights) -> model
+    factory(config, weights, *, need_weights=False) -> model
     model(source, lengths, target) -> logits
 
     h_j    = encoder(source embedding_j, h_{j−1}), h_{−1} = 0            the top layer's states: memory, b s d
@@ -34,6 +34,10 @@ section 11.4, build it: the encoder reads in one direction, and the decoder begi
     empty row        a step that may attend to nothing, since its window lies beyond the length: the context is zeros
     decoder's input  context first, then the embedding
     target           teacher forcing: step t reads target_t, and its logits are for what follows
+    need_weights     True: the model returns (output, attention weights), the dictionary of `attention` alone, b t s in
+                     the weights' dtype: row t has the weights of step t. It sums to 1, or to 0 where nothing may be
+                     attended to; what may not be has exactly 0. They outlive later calls, as the logits do, which are
+                     the same as without them
     dropout          none: models are built for inference
     calls            a model keeps nothing from one call to the next, nor of another model of its config
     rounding         any order, and each step may be rounded to the weights' dtype: a position's logits may lie twice as
@@ -61,6 +65,7 @@ FEATURES = {
     "dot": "scores that are dot products",
     "lstm": "LSTM cells",
     "window": "attention to a window of the source",
+    "weights": "attention weights beside the output",
 }
 
 
@@ -92,6 +97,7 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 CONTRACT = declare(
     __package__,
     FEATURES,
+    {"need_weights": ("weights",)},
     also={
         "dot": configured("score", *SCORES[1:]),
         "lstm": configured("cell", "lstm"),

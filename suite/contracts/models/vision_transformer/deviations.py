@@ -41,7 +41,8 @@ class VisionTransformer(Blocks):
     def blocks(self, config: Config, weights: Part, x: Tensor) -> Tensor:
         for number in range(config["blocks"]):
             block = part(weights, f"blocks.{self.block(number)}")
-            attend = partial(self.to_itself, part(block, "attention"), config["heads"], None)
+            name = f"blocks.{number}.attention"
+            attend = partial(self.to_itself, name, part(block, "attention"), config["heads"], None)
             x = self.arrange(x, attend, partial(self.norm, weights=part(block, "norm1")), self.add)
             think = partial(self.feed_forward, weights=part(block, "mlp"))
             x = self.arrange(x, think, partial(self.norm, weights=part(block, "norm2")), self.add)

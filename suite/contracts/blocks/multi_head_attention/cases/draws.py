@@ -9,7 +9,7 @@ import numpy as np
 from suite.asking.formula import Formula
 from suite.asking.tensors import Array, Generator, Inputs
 from suite.contracts.blocks.multi_head_attention.contract import POSITIONAL
-from suite.contracts.blocks.multi_head_attention.oracle import multi_head_attention
+from suite.contracts.blocks.multi_head_attention.oracle import attention_weights, multi_head_attention
 
 Mask = Callable[[Generator], Array]
 
@@ -64,7 +64,8 @@ asked = Formula(
     multi_head_attention,
     POSITIONAL,
     drawn,
-    options=("is_causal", "dropout_p"),
+    options=("is_causal", "dropout_p", "need_weights"),
     shared=("num_heads",),
     always={"num_heads": 2},
+    weights=attention_weights,
 )

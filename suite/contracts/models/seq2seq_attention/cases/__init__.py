@@ -19,6 +19,7 @@ def cases() -> list[Case]:
         *decisions.window(),
         *decisions.layers(),
         *decisions.sizes(),
+        *decisions.shown_weights(),
         *decisions.repeated(),
         *decisions.layout(),
         *decisions.numerics(),

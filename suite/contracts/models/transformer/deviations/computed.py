@@ -18,6 +18,7 @@ from suite.contracts import asking_plugs
 from suite.contracts.models import eager
 from suite.contracts.models.eager import Part
 from suite.contracts.models.transformer.deviations.staged import Cache, Transformer
+from suite.contracts.shown import IN_STEPS, OF_HIDDEN
 from suite.contracts.softmax import fill
 
 
@@ -230,8 +231,8 @@ PLUG = mistakes(
         plugged_into_self_attention_alone=Wrong(
             "the attention that is plugged in is not called where queries and keys differ in number: in cross-attention",
             lambda own, plugged: (
-                lambda query, key, value, allowed: (plugged if query.shape == key.shape else own)(
-                    query, key, value, allowed
+                lambda name, query, key, value, allowed: (plugged if query.shape == key.shape else own)(
+                    name, query, key, value, allowed
                 )
             ),
         )
@@ -249,6 +250,7 @@ PLUG = mistakes(
     ),
     ask=asking_plugs.MASKED,
 )
+SHOWN = mistakes(Transformer, stacked=IN_STEPS, **OF_HIDDEN)
 CALLS = mistakes(
     Transformer,
     cached=rows(
