@@ -1,0 +1,139 @@
+"""What a claim is: a document's words, one number that is measured, and the range in which they hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from time import perf_counter
+
+from suite.records import Claimed, Evidence, Holds
+from suite.statistics import MARGIN, Interval, interval, lies_within
+
+LEAST = math.nextafter(0.0, 1.0)
+"""The smallest number above 0."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where the number has to lie for the claim to hold; both ends belong to it."""
+
+    low: float
+    high: float
+    words: str
+
+    def judge(self, of: Interval) -> Holds:
+        """What an interval says of the claim."""
+        inside = lies_within(of, self.low, self.high)
+        return {True: Holds.HOLDS, False: Holds.DOES_NOT, None: Holds.UNCLEAR}[inside]
+
+
+def power(number: int) -> Range:
+    """A power to which this whole number is the nearest."""
+    return Range(number - 0.5, number + 0.5, f"nearest to {number}")
+
+
+def exactly(number: float, rounding: float = 0.0) -> Range:
+    """This very number, but for rounding."""
+    words = f"{number:g}" + (f" ± {rounding:g}" if rounding else "")
+    return Range(number - rounding, number + rounding, words)
+
+
+def at_most(number: float) -> Range:
+    """This number or less."""
+    return Range(-math.inf, number, f"at most {number:g}")
+
+
+def at_least(number: float) -> Range:
+    """This number or more."""
+    return Range(number, math.inf, f"at least {number:g}")
+
+
+ABOVE_ZERO = Range(LEAST, math.inf, "above 0")
+MORE = Range(1 + MARGIN, math.inf, f"above {1 + MARGIN:g}")
+"""A ratio that is more than 1 by more than what counts as no difference."""
+NO_LESS = Range(1 / (1 + MARGIN), math.inf, f"at least {1 / (1 + MARGIN):.3g}")
+"""A ratio that is not less than 1 by more than that."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number with its interval, and what it was made of."""
+
+    of: Interval
+    samples: tuple[float, ...] = ()
+    detail: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+def number(value: float, detail: str = "", numbers: Mapping[str, float] | None = None) -> Measured:
+    """A number that is exact."""
+    return Measured(Interval(value, value, value), (), detail, numbers or {})
+
+
+def sampled(values: Sequence[float], detail: str = "", numbers: Mapping[str, float] | None = None) -> Measured:
+    """The median of samples that do not depend on each other."""
+    return Measured(interval(values), tuple(values), detail, numbers or {})
+
+
+class Absent(Exception):
+    """What a claim needs is not there; the message says what, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim. The name is `topic/what`."""
+
+    name: str
+    document: str
+    section: str
+    says: str
+    """What the document says, in our words."""
+    quantity: str
+    """What `measure` measures, in words."""
+    due: Range
+    evidence: Evidence
+    measure: Callable[[], Measured]
+    """May raise `Absent`."""
+    requires: tuple[str, ...] = ()
+    """Modules that may be absent."""
+
+    @property
+    def topic(self) -> str:
+        return self.name.partition("/")[0]
+
+    def examine(self) -> Claimed:
+        """Measure it and say whether it holds. Whatever the measurement raises is in the answer."""
+        started = perf_counter()
+        missing = [name for name in self.requires if find_spec(name) is None]
+        if missing:
+            return self._answer(Holds.MISSING, None, f"No module named {missing[0]!r}", started)
+        try:
+            found = self.measure()
+        except Absent as absent:
+            return self._answer(Holds.MISSING, None, str(absent), started)
+        except Exception as error:  # a claim that cannot be measured must not cost the others
+            return self._answer(Holds.RAISED, None, f"{type(error).__name__}: {error}", started)
+        return self._answer(self.due.judge(found.of), found, found.detail, started)
+
+    def _answer(self, holds: Holds, found: Measured | None, detail: str, started: float) -> Claimed:
+        of = found.of if found else None
+        return Claimed(
+            f"claims/{self.topic}",
+            self.name,
+            self.document,
+            self.section,
+            self.says,
+            self.quantity,
+            self.due.words,
+            self.evidence,
+            holds,
+            of.median if of else None,
+            of.low if of else None,
+            of.high if of else None,
+            detail,
+            dict(found.numbers) if found else {},
+            found.samples if found else (),
+            perf_counter() - started,
+        )
