@@ -6,6 +6,7 @@ from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings,
 from suite.records.claim import Claimed, Evidence, Holds
 from suite.records.explanation import Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
+from suite.records.learned import Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
 from suite.records.run import Machine, Run
@@ -42,6 +43,8 @@ __all__ = [
     "Facts",
     "Figures",
     "Holds",
+||||||| 5b5550d
+    "Learned",
     "Machine",
     "Measurement",
     "Meetings",

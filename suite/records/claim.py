@@ -77,5 +77,5 @@ class Claimed:
 
     @property
     def fails(self) -> bool:
-        """Whether it could not be measured, though all that it needs is there. That a claim does not hold is no failure."""
+        """Whether it could not be measured, though all that it needs is there. One that does not hold is no failure."""
         return self.holds == Holds.RAISED

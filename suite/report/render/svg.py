@@ -52,6 +52,8 @@ AXES = {
     "rate": "FLOPs per second",
     "error": "error, in units of the bound",
     "speed": "speed relative to the baseline",
+    "epoch": "epoch",
+    "loss": "mean loss of an epoch",
 }
 """The title of an axis, by the quantity on it."""
 
@@ -70,6 +72,8 @@ UNITS = {
     "rate": _scaled(units.RATES),
     "error": "format(datum.value, '~g')",
     "speed": "format(datum.value, '~g') + '×'",
+    "epoch": "format(datum.value, '~g')",
+    "loss": "format(datum.value, '~g')",
 }
 """An expression of Vega that writes a tick of an axis, by the quantity on it."""
 
@@ -236,7 +240,7 @@ class _Axis:
         found: list[float] = []
         for steps in ((1,), (1, 3), (1, 2, 5), range(1, 10)):
             every = [float(f"{step}e{power}") for power in range(-12, 18) for step in steps]
-            found = [tick for tick in every if self.low <= tick <= self.high]
+            found = [tick for tick in every if self.low <= tick <= self.high and (tick >= 1 or self.what != "epoch")]
             if len(found) > 2:
                 break
         return found
