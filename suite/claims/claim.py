@@ -11,6 +11,8 @@ from time import perf_counter
 from suite.records import Claimed, Evidence, Holds
 from suite.statistics import MARGIN, Interval, interval, lies_within
 
+DEVICE = "cpu"
+"""Where claims are measured."""
 LEAST = math.nextafter(0.0, 1.0)
 """The smallest number above 0."""
 
@@ -69,7 +71,8 @@ class Measured:
 
 def number(value: float, detail: str = "", numbers: Mapping[str, float] | None = None) -> Measured:
     """A number that is exact."""
-    return Measured(Interval(value, value, value), (), detail, numbers or {})
+    exact = float(value)  # a count becomes a number like the others
+    return Measured(Interval(exact, exact, exact), (), detail, numbers or {})
 
 
 def sampled(values: Sequence[float], detail: str = "", numbers: Mapping[str, float] | None = None) -> Measured:
@@ -103,6 +106,16 @@ class Claim:
     def topic(self) -> str:
         return self.name.partition("/")[0]
 
+    @property
+    def implementation(self) -> str:
+        """What its rows in results/ are counted by."""
+        return f"claims/{self.topic}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key of what becomes of it."""
+        return (self.implementation, self.name, DEVICE)
+
     def examine(self) -> Claimed:
         """Measure it and say whether it holds. Whatever the measurement raises is in the answer."""
         started = perf_counter()
@@ -120,8 +133,9 @@ class Claim:
     def _answer(self, holds: Holds, found: Measured | None, detail: str, started: float) -> Claimed:
         of = found.of if found else None
         return Claimed(
-            f"claims/{self.topic}",
+            self.implementation,
             self.name,
+            DEVICE,
             self.document,
             self.section,
             self.says,

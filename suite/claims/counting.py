@@ -72,8 +72,8 @@ class _Largest(TorchDispatchMode):
     """Notes the bytes of the largest tensor that any operation makes."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.bytes = 0
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes: int = 0
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = operation(*args, **(kwargs or {}))
@@ -85,6 +85,7 @@ class _Largest(TorchDispatchMode):
 
 def largest_bytes(call: Callable[[], Any]) -> int:
     """The bytes of the largest tensor that a call makes."""
-    with _Largest() as noted:
+    noted = _Largest()
+    with noted:
         call()
     return noted.bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,9 @@ SEEDS = 8
 TOKENS, LENGTH, BATCH = 8, 12, 64
 CLIPPED = 4
 """Distances beyond which relative positions are alike, as of Shaw and others (arXiv 1803.02155)."""
+
+
+Step = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Block(nn.Module):
         self.distances = nn.Parameter(torch.zeros(2 * CLIPPED + 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        for norm, step in zip(self.norms, (self.attend, self.network), strict=True):
+        steps: tuple[Step, Step] = (self.attend, self.network)
+        for norm, step in zip(self.norms, steps, strict=True):
             x = x + step(norm(x)) if self.of.norms == "pre" else norm(x + step(x))
         return x
 

@@ -43,7 +43,6 @@ __all__ = [
     "Facts",
     "Figures",
     "Holds",
-||||||| 5b5550d
     "Learned",
     "Machine",
     "Measurement",

@@ -46,6 +46,7 @@ class Claimed:
     implementation: str
     """`claims/` and the topic: rows in results/ are counted by it."""
     claim: str
+    device: str
     document: str
     section: str
     says: str
@@ -68,7 +69,6 @@ class Claimed:
     samples: Samples = ()
     seconds: float | None = None
     """How long the measurement took."""
-    device: str = "cpu"
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -43,7 +43,8 @@ class Results:
         """What is recorded of one machine. Raises UsageError for files that are not as this version wrote them."""
         there = contents.read(self.path / machine)
         outcomes, measurements = newest(there.runs, there.outcomes), newest(there.runs, there.measurements)
-        return Recorded(machine, there.runs, outcomes, measurements, newest(there.runs, there.learned))
+        learned = newest(there.runs, there.learned)
+        return Recorded(machine, there.runs, outcomes, measurements, learned, newest(there.runs, there.claimed))
 
     @uncollected()
     def open_run(self, run: Run) -> RunWriter:

@@ -40,9 +40,8 @@ def last_gradient(norms: str, blocks: int, seed: int) -> float:
     """The norm of the gradient of the last block's second map, before any training."""
     with seeded(seed) as random:
         model = Model(Small(norms=norms, blocks=blocks))
-        loss(model, sequences(random)).backward()  # type: ignore[no-untyped-call]
-        last = model.blocks[-1].network[2]  # type: ignore[index, union-attr]
-        assert isinstance(last, nn.Linear)
+        loss(model, sequences(random)).backward()
+        *_, last = (each for each in model.blocks.modules() if isinstance(each, nn.Linear))
         assert last.weight.grad is not None
         return float(last.weight.grad.norm())
 

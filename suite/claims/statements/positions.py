@@ -45,7 +45,8 @@ def reordered(with_positions: bool) -> Measured:
 
     def attend(x: Tensor) -> Tensor:
         x = x + places
-        return (x @ x.mT / WIDTH**0.5).softmax(-1) @ x
+        mixed: Tensor = (x @ x.mT / WIDTH**0.5).softmax(-1) @ x
+        return mixed
 
     return number(float((attend(x[order]) - attend(x)[order]).abs().max()))
 
