@@ -44,12 +44,12 @@ def exactly(number: float, rounding: float = 0.0) -> Range:
 
 def at_most(number: float) -> Range:
     """This number or less."""
-    return Range(-math.inf, number, f"at most {number:g}")
+    return Range(-math.inf, number, f"at most {number:.3g}")
 
 
 def at_least(number: float) -> Range:
     """This number or more."""
-    return Range(number, math.inf, f"at least {number:g}")
+    return Range(number, math.inf, f"at least {number:.3g}")
 
 
 ABOVE_ZERO = Range(LEAST, math.inf, "above 0")

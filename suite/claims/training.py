@@ -28,7 +28,7 @@ class Small:
     positions: str = "sinusoids"
     """none, sinusoids, learned (a table of LENGTH rows), or relative (a learned number for each distance and score)."""
     norms: str = "pre"
-    """pre: before attention and network; post: after their sums."""
+    """pre: before attention, network and head, as in doc-004, section 11.8; post: after sums, as in section 11.7."""
     blocks: int = 1
     width: int = 32
 
@@ -68,13 +68,14 @@ class Model(nn.Module):
         self.embedding = nn.Embedding(TOKENS, of.width)
         self.learned = nn.Parameter(torch.randn(2 * LENGTH, of.width))
         self.blocks = nn.ModuleList(Block(of) for _ in range(of.blocks))
+        self.last = nn.LayerNorm(of.width) if of.norms == "pre" else nn.Identity()
         self.head = nn.Linear(of.width, TOKENS)
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.embedding(tokens) + self.places(tokens.shape[1])
         for block in self.blocks:
             x = block(x)
-        logits: Tensor = self.head(x)
+        logits: Tensor = self.head(self.last(x))
         return logits
 
     def places(self, length: int) -> Tensor:
@@ -105,11 +106,11 @@ def loss(model: nn.Module, tokens: Tensor) -> Tensor:
     return functional.cross_entropy(logits.flatten(0, 1), tokens[:, :-1].flatten())
 
 
-def train(model: nn.Module, random: Generator, steps: int, rate: float) -> list[float]:
+def train(model: nn.Module, random: Generator, steps: int, rate: float, batch: int = BATCH) -> list[float]:
     """Adam on fresh sequences; the loss of each step."""
     optimiser, found = torch.optim.Adam(model.parameters(), rate), []
     for _ in range(steps):
-        of_step = loss(model, sequences(random))
+        of_step = loss(model, sequences(random, count=batch))
         optimiser.zero_grad()
         of_step.backward()
         optimiser.step()

@@ -20,7 +20,7 @@ EVIDENCE = {
     Evidence.TRAINED: "a model that was trained, once for each seed",
     Evidence.TIMED: "by the suite's stopwatch, on one thread, round by round in random order",
 }
-LONGEST_DETAIL = 400
+LONGEST_DETAIL = 1500
 """Characters of what a claim's numbers were made of."""
 
 
@@ -67,12 +67,13 @@ def by_topic(of: Sequence[Claimed]) -> dict[str, list[Claimed]]:
 
 
 def _table(of: Sequence[Claimed]) -> Table:
-    heads = ("claim", "document", "measured", "", "holds if", "holds?", "evidence")
+    heads = ("claim", "document", "measured", "", "holds if", "holds?", "evidence", "name")
     return table_of(heads, map(_row, of))
 
 
 def _row(of: Claimed) -> list[object]:
-    return [of.says, f"{of.document}, {of.section}", of.quantity, _value(of), of.due, _holds(of), str(of.evidence)]
+    place, name = f"{of.document}, {of.section}", code(of.claim)
+    return [of.says, place, of.quantity, _value(of), of.due, _holds(of), str(of.evidence), name]
 
 
 def _value(of: Claimed) -> Cell:

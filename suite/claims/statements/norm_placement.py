@@ -12,8 +12,8 @@ from suite.claims.training import SEEDS, Model, Small, loss, seeded, sequences, 
 from suite.records import Evidence
 from suite.statistics import exponent
 
-BLOCKS, STEPS, LAST = 6, 40, 10
-"""Blocks that are trained, for so many steps; the mean loss of the last ones counts."""
+BLOCKS, BATCH, STEPS, LAST = 6, 32, 100, 20
+"""Blocks that are trained, on so many sequences in so many steps; the mean loss of the last ones counts."""
 RATES = (0.001, 0.003)
 """Rates of learning: of each placement the better one counts, so that no rate is chosen for one of them."""
 DEPTHS = (2, 4, 8, 16)
@@ -24,7 +24,7 @@ def final_loss(norms: str, seed: int) -> float:
     found = []
     for rate in RATES:
         with seeded(seed) as random:
-            found.append(fmean(train(Model(Small(norms=norms, blocks=BLOCKS)), random, STEPS, rate)[-LAST:]))
+            found.append(fmean(train(Model(Small(norms=norms, blocks=BLOCKS)), random, STEPS, rate, BATCH)[-LAST:]))
     return min(found)
 
 
