@@ -26,34 +26,27 @@ def derivative(gap: float, dtype: torch.dtype) -> Measured:
     return number(float(weights.abs().max()), f"{weights.abs().max():.2g} at a gap of {gap:g} in {str(dtype)[6:]}")
 
 
-def gradient(width: int, scaled: bool, random: Generator) -> float:
-    """The norm of the derivative of the weights by the scores of one query with iid keys."""
-    query, keys = torch.randn(width, generator=random), torch.randn(KEYS, width, generator=random)
-    scores = keys @ query / (width**0.5 if scaled else 1.0)
-    weights: Tensor = torch.autograd.functional.jacobian(lambda x: x.softmax(-1), scores.double())
-    return float(weights.norm())
+def gradients(width: int, scaled: bool, random: Generator) -> float:
+    """The mean norm of the derivative of weights w by their scores, diag(w) − w wᵀ, of queries with iid keys."""
+    query, keys = torch.randn(DRAWS, width, 1, generator=random), torch.randn(DRAWS, KEYS, width, generator=random)
+    scores = (keys @ query)[..., 0] / (width**0.5 if scaled else 1.0)
+    weights = scores.double().softmax(-1)
+    derivatives = weights.diag_embed() - weights[:, :, None] * weights[:, None]
+    return float(derivatives.flatten(1).norm(dim=1).mean())
 
 
 def by_scaling() -> Measured:
     """How many times as large the gradient is, at a large width, where scores are divided by the root of the width."""
     random = Generator().manual_seed(5)
-    means = [
-        sum(gradient(WIDE, True, random) for _ in range(DRAWS))
-        / sum(gradient(WIDE, False, random) for _ in range(DRAWS))
-        for _ in range(DRAWS)
-    ]
-    return sampled(means, f"means over {DRAWS} queries with {KEYS} keys of width {WIDE}")
+    ratios = [gradients(WIDE, True, random) / gradients(WIDE, False, random) for _ in range(DRAWS)]
+    return sampled(ratios, f"means over {DRAWS} queries with {KEYS} keys of width {WIDE}")
 
 
 def by_width() -> Measured:
     """What is left of the gradient at a large width of that at a small one, where scores are divided by the root."""
     random = Generator().manual_seed(6)
-    means = [
-        sum(gradient(WIDE, True, random) for _ in range(DRAWS))
-        / sum(gradient(NARROW, True, random) for _ in range(DRAWS))
-        for _ in range(DRAWS)
-    ]
-    return sampled(means, f"means over {DRAWS} queries, widths {NARROW} and {WIDE}")
+    ratios = [gradients(WIDE, True, random) / gradients(NARROW, True, random) for _ in range(DRAWS)]
+    return sampled(ratios, f"means over {DRAWS} queries, widths {NARROW} and {WIDE}")
 
 
 def variance(width: int) -> Measured:
