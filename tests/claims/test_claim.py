@@ -30,7 +30,10 @@ TWENTY = [0.90 + 0.01 * place for place in range(20)]
 """Samples of a median of 0.995, whose interval is about 0.94 to 1.05."""
 
 
-def claim(measure: Callable[[], Measured], due: Range = exactly(1), requires: tuple[str, ...] = ()) -> Claim:
+ONE = exactly(1)
+
+
+def claim(measure: Callable[[], Measured], due: Range = ONE, requires: tuple[str, ...] = ()) -> Claim:
     return Claim("topic/what", "doc-004", "1.1", "one is one", "a number", due, Evidence.DRAWN, measure, requires)
 
 
@@ -58,7 +61,8 @@ def test_an_interval_lies_within_a_range_outside_or_across_its_end(
         (exactly(2), 2.0, Holds.HOLDS), (exactly(2), 2.0001, Holds.DOES_NOT), (exactly(2, 1e-3), 2.0001, Holds.HOLDS),
         (at_most(1), 1.0, Holds.HOLDS), (at_most(1), 1.1, Holds.DOES_NOT), (at_least(1), 0.9, Holds.DOES_NOT),
         (ABOVE_ZERO, 5e-324, Holds.HOLDS), (ABOVE_ZERO, 0.0, Holds.DOES_NOT),
-        (MORE, 1.04, Holds.HOLDS), (MORE, 1.02, Holds.DOES_NOT), (NO_LESS, 0.98, Holds.HOLDS), (NO_LESS, 0.96, Holds.DOES_NOT),
+        (MORE, 1.04, Holds.HOLDS), (MORE, 1.02, Holds.DOES_NOT),
+        (NO_LESS, 0.98, Holds.HOLDS), (NO_LESS, 0.96, Holds.DOES_NOT),
     ],
 )  # fmt: skip
 def test_an_exact_number_holds_or_does_not(due: Range, value: float, holds: Holds) -> None:
@@ -118,9 +122,9 @@ def test_claims_have_names_of_their_own_and_stand_in_the_file_of_their_topic() -
 
 
 def test_claims_are_chosen_by_name_topic_pattern_and_evidence() -> None:
-    names = [
-        each.name for each in claims(["softmax/never_vanishes", "normalisation", "complexity/*_width_*"], ["exact"])
-    ]
+    patterns = ["softmax/never_vanishes", "normalisation", "complexity/*_width_*"]
+
+    names = [each.name for each in claims(patterns, ["exact"])]
 
     assert names == [
         *(f"complexity/{layer}_width_flops" for layer in ("convolution", "recurrence", "self_attention")),

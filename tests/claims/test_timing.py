@@ -31,9 +31,8 @@ def test_the_power_of_times_is_that_by_which_they_grow_and_no_other() -> None:
 
 
 def test_times_that_are_all_noise_make_no_claim_clear() -> None:
-    times = {
-        str(size): [1e-6 * noise**80 for noise in NOISE[place:] + NOISE[:place]] for place, size in enumerate(SIZES)
-    }
+    rounds = {size: NOISE[place:] + NOISE[:place] for place, size in enumerate(SIZES)}
+    times = {str(size): [1e-6 * noise**80 for noise in of] for size, of in rounds.items()}
 
     assert power(0).judge(power_of(SIZES, times).of) == Holds.UNCLEAR
 
