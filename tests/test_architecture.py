@@ -50,6 +50,7 @@ FLOORS: dict[str, set[str]] = {
         *("conformance", "measure", "store"),
     },
     "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
+    "learning": {"records", "asking", "contracts", "registry", "machine"},
     "claims": {"records", "contracts", "measure", "sources", "statistics", "learning"},
     "campaign": {"records", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
 }

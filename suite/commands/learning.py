@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -18,8 +19,9 @@ from suite.records import Learned, Run, UsageError
 from suite.store import Results
 
 if TYPE_CHECKING:
+    from suite.learning.attentions import Plug
     from suite.learning.engine import Watch
-    from suite.learning.task import Attention, Task
+    from suite.learning.task import Task
     from suite.learning.trained import Job
 
 DEVICE = "cpu"
@@ -33,30 +35,33 @@ def learn(
     epochs: int | None,
     results: Path,
     checkpoints: Path | None = None,
+    pairs: Path | None = None,
+    examples: int | None = None,
 ) -> int:
     """Train each task with each target plugged in, from each seed; an interrupted run is resumed where it stopped.
 
     Raises UsageError before any training for a target that lacks what a task needs.
     """
-    from suite.learning.attentions import DEFAULT, plug
-    from suite.learning.trained import Job, no_attention
+    from suite.learning.attentions import DEFAULT
+    from suite.learning.trained import Job
 
-    _refuse(seeds, epochs)
+    _refuse(seeds, epochs, examples)
+    changes = {**({"epochs": epochs} if epochs else {}), **_data(pairs, examples)}
     declarations = registry.find(targets or [DEFAULT])
     jobs = [
         Job(task, seed, declaration)
-        for task in _tasks(tasks, epochs, only_plugs=bool(targets))
+        for task in _tasks(tasks, changes, only_plugs=bool(targets))
         for declaration in ([None] if task.own else declarations)
         for seed in (seeds or [0])
     ]
-    plugs = {id(job): plug(job.declaration, job.task) if job.declaration else no_attention for job in jobs}
+    plugs = [job.plug() for job in jobs]
     with Results(results).open_run(_run(jobs)) as writer:
         if writer.resumed:
             there = f"{len(writer.recorded_learned)} trainings are there already"
             print(f"resuming the run of {writer.run.started}: {there}", file=sys.stderr)
-        for job in jobs:
+        for job, plug in zip(jobs, plugs, strict=True):
             if _key(job) not in writer.trained:
-                learned = _trained(job, plugs[id(job)], checkpoints)
+                learned = _trained(job, plug, checkpoints)
                 writer.write(learned)
                 print(line(learned), flush=True)
         writer.finish()
@@ -67,7 +72,7 @@ def learn(
 def line(learned: Learned) -> str:
     """A training in a line: what came of it, beside what the documents print."""
     scores = (
-        f"{name} {score:.3f}" + (f" ({learned.printed[name]:.3f} in the documents)" if name in learned.printed else "")
+        f"{name} {score:.3f}" + (f" (documents: {learned.printed[name]:.3f})" if name in learned.printed else "")
         for name, score in learned.scores.items()
     )
     beside = (f"{name} {score:.3f}" for name, score in learned.beside.items())
@@ -75,15 +80,27 @@ def line(learned: Learned) -> str:
     return "; ".join((said, *scores, *beside, *(f"without {each}" for each in learned.without)))
 
 
-def _refuse(seeds: Sequence[int], epochs: int | None) -> None:
-    if epochs is not None and epochs < 1:
-        raise UsageError(f"--epochs should be 1 or more, not {epochs}")
+def _refuse(seeds: Sequence[int], epochs: int | None, examples: int | None) -> None:
+    for option, number in (("--epochs", epochs), ("--examples", examples)):
+        if number is not None and number < 1:
+            raise UsageError(f"{option} should be 1 or more, not {number}")
     for seed in seeds:
         if not 0 <= seed < 2**32:
             raise UsageError(f"--seed should lie between 0 and {2**32 - 1}, not be {seed}")
 
 
-def _tasks(named: Sequence[str], epochs: int | None, only_plugs: bool) -> list[Task]:
+def _data(pairs: Path | None, examples: int | None) -> dict[str, Any]:
+    """What changes in a config where the user has data. Raises UsageError for a file that is none, before training."""
+    from suite.learning.sentences import loading
+
+    found: dict[str, Any] = {} if examples is None else {"examples": examples}
+    if pairs is not None:
+        loading.pairs(pairs)
+        found |= {"pairs": str(pairs), "pairs_sha256": hashlib.sha256(pairs.read_bytes()).hexdigest()}
+    return found
+
+
+def _tasks(named: Sequence[str], changes: Mapping[str, Any], only_plugs: bool) -> list[Task]:
     """The tasks asked for; without names all, but where targets are named those alone that plug them in."""
     from suite.learning import tasks
 
@@ -92,13 +109,20 @@ def _tasks(named: Sequence[str], epochs: int | None, only_plugs: bool) -> list[T
         if named:
             raise UsageError(f"{closed[0].name} plugs in no attention: leave the targets out")
         chosen = [task for task in chosen if not task.own]
-    return [task if epochs is None else task.with_epochs(epochs) for task in chosen]
+    reading = [task for task in chosen if "pairs" in task.config or not changes.keys() - {"epochs"}]
+    if not reading:
+        raise UsageError(f"{chosen[0].name} reads no pairs of sentences: leave --pairs and --examples out")
+    return [task.changed(**changes) for task in reading]
 
 
 def _run(jobs: Sequence[Job]) -> Run:
+    from suite.learning.checkpoint import digest
+
     declared = {job.declaration.full_name: job.declaration for job in jobs if job.declaration}
     sources = {name: registry.source_hash(declaration) for name, declaration in declared.items()}
-    asked = "; ".join(f"learn {job.task.name} {job.implementation} {job.seed} {job.task.epochs}" for job in jobs)
+    asked = "; ".join(
+        f"learn {job.task.name} {job.implementation} {job.seed} {digest(job.task.config)}" for job in jobs
+    )
     return machine.new_run(sources, machine.suite_hash(), asked)
 
 
@@ -106,9 +130,7 @@ def _key(job: Job) -> tuple[str, ...]:
     return (job.implementation, job.task.name, str(job.seed), DEVICE)
 
 
-def _trained(job: Job, attention: Attention, checkpoints: Path | None) -> Learned:
-    from suite.learning.attentions import without
-
+def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
     began, seen = time.process_time(), list[int]()
     with _bar(job) as watch:
 
@@ -116,8 +138,7 @@ def _trained(job: Job, attention: Attention, checkpoints: Path | None) -> Learne
             seen.append(epoch)
             watch(epoch, epochs)
 
-        finished = job.run(attention, checkpoints, watched)
-    lacks = without(job.declaration, job.task) if job.declaration else frozenset()
+        finished = job.run(plug.attention, checkpoints, watched)
     return Learned(
         job.implementation,
         job.task.name,
@@ -129,7 +150,7 @@ def _trained(job: Job, attention: Attention, checkpoints: Path | None) -> Learne
         finished.beside,
         job.task.config,
         None if seen[0] else time.process_time() - began,
-        tuple(sorted(lacks)),
+        tuple(sorted(plug.without)),
     )
 
 

@@ -54,7 +54,8 @@ def train(
             loop.restore(checkpoint.read())
         watch(len(loop.curve), task.epochs)
         while len(loop.curve) < task.epochs:
-            loop.epoch(f"; the checkpoint of epoch {len(loop.curve)} stays" if checkpoint and loop.curve else "")
+            stays = f"; the checkpoint of epoch {len(loop.curve)} stays in {checkpoint.path}" if checkpoint else ""
+            loop.epoch(stays if loop.curve else "")
             if checkpoint:
                 checkpoint.write(loop.state())
             watch(len(loop.curve), task.epochs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -115,6 +116,8 @@ def _method() -> Iterator[str]:
 
 def _written(value: float) -> str:
     """A whole number, or one to three digits; a very small or large one by its power of ten."""
+    if not math.isfinite(value):
+        return significant(value)
     if value.is_integer() and abs(value) < 1e7:
         return f"{value:,.0f}".replace("-", "−")
     if not 1e-4 <= abs(value) < 1e7:

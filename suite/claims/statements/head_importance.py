@@ -13,9 +13,8 @@ from torch.nn import functional
 from implementations.transformer.eager import transformer
 from suite.claims.claim import ABOVE_ZERO, Claim, Measured, at_most, sampled
 from suite.learning import Trained, translator
-from suite.learning.sentences import loading
 from suite.learning.sentences.preprocessing import PAD, tokens
-from suite.learning.tasks.translation import divided
+from suite.learning.tasks.translation import TRANSFORMER, divided
 from suite.records import Evidence
 from suite.statistics import MARGIN
 
@@ -70,7 +69,7 @@ def rows(of: Trained, pairs: Sequence[Pair]) -> list[Tensor]:
 def changes() -> Importance:
     """How the losses of trained and of held-out sentences change without each head, sentence by sentence."""
     of = translator("transformer", SEED)
-    known, held_out = divided(loading.pairs())
+    known, held_out = divided(TRANSFORMER.config)
     sets = [rows(of, pairs) for pairs in (known[:CHOOSING], held_out)]
     padding = of.target[PAD]
     whole = [losses(of.config, of.weights, read, padding) for read in sets]
