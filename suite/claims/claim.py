@@ -53,10 +53,9 @@ def at_least(number: float) -> Range:
 
 
 ABOVE_ZERO = Range(LEAST, math.inf, "above 0")
-MORE = Range(1 + MARGIN, math.inf, f"above {1 + MARGIN:g}")
-"""A ratio that is more than 1 by more than what counts as no difference."""
-NO_LESS = Range(1 / (1 + MARGIN), math.inf, f"at least {1 / (1 + MARGIN):.3g}")
-"""A ratio that is not less than 1 by more than that."""
+ABOVE_ONE = Range(math.nextafter(1.0, 2.0), math.inf, "above 1")
+SLOWER = Range(1 + MARGIN, math.inf, f"above {1 + MARGIN:g}")
+"""A ratio of times that is more than 1 by more than what counts as no difference: smaller ones come and go."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ EVIDENCE = {
     Evidence.TRAINED: "a model that was trained, once for each seed",
     Evidence.TIMED: "by the suite's stopwatch, on one thread, round by round in random order",
 }
+SEVERAL = {Holds.HOLDS: "hold", Holds.DOES_NOT: "do not hold"}
+"""What is said of several claims that is said otherwise of one."""
 LONGEST_DETAIL = 1500
 """Characters of what a claim's numbers were made of."""
 
@@ -41,9 +43,11 @@ def claims(recorded: Recorded) -> Page:
 def headline(of: Sequence[Claimed]) -> str:
     """How many claims hold: "49 claims: 40 hold, 6 do not hold, 3 unclear"."""
     counts = Counter(each.holds for each in of)
-    words = {Holds.HOLDS: "hold", Holds.DOES_NOT: "do not hold"}
-    parts = [f"{counts[holds]} {words.get(holds, holds)}" for holds in Holds if counts[holds]]
-    return f"{len(of)} claim{'s' * (len(of) != 1)}: {', '.join(parts)}"
+    return f"{len(of)} claim{'s' * (len(of) != 1)}: " + ", ".join(
+        f"{counts[holds]} {SEVERAL.get(holds, holds) if counts[holds] > 1 else holds}"
+        for holds in Holds
+        if counts[holds]
+    )
 
 
 def line(of: Claimed) -> str:

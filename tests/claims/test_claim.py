@@ -9,9 +9,9 @@ import pytest
 
 from suite.claims import claims, every, topics
 from suite.claims.claim import (
+    ABOVE_ONE,
     ABOVE_ZERO,
-    MORE,
-    NO_LESS,
+    SLOWER,
     Absent,
     Claim,
     Measured,
@@ -61,8 +61,8 @@ def test_an_interval_lies_within_a_range_outside_or_across_its_end(
         (exactly(2), 2.0, Holds.HOLDS), (exactly(2), 2.0001, Holds.DOES_NOT), (exactly(2, 1e-3), 2.0001, Holds.HOLDS),
         (at_most(1), 1.0, Holds.HOLDS), (at_most(1), 1.1, Holds.DOES_NOT), (at_least(1), 0.9, Holds.DOES_NOT),
         (ABOVE_ZERO, 5e-324, Holds.HOLDS), (ABOVE_ZERO, 0.0, Holds.DOES_NOT),
-        (MORE, 1.04, Holds.HOLDS), (MORE, 1.02, Holds.DOES_NOT),
-        (NO_LESS, 0.98, Holds.HOLDS), (NO_LESS, 0.96, Holds.DOES_NOT),
+        (SLOWER, 1.04, Holds.HOLDS), (SLOWER, 1.02, Holds.DOES_NOT),
+        (ABOVE_ONE, 1.001, Holds.HOLDS), (ABOVE_ONE, 1.0, Holds.DOES_NOT),
     ],
 )  # fmt: skip
 def test_an_exact_number_holds_or_does_not(due: Range, value: float, holds: Holds) -> None:

@@ -36,7 +36,6 @@ TURNED: Mapping[str, Range] = {
     "keys_and_values/counts": exactly(5),
     "keys_and_values/widths": exactly(5),
     "norm_placement/gradients": at_most(1),
-    "norm_placement/depth_after": power(-1),
     "normalisation/layer": exactly(0),
     "normalisation/batch": exactly(0),
     "path_length/convolution_kernel": power(0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from suite.claims.claim import MORE, at_most, power
+from suite.claims.claim import SLOWER, at_most, power
 from suite.claims.timing import MOST_ROUNDS, power_of, raced, ratio
 from suite.measure import FEWEST
 from suite.records import Holds
@@ -42,8 +42,8 @@ def test_a_ratio_is_taken_within_rounds() -> None:
     times = {"a": [2e-3 * slow for slow in slow_rounds], "b": [1e-3 * slow for slow in slow_rounds]}
 
     assert ratio("a", "b", times).of.low == ratio("a", "b", times).of.high == 2.0
-    assert MORE.judge(ratio("a", "b", times).of) == Holds.HOLDS
-    assert MORE.judge(ratio("b", "a", times).of) == Holds.DOES_NOT
+    assert SLOWER.judge(ratio("a", "b", times).of) == Holds.HOLDS
+    assert SLOWER.judge(ratio("b", "a", times).of) == Holds.DOES_NOT
     assert at_most(1).judge(ratio("a", "b", times).of) == Holds.DOES_NOT
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Generator, Tensor, nn
 
-from suite.claims.claim import MORE, Claim, Measured, Range, sampled
+from suite.claims.claim import ABOVE_ONE, Claim, Measured, Range, sampled
 from suite.records import Evidence
 from suite.statistics import exponent
 
@@ -51,7 +51,7 @@ def growth() -> Measured:
 
 CLAIMS = (
     Claim("initialisation/stable", "doc-003", "3.4.2", "the library's linear layers initialise more stably than raw uniform draws",
-          f"growth of outputs from width {WIDTHS[0]} to {WIDTHS[-1]} of raw draws, as a multiple of the library's", MORE,
+          f"growth of outputs from width {WIDTHS[0]} to {WIDTHS[-1]} of raw draws, as a multiple of the library's", ABOVE_ONE,
           Evidence.DRAWN, growth),
     Claim("initialisation/any_width", "doc-003", "3.4.2", "the library's linear layers initialise more stably than raw uniform draws",
           "power of the width in the size of a linear layer's outputs", Range(-0.1, 0.1, "−0.1 to 0.1"), Evidence.DRAWN,

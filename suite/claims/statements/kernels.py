@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from implementations.kernel_pooling.eager import kernel_pooling
-from suite.claims.claim import MORE, Claim, Measured, Range, at_most, number, sampled
+from suite.claims.claim import ABOVE_ONE, Claim, Measured, Range, at_most, number, sampled
 from suite.records import Evidence
 
 POINTS, MANY, DRAWS = 40, 640, 200
@@ -91,9 +91,9 @@ CLAIMS = (
     Claim("kernels/constant", "doc-004", "11.2.2", "the constant kernel gives the mean",
           "largest difference from the mean", at_most(ROUNDING), Evidence.EXACT, mean),
     Claim("kernels/narrow", "doc-004", "11.2.3", "a narrower kernel is less smooth",
-          "roughness at a width of 0.1, as a multiple of that at 1", MORE, Evidence.DRAWN, partial(drawn, roughness)),
+          "roughness at a width of 0.1, as a multiple of that at 1", ABOVE_ONE, Evidence.DRAWN, partial(drawn, roughness)),
     Claim("kernels/consistent", "doc-004", "11.2", "the estimator is consistent if narrowed with more data",
-          f"error with {POINTS} points, as a multiple of that with {MANY}", MORE, Evidence.DRAWN, partial(drawn, consistent)),
+          f"error with {POINTS} points, as a multiple of that with {MANY}", ABOVE_ONE, Evidence.DRAWN, partial(drawn, consistent)),
     Claim("kernels/translation", "doc-004", "11.2", "the kernels are invariant to translation",
           "largest difference after a shift of all places", Range(0.0, ROUNDING, f"at most {ROUNDING:g}"),
           Evidence.EXACT, shifted),

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from implementations.attention_scores.matmul import attention_scores
-from suite.claims.claim import MORE, Claim, Measured, exactly, number
+from suite.claims.claim import ABOVE_ONE, SLOWER, Claim, Measured, exactly, number
 from suite.claims.counting import largest_bytes, longest_chain
 from suite.claims.timing import raced, ratio
 from suite.records import Evidence
@@ -84,14 +84,14 @@ def chain_of_decoders() -> Measured:
 
 CLAIMS = (
     Claim("scoring/additive_time", "doc-002", "bahdanau-vs-dot", "attention by dot products is faster than Bahdanau's",
-          "time of additive scores, as a multiple of that of dot products", MORE, Evidence.TIMED, time_of_scores),
+          "time of additive scores, as a multiple of that of dot products", SLOWER, Evidence.TIMED, time_of_scores),
     Claim("scoring/additive_memory", "doc-004", "11.3, exercise 3", "additive scores take more memory than dot products",
-          "bytes of the largest tensor, as a multiple", MORE, Evidence.EXACT, memory_of_scores),
+          "bytes of the largest tensor, as a multiple", ABOVE_ONE, Evidence.EXACT, memory_of_scores),
     Claim("scoring/additive_features", "doc-004", "11.3.4", "additive scores have features of the size (B, n, m, H)",
           "largest tensor of additive scores over all scores", exactly(WIDTH), Evidence.EXACT, memory_of_scores),
     Claim("scoring/waiting_time", "doc-002", "bahdanau-vs-dot", "Bahdanau's is slow because its recurrence waits for the context",
-          "time of a decoder that waits, as a multiple of one that attends afterwards, both by dot products", MORE,
+          "time of a decoder that waits, as a multiple of one that attends afterwards, both by dot products", SLOWER,
           Evidence.TIMED, time_of_decoders),
     Claim("scoring/waiting_steps", "doc-002", "bahdanau-vs-dot", "Bahdanau's is slow because its recurrence waits for the context",
-          "products that wait for each other, as a multiple", MORE, Evidence.EXACT, chain_of_decoders),
+          "products that wait for each other, as a multiple", ABOVE_ONE, Evidence.EXACT, chain_of_decoders),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from suite.claims.claim import ABOVE_ZERO, MORE, Claim, Measured, Range, number, sampled
+from suite.claims.claim import ABOVE_ONE, ABOVE_ZERO, Claim, Measured, Range, number, sampled
 from suite.records import Evidence
 from suite.statistics import MARGIN
 
@@ -69,7 +69,7 @@ CLAIMS = (
           "largest derivative of a weight by a score, 100 apart, in float64", ABOVE_ZERO, Evidence.EXACT,
           partial(derivative, 100.0, torch.float64)),
     Claim("softmax/scaling_keeps_gradients", "doc-003", "3.4.1", "dividing by √d avoids vanishing gradients of large scores",
-          "gradient of the weights with the division, as a multiple of that without", MORE, Evidence.DRAWN, by_scaling),
+          "gradient of the weights with the division, as a multiple of that without", ABOVE_ONE, Evidence.DRAWN, by_scaling),
     Claim("softmax/scaled_at_any_width", "doc-003", "3.4.1", "dividing by √d avoids vanishing gradients of large scores",
           f"gradient of the weights at width {WIDE}, as a multiple of that at {NARROW}", Range(0.5, 2.0, "0.5 to 2"),
           Evidence.DRAWN, by_width),
