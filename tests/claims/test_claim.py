@@ -137,7 +137,7 @@ def test_claims_are_chosen_by_name_topic_pattern_and_evidence() -> None:
 @pytest.mark.parametrize(
     ("patterns", "evidence", "said"),
     [
-        (["softmaxes"], [], "no claim is named 'softmaxes'; topics are: complexity, dropout_factor, "),
+        (["softmaxes"], [], "no claim is named 'softmaxes'; topics are: causal, complexity, "),
         ([], ["guessed"], "there is no evidence 'guessed'; there is: exact, drawn, trained, timed"),
         (["normalisation"], ["timed"], "no claim of normalisation has the evidence timed"),
     ],
