@@ -29,12 +29,12 @@ TIMED = {
     ("convolution", "width"): (Sizes(length=512), (64, 128, 256, 512)),
     ("convolution", "kernel"): (Sizes(length=1024, width=128), (3, 7, 15, 31)),
     ("recurrence", "length"): (Sizes(width=256), (16, 32, 64, 128)),
-    ("recurrence", "width"): (Sizes(length=8), (384, 768, 1536)),
+    ("recurrence", "width"): (Sizes(length=16), (192, 384, 768)),
     ("self_attention", "length"): (Sizes(width=128), (256, 512, 1024, 2048)),
     ("self_attention", "width"): (Sizes(length=768), (128, 256, 512, 1024)),
 }
-"""The sizes that are timed: so large that products, and not the calls themselves, take the time; the largest call takes
-some tens of milliseconds."""
+"""The sizes that are timed: so large that products, and not the calls themselves, take the time, and so small that the
+largest call takes some tens of milliseconds and its weights, of 5 MB at most, stay in a cache."""
 
 
 def counted(layer: str, variable: str) -> Measured:
