@@ -15,7 +15,8 @@ from suite.store import Recorded
 
 CLAIM = Claimed(
     "claims/toy", "toy/number", "cpu", "doc-004", "11.1", "it grows", "power of n", "nearest to 2",
-    Evidence.TIMED, Holds.HOLDS, 1.98, 1.95, 2.031, "sizes 16, 32", {"16": 0.0123, "32": 0.0456}, (1.95, 1.98, 2.031), 3.0,
+    Evidence.TIMED, Holds.HOLDS, 1.98, 1.95, 2.031, "sizes 16, 32", {"16": 0.0123, "32": 0.0456},
+    (1.95, 1.98, 2.031), 3.0,
 )  # fmt: skip
 
 

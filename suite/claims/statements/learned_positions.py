@@ -15,6 +15,11 @@ CHANCE = 0.5
 """A share below which it has not: without order the best guess is the commonest token of the sequence, about 0.3."""
 
 
+WORDS = {
+    "none": "no positions", "sinusoids": "sinusoids", "learned": "learned positions", "relative": "relative positions",
+}  # fmt: skip
+
+
 @cache
 def shares(positions: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The shares of right tokens at the length of training and at twice that, for each seed."""
@@ -37,7 +42,7 @@ def share(positions: str, times: int) -> Measured:
 def _claim(name: str, section: str, says: str, positions: str, times: int, least: bool = True) -> Claim:
     length = "" if times == 1 else " at twice the length of training"
     due = at_least(LEARNED) if least else at_most(CHANCE)
-    quantity = f"share of right tokens with {positions.replace('none', 'no')} positions{length}"
+    quantity = f"share of right tokens with {WORDS[positions]}{length}"
     return Claim(f"learned_positions/{name}", "doc-004", section, says, quantity, due, Evidence.TRAINED,
                  partial(share, positions, times))  # fmt: skip
 
