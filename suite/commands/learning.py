@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,14 +130,8 @@ def _key(job: Job) -> tuple[str, ...]:
 
 
 def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
-    began, seen = time.process_time(), list[int]()
     with _bar(job) as watch:
-
-        def watched(epoch: int, epochs: int) -> None:
-            seen.append(epoch)
-            watch(epoch, epochs)
-
-        finished = job.run(plug.attention, checkpoints, watched)
+        finished = job.run(plug.attention, checkpoints, watch)
     return Learned(
         job.implementation,
         job.task.name,
@@ -149,7 +142,7 @@ def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
         job.task.printed or {},
         finished.beside,
         job.task.config,
-        None if seen[0] else time.process_time() - began,
+        finished.seconds,
         tuple(sorted(plug.without)),
     )
 
