@@ -23,7 +23,7 @@ EVIDENCE = {
 }
 SEVERAL = {Holds.HOLDS: "hold", Holds.DOES_NOT: "do not hold"}
 """What is said of several claims that is said otherwise of one."""
-LONGEST_DETAIL = 1500
+LONGEST_DETAIL = 2000
 """Characters of what a claim's numbers were made of."""
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from statistics import fmean
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from implementations.transformer.eager import transformer
-from suite.claims.claim import ABOVE_ZERO, Claim, Measured, at_most, sampled
+from suite.claims.claim import ABOVE_ZERO, Claim, Measured, at_least, at_most, sampled
 from suite.learning import Trained, translator
-from suite.learning.sentences.preprocessing import PAD, tokens
+from suite.learning.sentences.preprocessing import BEGIN, PAD, tokens
 from suite.learning.tasks.translation import TRANSFORMER, divided
+from suite.learning.translating import bleu, greedy
 from suite.records import Evidence
 from suite.statistics import MARGIN
 
@@ -92,7 +94,7 @@ def least(importance: Importance | None = None) -> Measured:
     """How the loss of held-out sentences changes without the least important head."""
     importance = importance or changes()
     head = ranked(importance)[0]
-    return sampled(importance[head][1].tolist(), f"head {head[1]} of {head[0]}", _means(importance))
+    return sampled(importance[head][1].tolist(), f"head {head[1]} of {head[0]}")
 
 
 def difference(importance: Importance | None = None) -> Measured:
@@ -101,6 +103,35 @@ def difference(importance: Importance | None = None) -> Measured:
     first, *_, last = ranked(importance)
     said = f"head {last[1]} of {last[0]} against head {first[1]} of {first[0]}"
     return sampled((importance[last][1] - importance[first][1]).tolist(), said, _means(importance))
+
+
+@cache
+def scores() -> dict[Head | None, list[float]]:
+    """BLEU of each held-out sentence, translated with all heads (None) and without each."""
+    of = translator("transformer", SEED)
+    _, pairs = divided(TRANSFORMER.config)
+    every: dict[Head | None, Weights] = {None: of.weights}
+    every |= {each: without(of.weights, *each, of.config["heads"]) for each in heads(of.config)}
+    return {each: translated(of, weights, pairs) for each, weights in every.items()}
+
+
+def translated(of: Trained, weights: Weights, pairs: Sequence[Pair]) -> list[float]:
+    """BLEU of each sentence, translated greedily with these weights."""
+    source, lengths, _, _ = rows(of, pairs)
+    with torch.no_grad():
+        numbers = greedy(transformer(of.config, weights), source, lengths, of.target[BEGIN], of.steps)
+    found = [of.target.sentence(row) for row in numbers.tolist()]
+    return [bleu(words, tokens(due)) for words, (_, due) in zip(found, pairs, strict=True)]
+
+
+def score() -> Measured:
+    """The change of BLEU of held-out sentences without the least important head."""
+    found, head = scores(), ranked(changes())[0]
+    numbers = {"all": fmean(found[None])} | {
+        f"without {each[0]} {each[1]}": fmean(of) for each, of in found.items() if each
+    }
+    changed = [one - other for one, other in zip(found[head], found[None], strict=True)]
+    return sampled(changed, f"head {head[1]} of {head[0]}; mean BLEU of held-out sentences", numbers)
 
 
 def _means(importance: Importance) -> dict[str, float]:
@@ -112,6 +143,8 @@ CLAIMS = (
     Claim("head_importance/least", "doc-004", "11.5, exercise 2", "heads that matter little can be pruned",
           "loss that the least important head of a translator saves, nats per token of a sentence", at_most(NOTHING),
           Evidence.TRAINED, least),
+    Claim("head_importance/score", "doc-004", "11.5, exercise 2", "heads that matter little can be pruned",
+          "change of a held-out sentence's BLEU without the least important head", at_least(-MARGIN), Evidence.TRAINED, score),
     Claim("head_importance/difference", "doc-004", "11.5, exercise 2", "heads differ in importance",
           "loss that the most important head of a translator saves more than the least important one, nats per token of a sentence",
           ABOVE_ZERO, Evidence.TRAINED, difference),
