@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from time import perf_counter
 
 from suite.records import Claimed, Evidence, Holds
@@ -79,10 +78,6 @@ def sampled(values: Sequence[float], detail: str = "", numbers: Mapping[str, flo
     return Measured(interval(values), tuple(values), detail, numbers or {})
 
 
-class Absent(Exception):
-    """What a claim needs is not there; the message says what, and what to do about it."""
-
-
 @dataclass(frozen=True)
 class Claim:
     """One claim. The name is `topic/what`."""
@@ -97,9 +92,6 @@ class Claim:
     due: Range
     evidence: Evidence
     measure: Callable[[], Measured]
-    """May raise `Absent`."""
-    requires: tuple[str, ...] = ()
-    """Modules that may be absent."""
 
     @property
     def topic(self) -> str:
@@ -118,13 +110,10 @@ class Claim:
     def examine(self) -> Claimed:
         """Measure it and say whether it holds. Whatever the measurement raises is in the answer."""
         started = perf_counter()
-        missing = [name for name in self.requires if find_spec(name) is None]
-        if missing:
-            return self._answer(Holds.MISSING, None, f"No module named {missing[0]!r}", started)
         try:
             found = self.measure()
-        except Absent as absent:
-            return self._answer(Holds.MISSING, None, str(absent), started)
+        except ImportError as missing:
+            return self._answer(Holds.MISSING, None, str(missing), started)
         except Exception as error:  # a claim that cannot be measured must not cost the others
             return self._answer(Holds.RAISED, None, f"{type(error).__name__}: {error}", started)
         return self._answer(self.due.judge(found.of), found, found.detail, started)

@@ -23,7 +23,7 @@ class Holds(StrEnum):
     RAISED = "raised"
     """The measurement raised an exception."""
     MISSING = "missing"
-    """What the measurement needs is not installed, or not there."""
+    """A library that the measurement needs is not installed."""
 
 
 class Evidence(StrEnum):

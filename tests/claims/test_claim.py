@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,6 @@ from suite.claims.claim import (
     ABOVE_ONE,
     ABOVE_ZERO,
     SLOWER,
-    Absent,
     Claim,
     Measured,
     Range,
@@ -33,8 +34,8 @@ TWENTY = [0.90 + 0.01 * place for place in range(20)]
 ONE = exactly(1)
 
 
-def claim(measure: Callable[[], Measured], due: Range = ONE, requires: tuple[str, ...] = ()) -> Claim:
-    return Claim("topic/what", "doc-004", "1.1", "one is one", "a number", due, Evidence.DRAWN, measure, requires)
+def claim(measure: Callable[[], Measured], due: Range = ONE) -> Claim:
+    return Claim("topic/what", "doc-004", "1.1", "one is one", "a number", due, Evidence.DRAWN, measure)
 
 
 def raises(error: Exception) -> Callable[[], Measured]:
@@ -104,12 +105,10 @@ def test_what_raises_is_said_and_fails() -> None:
     assert found.value is None
 
 
-def test_what_is_absent_is_said_and_fails_nothing() -> None:
-    absent = claim(raises(Absent("train a translator first"))).examine()
-    missing = claim(lambda: number(1), requires=("no_such_library",)).examine()
+def test_a_library_that_is_absent_is_said_and_fails_nothing() -> None:
+    found = claim(raises(ModuleNotFoundError("No module named 'no_such_library'"))).examine()
 
-    assert (absent.holds, absent.detail, absent.fails) == (Holds.MISSING, "train a translator first", False)
-    assert (missing.holds, missing.detail, missing.fails) == (Holds.MISSING, "No module named 'no_such_library'", False)
+    assert (found.holds, found.detail, found.fails) == (Holds.MISSING, "No module named 'no_such_library'", False)
 
 
 def test_claims_have_names_of_their_own_and_stand_in_the_file_of_their_topic() -> None:
@@ -119,6 +118,13 @@ def test_claims_have_names_of_their_own_and_stand_in_the_file_of_their_topic() -
     assert all(each.says and each.quantity and each.due.words and each.document and each.section for each in found)
     assert {each.document for each in found} >= {"doc-000", "doc-001", "doc-002", "doc-003", "doc-004"}
     assert topics(found) == sorted(topics(found)), "a file's claims have its name, and files come in order"
+
+
+def test_the_page_about_claims_names_every_topic() -> None:
+    page = Path(__file__).parents[2] / "docs" / "claims.md"
+
+    named = set(re.findall(r"`(\w+)`", page.read_text(encoding="utf-8")))
+    assert set(topics(every())) - named == set()
 
 
 def test_claims_are_chosen_by_name_topic_pattern_and_evidence() -> None:

@@ -15,6 +15,8 @@ CHANCE = 0.5
 """A share below which it has not: without order the best guess is the commonest token of the sequence, about 0.3."""
 
 
+BESIDE = "beside 11.6.3"
+"""The section of what the document does not say, but a reader of it asks."""
 WORDS = {
     "none": "no positions", "sinusoids": "sinusoids", "learned": "learned positions", "relative": "relative positions",
 }  # fmt: skip
@@ -52,7 +54,11 @@ CLAIMS = (
     _claim("sinusoids", "11.6.3", "sinusoids tell relative positions", "sinusoids", 1),
     _claim("learned", "11.6.3, exercise", "positions can be learned instead", "learned", 1),
     _claim("relative", "11.6.3, exercise", "relative positions can be learned", "relative", 1),
-    _claim("sinusoids_longer", "11.6.3", "sinusoids tell relative positions", "sinusoids", 2),
-    _claim("learned_longer", "11.6.3, exercise", "positions can be learned instead", "learned", 2),
-    _claim("relative_longer", "11.6.3, exercise", "relative positions can be learned", "relative", 2),
+    _claim("sinusoids_longer", BESIDE, "what is learned with sinusoids carries to longer sequences", "sinusoids", 2),
+    _claim(
+        "learned_longer", BESIDE, "what is learned with learned positions carries to longer sequences", "learned", 2
+    ),
+    _claim(
+        "relative_longer", BESIDE, "what is learned with relative positions carries to longer sequences", "relative", 2
+    ),
 )
