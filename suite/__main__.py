@@ -292,6 +292,26 @@ def learn(
 
 
 @app.command()
+def claims(
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CLAIM]...", help="claims of this name, topic or shell pattern; all by default"),
+    ] = None,
+    evidence: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evidence", metavar="E", help="only claims that are exact, drawn, trained or timed; may be repeated"
+        ),
+    ] = None,
+    results: Folder = Path("results"),
+) -> None:
+    """What do the documents claim, and does it hold? Each claim is one number, measured here; a row for each."""
+    from suite.commands import claiming
+
+    raise typer.Exit(claiming.claim(patterns or [], evidence or [], results))
+
+
+@app.command()
 def report(results: Folder = Path("results")) -> None:
     """Write the tables and charts of every machine in results/."""
     from suite.commands import reporting

@@ -110,6 +110,13 @@ def exponent(sizes: Sequence[float], values: Sequence[float], constant: float = 
     return slope
 
 
+def lies_within(of: Interval, low: float, high: float) -> bool | None:
+    """Whether an interval lies between two ends, which belong to what is between; None where it lies across an end."""
+    if low <= of.low and of.high <= high:
+        return True
+    return False if of.high < low or high < of.low else None
+
+
 def _judged(of: Interval, pairs: int) -> Comparison:
     margin = math.log1p(MARGIN)
     if of.low > 0 and of.median > margin:

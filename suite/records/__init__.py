@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
+from suite.records.claim import Claimed, Evidence, Holds
 from suite.records.explanation import Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.learned import Learned
@@ -33,12 +34,15 @@ __all__ = [
     "PROFILES",
     "STATUSES",
     "Audit",
+    "Claimed",
     "Combinations",
     "ContractFacts",
+    "Evidence",
     "Example",
     "Explanation",
     "Facts",
     "Figures",
+    "Holds",
     "Learned",
     "Machine",
     "Measurement",

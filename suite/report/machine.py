@@ -1,4 +1,4 @@
-"""Writes all files of one machine: the pages of conformance, benchmark and learning, their tables, and the charts."""
+"""Writes all files of one machine: the pages of conformance, benchmark, learning and claims, and charts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from suite.report.benchmark.page import benchmark
 from suite.report.charts.files import Charts, write_charts
+from suite.report.claims import claims
 from suite.report.conformance.page import conformance
 from suite.report.files import remove, write
 from suite.report.learning import CURVES, learning
@@ -22,6 +23,8 @@ OF_BENCHMARK = ("benchmark.md", "benchmark.csv", "benchmark_growth.csv", "benchm
 """The files that are removed when no measurement is left."""
 OF_LEARNING = ("learning.md", "learning.csv")
 """The files that are removed when nothing is left that was learned."""
+OF_CLAIMS = ("claims.md", "claims.csv")
+"""The files that are removed when no claim is left."""
 
 
 def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
@@ -32,14 +35,14 @@ def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
     written = write_conformance(folder, recorded)
     charts = write_charts(folder, recorded)
     written += [*write_benchmark(folder, recorded, _benchmarked(charts)), *write_learning(folder, recorded, charts)]
-    written += [*(folder / chart.file for chart in charts.charts)]
+    written += [*write_claims(folder, recorded), *(folder / chart.file for chart in charts.charts)]
     exported = write_benchmark_json(folder, recorded)
     return [*written, *([exported] if exported else [])], charts.note
 
 
 def write_conformance(folder: Path | str, recorded: Recorded) -> list[Path]:
     """Write conformance.md and its CSVs into `folder` and return their paths; remove them where nothing was checked."""
-    if recorded.checked_run or not (recorded.measured_run or recorded.trained):
+    if recorded.checked_run or not (recorded.measured_run or recorded.trained or recorded.examined):
         return write(folder, "conformance", [conformance(recorded)])
     remove(folder, *OF_CONFORMANCE)
     return []
@@ -61,6 +64,14 @@ def write_learning(folder: Path | str, recorded: Recorded, charts: Charts) -> li
     if recorded.trained:
         return write(folder, "learning", [learning(recorded, charts.charts)])
     remove(folder, *OF_LEARNING)
+    return []
+
+
+def write_claims(folder: Path | str, recorded: Recorded) -> list[Path]:
+    """Write claims.md and its CSV into `folder` and return their paths; if no claim was measured, remove them."""
+    if recorded.examined:
+        return write(folder, "claims", [claims(recorded)])
+    remove(folder, *OF_CLAIMS)
     return []
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.records import Learned, Machine, Measurement, Outcome, Run, UsageError
+from suite.records import Claimed, Learned, Machine, Measurement, Outcome, Run, UsageError
 from suite.statistics import Interval, interval
 from suite.store import contents, files
 from suite.store.files import replace_file as replace_file
@@ -21,10 +21,11 @@ from suite.uncollected import uncollected
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-KINDS: Mapping[str, type[Outcome | Measurement | Learned]] = {
+KINDS: Mapping[str, type[Outcome | Measurement | Learned | Claimed]] = {
     "conformance": Outcome,
     "benchmark": Measurement,
     "learning": Learned,
+    "claims": Claimed,
 }
 
 
@@ -47,7 +48,8 @@ class Results:
         """What is recorded of one machine. Raises UsageError for files that are not as this version wrote them."""
         there = contents.read(self.path / machine)
         outcomes, measurements = newest(there.runs, there.outcomes), newest(there.runs, there.measurements)
-        return Recorded(machine, there.runs, outcomes, measurements, newest(there.runs, there.learned))
+        learned = newest(there.runs, there.learned)
+        return Recorded(machine, there.runs, outcomes, measurements, learned, newest(there.runs, there.claimed))
 
     @uncollected()
     def open_run(self, run: Run) -> RunWriter:
@@ -79,8 +81,8 @@ def read_outcomes(path: str | Path = "results") -> dict[str, Recorded]:
 
 
 def load(path: str | Path = "results", kind: str = "conformance") -> pandas.DataFrame:
-    """All outcomes of all machines as a table, all measurements (`kind="benchmark"`), or all that was learned
-    (`kind="learning"`): a row per question, the columns of its run first.
+    """All outcomes of all machines as a table, all measurements (`kind="benchmark"`), all that was learned
+    (`kind="learning"`), or all claims (`kind="claims"`): a row per question, the columns of its run first.
 
     Measurements have their samples in `seconds` as tuples, the median of these and the interval in which the true one
     lies in `median`, `low` and `high`, and in `peak` the memory of one call, in bytes; NaN where there is none.
@@ -110,10 +112,14 @@ def _rows(path: str | Path, kind: str) -> Iterator[tuple[Any, ...]]:
             yield (*origin, *values, *(_summary(record) if isinstance(record, Measurement) else ()))
 
 
-def _of_kind(recorded: Recorded, kind: str) -> Iterable[tuple[str, Outcome | Measurement | Learned]]:
-    if kind == "conformance":
-        return recorded.rows
-    return recorded.measured if kind == "benchmark" else recorded.trained
+def _of_kind(recorded: Recorded, kind: str) -> Iterable[tuple[str, Outcome | Measurement | Learned | Claimed]]:
+    by_kind: Mapping[str, Iterable[tuple[str, Outcome | Measurement | Learned | Claimed]]] = {
+        "conformance": recorded.rows,
+        "benchmark": recorded.measured,
+        "learning": recorded.trained,
+        "claims": recorded.examined,
+    }
+    return by_kind[kind]
 
 
 def _summary(measurement: Measurement) -> tuple[float | None, ...]:

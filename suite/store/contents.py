@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.records import Learned, Measurement, Outcome, Run, UsageError
+from suite.records import Claimed, Learned, Measurement, Outcome, Run, UsageError
 from suite.store import facts, rows, runs, table, together
 from suite.store.files import Damaged, Row, encoded, parsed_rows, row_text
-from suite.store.kinds import LEARNED, MEASUREMENTS, OUTCOMES
+from suite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES
 from suite.store.runs import RUNS
 
 JOURNAL = "journal.jsonl"
 """The rows of runs that are not finished, one by one as they came, each with the id of its run."""
 REMEDY = "restore the file, or delete that line"
 """What to do about a row of the journal that is none: the others can be used without it."""
-SIGNS = (RUNS, JOURNAL, OUTCOMES.file, MEASUREMENTS.file, LEARNED.file)
+SIGNS = (RUNS, JOURNAL, OUTCOMES.file, MEASUREMENTS.file, LEARNED.file, CLAIMED.file)
 """A folder with any of these files is a machine's."""
-AnyRecord = Outcome | Measurement | Learned
+AnyRecord = Outcome | Measurement | Learned | Claimed
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,24 @@ class Contents:
     outcomes: list[tuple[str, Outcome]]
     measurements: list[tuple[str, Measurement]]
     learned: list[tuple[str, Learned]] = field(default_factory=list)
+    claimed: list[tuple[str, Claimed]] = field(default_factory=list)
+
+    @property
+    def recorded(self) -> list[tuple[str, AnyRecord]]:
+        """The records of all kinds, with their run's id."""
+        return [*self.outcomes, *self.measurements, *self.learned, *self.claimed]
+
+    def add(self, identity: str, record: AnyRecord) -> None:
+        """One record more of this run."""
+        match record:
+            case Outcome():
+                self.outcomes.append((identity, record))
+            case Measurement():
+                self.measurements.append((identity, record))
+            case Learned():
+                self.learned.append((identity, record))
+            case Claimed():
+                self.claimed.append((identity, record))
 
 
 def check_layout(results: Path) -> None:
@@ -51,7 +69,7 @@ def written(of: Contents, staying: str = "") -> dict[str, bytes]:
 
     Runs without rows are left out, but for the one that is `staying`.
     """
-    with_rows = {identity for identity, _ in (*of.outcomes, *of.measurements, *of.learned)} | {staying}
+    with_rows = {identity for identity, _ in of.recorded} | {staying}
     kept = {identity: run for identity, run in of.runs.items() if identity in with_rows}
     finished = [identity for identity, run in kept.items() if run.finished]
     by_file: dict[str, bytes] = {}
@@ -60,11 +78,11 @@ def written(of: Contents, staying: str = "") -> dict[str, bytes]:
         table.written(OUTCOMES, finished, [row for row in of.outcomes if row[0] in finished]),
         table.written(MEASUREMENTS, finished, [row for row in of.measurements if row[0] in finished]),
         table.written(LEARNED, finished, [row for row in of.learned if row[0] in finished]),
+        table.written(CLAIMED, finished, [row for row in of.claimed if row[0] in finished]),
     ):
         by_file |= of_kind
         held |= held_of
-    recorded: tuple[tuple[str, AnyRecord], ...] = (*of.outcomes, *of.measurements, *of.learned)
-    journal = ({"run": identity, **rows.lean(record)} for identity, record in recorded if identity not in finished)
+    journal = ({"run": identity, **rows.lean(record)} for identity, record in of.recorded if identity not in finished)
     of_runs = (runs.finished_row(run, held) if run.finished else runs.open_row(run) for run in kept.values())
     return {
         **by_file,
@@ -78,17 +96,16 @@ def _read(folder: Path) -> Contents:
     journal = together.content(folder, JOURNAL)  # before the runs: a writer writes its run's row first
     noted = facts.read(folder / facts.FACTS, together.content(folder, facts.FACTS))
     found, held = runs.read(folder / RUNS, together.content(folder, RUNS), noted)
-    outcomes = table.read(OUTCOMES, folder, held)
-    measurements = table.read(MEASUREMENTS, folder, held)
-    learned = table.read(LEARNED, folder, held)
+    there = Contents(
+        found,
+        table.read(OUTCOMES, folder, held),
+        table.read(MEASUREMENTS, folder, held),
+        table.read(LEARNED, folder, held),
+        table.read(CLAIMED, folder, held),
+    )
     for identity, record in _journal(folder / JOURNAL, journal, found):
-        if isinstance(record, Outcome):
-            outcomes.append((identity, record))
-        elif isinstance(record, Measurement):
-            measurements.append((identity, record))
-        else:
-            learned.append((identity, record))
-    return Contents(found, outcomes, measurements, learned)
+        there.add(identity, record)
+    return there
 
 
 def _journal(path: Path, data: bytes, known: Mapping[str, Run]) -> Iterator[tuple[str, AnyRecord]]:
@@ -109,4 +126,6 @@ def journal_row(row: Row) -> tuple[str, AnyRecord]:
     """The run's id and the record that a row of the journal holds. Raises ValueError for what is no such row."""
     if "task" in row:
         return rows.learned(row)
+    if "claim" in row:
+        return rows.claimed(row)
     return rows.measurement(row) if "workload" in row else rows.outcome(row)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from suite.records import DTYPES, Learned, Measurement, Outcome
+from suite.records import DTYPES, Claimed, Learned, Measurement, Outcome
 from suite.store import rows
 from suite.store.files import row_text
 
-Record = TypeVar("Record", Outcome, Measurement, Learned)
+Record = TypeVar("Record", Outcome, Measurement, Learned, Claimed)
 Numbers = Mapping[str, str]
 """The line that a record has in each column."""
 
@@ -136,6 +136,22 @@ def _learned(row: Mapping[str, Any], numbers: Sequence[Numbers]) -> list[Learned
     return [rows.learned({**row, "run": "", "curve": [float(each) for each in of["curve"].split()]})[1]]
 
 
+def _claimed_lines(claimed: Sequence[Claimed]) -> Iterator[Line[Claimed]]:
+    for each in sorted(claimed, key=lambda each: each.key):
+        row = rows.lean(each)
+        for name in CLAIMED.columns:
+            row.pop(name, None)
+        yield Line(row, [each])
+
+
+def _claimed(row: Mapping[str, Any], numbers: Sequence[Numbers]) -> list[Claimed]:
+    (of,) = numbers
+    samples, seconds = [float(each) for each in of["samples"].split()], _number(of["seconds"])
+    found = {"samples": samples} if samples else {}
+    return [rows.claimed({**row, "run": "", **found, **({} if seconds is None else {"seconds": seconds})})[1]]
+
+
 OUTCOMES = Kind("conformance", {"error_ratio": 3, "seconds": 3}, _outcome_lines, _outcome_count, _outcomes)
 MEASUREMENTS = Kind("benchmark", {"seconds": 6}, _measurement_lines, lambda _: 1, _measurements)
 LEARNED = Kind("learning", {"curve": 6}, _learned_lines, lambda _: 1, _learned)
+CLAIMED = Kind("claims", {"samples": 6, "seconds": 3}, _claimed_lines, lambda _: 1, _claimed)

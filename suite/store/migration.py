@@ -83,7 +83,11 @@ def _joined(earlier: Contents, later: Contents) -> Contents:
     runs = {**{name: run for name, run in earlier.runs.items() if name not in later.runs}, **later.runs}
     outcomes = newest(runs, [*earlier.outcomes, *later.outcomes])
     return Contents(
-        runs, list(outcomes), list(newest(runs, [*earlier.measurements, *later.measurements])), later.learned
+        runs,
+        list(outcomes),
+        list(newest(runs, [*earlier.measurements, *later.measurements])),
+        later.learned,
+        later.claimed,
     )
 
 

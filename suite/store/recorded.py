@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from suite.records import EVERY_CASE, Learned, Measurement, Outcome, Run
+from suite.records import EVERY_CASE, Claimed, Learned, Measurement, Outcome, Run
 
-Record = TypeVar("Record", Outcome, Measurement, Learned)
+Record = TypeVar("Record", Outcome, Measurement, Learned, Claimed)
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Recorded:
     """What results/ holds of one machine: the newest row of each question, and the runs that the rows came from.
 
     `runs` are by id, the newest last; `rows` pair a run's id with an outcome, `measured` with a measurement, `trained`
-    with what was learned, and all are sorted by what was asked.
+    with what was learned, `examined` with what became of a claim, and all are sorted by what was asked.
     """
 
     machine: str
@@ -24,6 +24,7 @@ class Recorded:
     rows: tuple[tuple[str, Outcome], ...]
     measured: tuple[tuple[str, Measurement], ...] = ()
     trained: tuple[tuple[str, Learned], ...] = ()
+    examined: tuple[tuple[str, Claimed], ...] = ()
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -36,6 +37,10 @@ class Recorded:
     @property
     def learned(self) -> list[Learned]:
         return [learned for _, learned in self.trained]
+
+    @property
+    def claimed(self) -> list[Claimed]:
+        return [claimed for _, claimed in self.examined]
 
     @property
     def run(self) -> Run:
@@ -56,6 +61,11 @@ class Recorded:
     def trained_runs(self) -> list[Run]:
         """The runs in which something was learned, the newest last."""
         return self.runs_of(identity for identity, _ in self.trained)
+
+    @property
+    def examined_runs(self) -> list[Run]:
+        """The runs in which claims were measured, the newest last."""
+        return self.runs_of(identity for identity, _ in self.examined)
 
     @property
     def checked_run(self) -> Run | None:
@@ -109,7 +119,7 @@ def ages(runs: Mapping[str, Run]) -> dict[str, int]:
     return {identity: position for position, identity in enumerate(runs)}
 
 
-def _is_about_all(record: Outcome | Measurement | Learned) -> bool:
-    if isinstance(record, Learned):
+def _is_about_all(record: Outcome | Measurement | Learned | Claimed) -> bool:
+    if isinstance(record, Learned | Claimed):
         return False
     return (record.case if isinstance(record, Outcome) else record.workload) == EVERY_CASE

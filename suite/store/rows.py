@@ -1,4 +1,4 @@
-"""Outcomes, measurements and what was learned ↔ rows: lean JSON objects, checked when they are read."""
+"""Outcomes, measurements, what was learned, claims ↔ rows: lean JSON objects, checked when they are read."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from suite.records import (
     EVERY_CASE,
     MEASURED_STATUSES,
     STATUSES,
+    Claimed,
+    Evidence,
+    Holds,
     Learned,
     Measurement,
     Outcome,
@@ -29,7 +32,7 @@ LONGEST_TEXT = 2000
 Record = TypeVar("Record")
 
 
-def lean(record: Outcome | Measurement | Learned) -> dict[str, Any]:
+def lean(record: Outcome | Measurement | Learned | Claimed) -> dict[str, Any]:
     """The record without what is at its default, floats at four digits (of all but outcomes at six), texts cut."""
     digits = 4 if isinstance(record, Outcome) else 6
     row: dict[str, Any] = {}
@@ -65,6 +68,11 @@ def learned(row: Row) -> tuple[str, Learned]:
     if not found.curve:
         raise ValueError("there is no loss of any epoch")
     return run, found
+
+
+def claimed(row: Row) -> tuple[str, Claimed]:
+    """The run's id and the claim that a row holds. Raises ValueError for what is no such row."""
+    return _answer(Claimed, row)
 
 
 def made(kind: Callable[..., Record], row: Mapping[str, Any]) -> Record:
@@ -166,6 +174,16 @@ def _status(name: str, value: Any) -> Status:
     return Status(value)
 
 
+def _holds(name: str, value: Any) -> Holds:
+    _one_of(name, value, tuple(Holds))
+    return Holds(value)
+
+
+def _evidence(name: str, value: Any) -> Evidence:
+    _one_of(name, value, tuple(Evidence))
+    return Evidence(value)
+
+
 def _reason(name: str, value: Any) -> Reason:
     if value not in tuple(Reason):
         raise ValueError(f"{name} is {value!r:.80}, not one of {', '.join(filter(None, Reason))}")
@@ -188,6 +206,9 @@ _OF_TYPE: Mapping[Any, Callable[[str, Any], Any]] = {
     "float | None": _number,
     "tuple[float, ...]": _samples,
     "Losses": _losses,
+    "Samples": _losses,
+    "Holds": _holds,
+    "Evidence": _evidence,
     "Mapping[str, float]": _numbers,
     "Mapping[str, float | None]": _numbers,
     "Mapping[str, Any]": object_of,

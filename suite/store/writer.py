@@ -10,9 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
-from suite.records import EVERY_CASE, Learned, Measurement, Outcome, Run, UsageError
+from suite.records import EVERY_CASE, Claimed, Learned, Measurement, Outcome, Run, UsageError
 from suite.store import contents, files, rows, runs, together
-from suite.store.contents import JOURNAL, Contents
+from suite.store.contents import JOURNAL, AnyRecord, Contents
 from suite.store.kinds import Record
 from suite.store.recorded import newest
 from suite.store.runs import RUNS
@@ -23,7 +23,7 @@ class RunWriter:
 
     `run` is the run that the rows belong to (an older one when `resumed`). `recorded` are the outcomes that it had
     already and `done` the keys of all that it has; `recorded_measurements` and `measured` are the same of measurements,
-    `recorded_learned` and `trained` of what was learned.
+    `recorded_learned` and `trained` of what was learned, `recorded_claims` and `examined` of claims.
     `notes` say what was found amiss and mended, and what else there is to know.
     """
 
@@ -43,13 +43,14 @@ class RunWriter:
         self.recorded, self.done = self._mine(there.outcomes)
         self.recorded_measurements, self.measured = self._mine(there.measurements)
         self.recorded_learned, self.trained = self._mine(there.learned)
+        self.recorded_claims, self.examined = self._mine(there.claimed)
         file = files.open_to_append(folder / RUNS)
         try:
             files.append(file, folder / RUNS, runs.open_row(self.run))
         finally:
             os.close(file)
 
-    def write(self, record: Outcome | Measurement | Learned) -> None:
+    def write(self, record: AnyRecord) -> None:
         """Append one row to the journal.
 
         Raises UsageError when the disk is full (the rows before it stay), and ValueError for a row that could not be
@@ -72,6 +73,7 @@ class RunWriter:
         workloads: Mapping[str, Collection[str]] | None = None,
         profile: str = "",
         seconds: Mapping[str, float] | None = None,
+        claims: Collection[str] | None = None,
     ) -> Run:
         """Mark the run as finished, drop the rows that it supersedes, put its own in their places, and close.
 
@@ -79,7 +81,8 @@ class RunWriter:
         `whole` are the implementations that were asked every case in every dtype: all their older outcomes go, on the
         devices asked, for their cases may not exist any more. `workloads` are the names of all workloads that
         contracts have, by contract: measurements of others go, but contracts that are not named keep theirs.
-        Implementations that were not asked keep their rows. `profile` was timed, and took these `seconds` by activity.
+        Implementations that were not asked keep their rows; where `claims` are given, rows of others go. `profile` was
+        timed, and took these `seconds` by activity.
         """
         self._check_journal()
         there = contents.read(self.folder)
@@ -103,6 +106,7 @@ class RunWriter:
             [row for row in self._newest(there.runs, there.outcomes) if may_exist(*row)],
             [row for row in self._newest(there.runs, there.measurements) if exists(row[1])],
             list(self._newest(there.runs, there.learned)),
+            [row for row in self._newest(there.runs, there.claimed) if claims is None or row[1].claim in claims],
         )
         together.replace_together(self.folder, contents.written(kept, finished.id))
         self.run = finished
@@ -124,10 +128,9 @@ class RunWriter:
     ) -> None:
         self.close()
 
-    def _keys(self, record: Outcome | Measurement | Learned) -> set[tuple[str, ...]]:
-        if isinstance(record, Outcome):
-            return self.done
-        return self.measured if isinstance(record, Measurement) else self.trained
+    def _keys(self, record: AnyRecord) -> set[tuple[str, ...]]:
+        kinds = {Outcome: self.done, Measurement: self.measured, Learned: self.trained, Claimed: self.examined}
+        return kinds[type(record)]
 
     def _check_journal(self) -> None:
         """UsageError where the journal is not what was read of it and written to it: there is one writer at a time."""

@@ -29,3 +29,21 @@ def test_a_score_that_is_rounded_to_half_is_not() -> None:
     mistaken = torch.from_numpy(drawn).half().double().softmax(-1).numpy()
 
     assert np.median((abs(mistaken - truth.value) / truth.bound).max(-1)) > 100
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_logarithm_is_bounded_by_what_its_number_may_be_off_by(dtype: str) -> None:
+    drawn = torch.from_numpy(generator("logarithm").uniform(1e-3, 3.0, size=(2, 2000))).to(getattr(torch, dtype))
+    top, bottom = (Rounded.exact(each.double().numpy(), PRECISIONS[dtype], widest(dtype)) for each in drawn)
+    truth = (top / bottom).log()
+
+    ratio = abs((drawn[0] / drawn[1]).log().double().numpy() - truth.value) / truth.bound
+
+    assert 0.3 < float(ratio.max()) <= 1.0
+
+
+def test_the_logarithm_of_what_may_be_zero_has_no_bound() -> None:
+    number = Rounded(np.array([1e-9, 1.0]), np.array([1e-8, 0.0]), PRECISIONS["float32"])
+
+    assert np.isinf(number.log().bound[0])
+    assert number.log().bound[1] < 1e-30

@@ -1,0 +1,73 @@
+"""The score of translations beside sacrebleu, the usual one: what both count alike, and where they part."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from implementations.bleu import eager, loops
+
+sacrebleu = pytest.importorskip("sacrebleu.metrics", reason="pip install attnsuite[test]")
+
+IMPLEMENTATIONS = {"eager": eager.bleu, "loops": loops.bleu}
+
+
+def sentences(count: int = 200) -> Iterator[tuple[list[int], list[int], int]]:
+    """A prediction and a reference of few different tokens, so that n-grams come several times, and a k."""
+    draw = random.Random(11)
+    for _ in range(count):
+        reference = draw.choices(range(1, 7), k=draw.randint(1, 14))
+        prediction = [token for token in reference if draw.random() < 0.8]
+        prediction += draw.choices(range(1, 7), k=draw.randint(1, 3))
+        yield prediction, reference, draw.randint(1, 4)
+
+
+def ours(name: str, prediction: list[int], reference: list[int], k: int) -> float:
+    return float(IMPLEMENTATIONS[name](torch.tensor(prediction), torch.tensor(reference), k=k))
+
+
+def theirs(prediction: list[int], reference: list[int], k: int) -> sacrebleu.BLEUScore:
+    """sacrebleu's score of one sentence, of the n-grams that it has, with nothing smoothed."""
+    metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", max_ngram_order=k, effective_order=True)
+    return metric.sentence_score(" ".join(map(str, prediction)), [" ".join(map(str, reference))])
+
+
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+def test_matches_totals_and_brevity_are_sacrebleu_s_and_only_the_weights_differ(name: str) -> None:
+    seen = set()
+    for prediction, reference, k in sentences():
+        found = theirs(prediction, reference, k)
+        orders = range(1, min(k, len(prediction)) + 1)
+        shares = [found.counts[n - 1] / found.totals[n - 1] for n in orders]
+
+        due = found.bp * math.prod(share ** (0.5**n) for n, share in zip(orders, shares, strict=True))
+
+        assert ours(name, prediction, reference, k) == pytest.approx(due, rel=1e-6)
+        seen.add((k, found.bp < 1, due == 0, len(prediction) < k))
+    assert len(seen) > 12, "every k, brevity or none, matches or none"
+
+
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+def test_both_are_one_where_every_n_gram_matches_but_for_brevity_and_zero_where_one_kind_matches_none(
+    name: str,
+) -> None:
+    reference = list(range(10))
+    for length in (4, 7, 10):  # where every p_n is 1, weights do not matter: the whole score is the brevity
+        score = theirs(reference[:length], reference, 3).score / 100
+        assert ours(name, reference[:length], reference, 3) == pytest.approx(score, rel=1e-6)
+    backwards = reference[::-1]
+    assert ours(name, backwards, reference, 2) == theirs(backwards, reference, 2).score == 0
+
+
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+def test_single_tokens_weigh_a_half_here_and_one_in_sacrebleu(name: str) -> None:
+    prediction, reference = [1, 2, 3, 9, 9], [1, 2, 3, 4]
+
+    assert ours(name, prediction, reference, 1) == pytest.approx(
+        math.sqrt(theirs(prediction, reference, 1).score / 100)
+    )
+    assert ours(name, prediction, reference, 1) != pytest.approx(theirs(prediction, reference, 1).score / 100, rel=0.1)
