@@ -50,7 +50,8 @@ def test_a_case_is_named_after_the_unusual_levels_of_its_row() -> None:
 
 
 def test_layouts_and_modes_reach_the_call() -> None:
-    case: Any = combined.case(SPACE.read("several_tiles+one_head+k_column_major+no_grad+float_mask+ls+random+mask_column_major"))
+    levels = "several_tiles+one_head+k_column_major+no_grad+float_mask+ls+random+mask_column_major"
+    case: Any = combined.case(SPACE.read(levels))
     (call,) = case.calls("float64")
     assert call.tensors["key"].stride()[-2:] == (1, 140)
     assert call.tensors["attn_mask"].stride() == (1, 100)
