@@ -52,11 +52,18 @@ class Blocks(Staged):
     def compute(
         self, config: Config, weights: Part, *, attention: Attention | None = None, need_weights: bool = False
     ) -> Callable[..., Any]:
+        """Without parameters of what only some models do."""
+        model, run, kept = self.made(config, weights, attention)
+        return partial(model.watched, run, kept, next(iter(weights.values())).dtype) if need_weights else run
+
+    def made(
+        self, config: Config, weights: Part, attention: Attention | None
+    ) -> tuple[Self, Callable[..., Tensor], dict[str, Any]]:
+        """The computation with a plug, the model, and what that could keep between calls."""
         self.check_config(config)
         self.check_weights(weights, self.shapes(config))
         model, kept, dtype = self.plugged(attention), dict[str, Any](), next(iter(weights.values())).dtype
-        run = partial(model.run, config, self.widened(config, weights), kept, dtype)
-        return partial(model.watched, run, kept, dtype) if need_weights else run
+        return model, partial(model.run, config, self.widened(config, weights), kept, dtype), kept
 
     def watched(
         self, run: Callable[..., Tensor], kept: dict[str, Any], dtype: torch.dtype, *inputs: Tensor

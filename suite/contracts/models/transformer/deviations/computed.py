@@ -15,7 +15,7 @@ from suite.asking.changes import first_for_all, turned
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import imprecise
 from suite.contracts import asking_plugs
-from suite.contracts.models import eager
+from suite.contracts.models import eager, greedy
 from suite.contracts.models.eager import Part
 from suite.contracts.models.transformer.deviations.staged import Cache, Transformer
 from suite.contracts.shown import IN_STEPS, OF_HIDDEN
@@ -249,6 +249,13 @@ PLUG = mistakes(
         ),
     ),
     ask=asking_plugs.MASKED,
+)
+GREEDY = mistakes(
+    Transformer,
+    **greedy.MISTAKES,
+    check_decoder=rows(
+        translates_without_decoder=Wrong("an encoder is accepted where translations are wanted", lambda config: None)
+    ),
 )
 SHOWN = mistakes(Transformer, stacked=IN_STEPS, **OF_HIDDEN)
 CALLS = mistakes(

@@ -11,17 +11,33 @@ import torch
 from torch import Tensor
 
 from suite.asking.mistakes import formula
-from suite.contracts.models.eager import Blocks, Config, Part, part
+from suite.contracts.models.eager import Attention, Blocks, Config, Part, part
+from suite.contracts.models.greedy import Greedy, Translating
 from suite.contracts.models.transformer.contract import shapes
 
 Cache = dict[str, Tensor]
 Layer = Callable[[Tensor], Tensor]
 
 
-class Transformer(Blocks):
+class Transformer(Translating, Blocks):
     """The model, step by step."""
 
     shapes = staticmethod(shapes)
+
+    def compute(
+        self,
+        config: Config,
+        weights: Part,
+        *,
+        attention: Attention | None = None,
+        need_weights: bool = False,
+        greedy: Greedy | None = None,
+    ) -> Callable[..., Any]:
+        if greedy is None:
+            return super().compute(config, weights, attention=attention, need_weights=need_weights)
+        model, run, _ = self.made(config, weights, attention)
+        self.check_decoder(config)
+        return partial(model.translated, run, self.check_greedy(greedy, config["target_vocab"]))
 
     def run(
         self,
@@ -108,6 +124,11 @@ class Transformer(Blocks):
     def check_config(config: Config) -> None:
         if config["width"] % config["heads"] or config["width"] % 2:
             raise ValueError("heads do not divide the width, or it is odd")
+
+    @staticmethod
+    def check_decoder(config: Config) -> None:
+        if not config["decoder_blocks"]:
+            raise ValueError("there is no decoder")
 
     @staticmethod
     def check_inputs(
