@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import torch
 from torch import Tensor
 
 Step = Callable[[Tensor], Tensor]
@@ -32,3 +33,18 @@ def translation(step: Step, greedy: Mapping[str, int], like: Tensor) -> Tensor:
         if ended.all():
             break
     return tokens
+
+
+def by_whole_targets(model: Callable[..., Tensor], greedy: Mapping[str, int]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The translations of a model that gives logits, b t v, of targets: in each step it reads all tokens before."""
+
+    def translate(source: Tensor, lengths: Tensor) -> Tensor:
+        tokens: list[Tensor] = []
+
+        def step(latest: Tensor) -> Tensor:
+            tokens.append(latest)
+            return model(source, lengths, torch.stack(tokens, 1))[:, -1]
+
+        return translation(step, greedy, source)
+
+    return translate

@@ -250,13 +250,7 @@ PLUG = mistakes(
     ),
     ask=asking_plugs.MASKED,
 )
-GREEDY = mistakes(
-    Transformer,
-    **greedy.MISTAKES,
-    check_decoder=rows(
-        translates_without_decoder=Wrong("an encoder is accepted where translations are wanted", lambda config: None)
-    ),
-)
+GREEDY = mistakes(Transformer, **greedy.MISTAKES)
 SHOWN = mistakes(Transformer, stacked=IN_STEPS, **OF_HIDDEN)
 CALLS = mistakes(
     Transformer,

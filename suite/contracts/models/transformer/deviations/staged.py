@@ -36,7 +36,6 @@ class Transformer(Translating, Blocks):
         if greedy is None:
             return super().compute(config, weights, attention=attention, need_weights=need_weights)
         model, run, _ = self.made(config, weights, attention)
-        self.check_decoder(config)
         return partial(model.translated, run, self.check_greedy(greedy, config["target_vocab"]))
 
     def run(
@@ -124,11 +123,6 @@ class Transformer(Translating, Blocks):
     def check_config(config: Config) -> None:
         if config["width"] % config["heads"] or config["width"] % 2:
             raise ValueError("heads do not divide the width, or it is odd")
-
-    @staticmethod
-    def check_decoder(config: Config) -> None:
-        if not config["decoder_blocks"]:
-            raise ValueError("there is no decoder")
 
     @staticmethod
     def check_inputs(
