@@ -125,7 +125,7 @@ def shown_weights() -> Iterator[Case]:
     yield watched("score/weights", "of scaled dot products", {**USUAL, "score": "scaled_dot"}, lengths=(2, 7, 4))
     yield watched("window/weights", "steps whose window lies beyond the source have no weights: rows of zeros",
                   {**USUAL, "window": 2}, source=4, target=9)  # fmt: skip
-    yield watched("layers/weights", "of the top layer, in LSTMs", {**USUAL, "layers": 2, "cell": "lstm"}, PRECISE)
+    yield watched("layers/weights", "of the top layer", {**USUAL, "layers": 2}, PRECISE)
     yield watched("repeated/weights", "of each call its own", dtypes=PRECISE, calls=others)
 
 
@@ -133,7 +133,8 @@ def greedy() -> Iterator[Case]:
     """Translations, token by token."""
     said = partial(translating, model)
     yield said(USUAL, "greedy/usual", "translations that end in different steps, or not at all", (*PRECISE, "float16"))
-    yield said({**USUAL, "layers": 2, "cell": "lstm", "score": "dot"}, "greedy/lstm", "by LSTMs of two layers", PRECISE)
+    yield said({**USUAL, "cell": "lstm"}, "cell/greedy", "LSTMs hand both parts of their state on while they translate",
+               PRECISE)  # fmt: skip
     yield said(USUAL, "greedy/one_item", "a single source", PRECISE, items=(1,))
     yield said(USUAL, "greedy/one_step", "the first token alone", PRECISE, steps=1)
     yield said(USUAL, "greedy/again", "of each call its own", PRECISE, items=(3, 1, 3))
