@@ -86,7 +86,7 @@ class Blocks(Staged):
         return {name: tensor.to(self.wide(tensor)) for name, tensor in weights.items()}
 
     def multi_head(
-        self, name: str, x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None
+        self, x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None, name: str = ""
     ) -> Tensor:
         """x is b l d, memory b s d; allowed is boolean and broadcasts to b h l s. The name is that of the attention."""
         query, key = self.split(x @ weights["w_query"], heads), self.split(memory @ weights["w_key"], heads)
@@ -94,8 +94,8 @@ class Blocks(Staged):
         mixed: Tensor = self.merge(self.attend(name, query, key, value, allowed)) @ weights["w_output"]
         return mixed
 
-    def to_itself(self, name: str, weights: Part, heads: int, allowed: Tensor | None, x: Tensor) -> Tensor:
-        return self.multi_head(name, x, x, weights, heads, allowed)
+    def to_itself(self, weights: Part, heads: int, allowed: Tensor | None, x: Tensor, name: str = "") -> Tensor:
+        return self.multi_head(x, x, weights, heads, allowed, name)
 
     def attend(self, name: str, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
         """b h l p."""

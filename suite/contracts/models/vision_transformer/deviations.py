@@ -43,7 +43,7 @@ class VisionTransformer(Blocks):
         for number in range(config["blocks"]):
             block = part(weights, f"blocks.{self.block(number)}")
             name = f"blocks.{number}.attention"
-            attend = partial(self.to_itself, name, part(block, "attention"), config["heads"], None)
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], None, name=name)
             x = self.arrange(x, attend, partial(self.norm, weights=part(block, "norm1")), self.add)
             think = partial(self.feed_forward, weights=part(block, "mlp"))
             x = self.arrange(x, think, partial(self.norm, weights=part(block, "norm2")), self.add)

@@ -284,9 +284,9 @@ MADE_IN = {
 
 
 def _in_branch(mistake: Deviation, key: str, value: str) -> Deviation:
-    def factory(config: Config, weights: Part) -> Callable[..., Tensor]:
+    def factory(config: Config, weights: Part, **making: Any) -> Callable[..., Any]:
         made: Callable[..., Any] = mistake.function if config[key] == value else Recurrent()
-        model: Callable[..., Tensor] = made(config, weights)
+        model: Callable[..., Any] = made(config, weights, **making)
         return model
 
     says = f"{mistake.says}, where {value} is the {key}"

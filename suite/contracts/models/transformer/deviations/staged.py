@@ -62,7 +62,7 @@ class Transformer(Translating, Blocks):
         for number in range(config["encoder_blocks"]):
             block = part(weights, f"encoder.{self.block(number)}")
             name = f"encoder.{number}.attention"
-            attend = partial(self.to_itself, name, part(block, "attention"), config["heads"], within)
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], within, name=name)
             states = self.residual(states, attend, part(block, "norm1"))
             states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
         return states
@@ -75,7 +75,7 @@ class Transformer(Translating, Blocks):
         for number in range(config["decoder_blocks"]):
             block = part(weights, f"decoder.{number}")
             name = f"decoder.{number}.self_attention"
-            attend = partial(self.to_itself, name, part(block, "self_attention"), config["heads"], so_far)
+            attend = partial(self.to_itself, part(block, "self_attention"), config["heads"], so_far, name=name)
             hidden = self.decoder_block(number, hidden, attend, block, config["heads"], states, within)
         return self.logits(hidden, weights)
 
@@ -94,7 +94,7 @@ class Transformer(Translating, Blocks):
 
     def to_cache(self, number: int, weights: Part, heads: int, cache: Cache, x: Tensor) -> Tensor:
         self.remember(cache, str(number), x)
-        return self.multi_head(f"decoder.{number}.self_attention", x, cache[str(number)], weights, heads, None)
+        return self.multi_head(x, cache[str(number)], weights, heads, None, f"decoder.{number}.self_attention")
 
     def decoder_block(
         self, number: int, hidden: Tensor, attend: Layer, block: Part, heads: int, states: Tensor, within: Tensor | None
@@ -108,7 +108,7 @@ class Transformer(Translating, Blocks):
     def to_states(
         self, name: str, states: Tensor, weights: Part, heads: int, within: Tensor | None, x: Tensor
     ) -> Tensor:
-        return self.multi_head(name, x, states, weights, heads, within)
+        return self.multi_head(x, states, weights, heads, within, name)
 
     def residual(self, x: Tensor, layer: Layer, norm: Part) -> Tensor:
         return self.arrange(x, layer, partial(self.norm, weights=norm), self.add)
