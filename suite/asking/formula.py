@@ -17,7 +17,7 @@ from suite.asking.layouts import out_of_order
 from suite.asking.refused import Refused, Row
 from suite.asking.tensors import PRECISE, Draw, Inputs, as_tensors, dtype_of, generator
 from suite.judging import compare
-from suite.judging.precision import PRECISIONS, widest
+from suite.judging.precision import PRECISIONS, Bounded, widest
 from suite.judging.rounded import Rounded
 from suite.records import DTYPES
 
@@ -41,6 +41,8 @@ class Formula:
     """Which are given to both."""
     always: Mapping[str, Any] = field(default_factory=dict)
     """Options of every call, where a case does not say otherwise."""
+    values: str = ""
+    """The input, … s v, of which the output, … l v, is a weighted mean; those weights may come along with it."""
 
     def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> FormulaCase:
         given = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}
@@ -78,7 +80,20 @@ class Formula:
         }
         with np.errstate(all="ignore"):
             answer = self.oracle(**asked, **call.options, **told).bounded
-        return Within(Form(answer.value.shape, getattr(torch, dtype)), answer)
+        if not self.values:
+            return Within(Form(answer.value.shape, getattr(torch, dtype)), answer)
+        keys = call.tensors[self.values].shape[-2]
+        form = Form(answer.value.shape, getattr(torch, dtype), weights=(*answer.value.shape[:-1], keys))
+        return Within(form, answer, weights=partial(self._weights, asked, {**call.options, **told}, dtype))
+
+    def _weights(self, asked: Mapping[str, Any], options: Mapping[str, Any], dtype: str) -> Bounded:
+        """The weights, which are the answer over the identity."""
+        assert self.oracle is not None
+        *lead, keys, _ = asked[self.values].shape
+        identity = np.broadcast_to(np.eye(keys), (*lead, keys, keys))
+        over = Rounded.exact(identity, PRECISIONS[dtype], widest(dtype))
+        with np.errstate(all="ignore"):
+            return self.oracle(**{**asked, self.values: over}, **options).bounded
 
 
 @dataclass(frozen=True)

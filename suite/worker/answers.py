@@ -49,6 +49,9 @@ class Pass:
     inputs: dict[str, Tensor]
     before: Mapping[str, bytes]
     output: Any
+    weights: Tensor | None = None
+    """What was returned beside the output."""
+    pair: bool = False
 
     def changed(self) -> set[str]:
         """The inputs that are not what they were."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Call, Reply
+from suite.asking.pairs import is_pair, output_of, weights_of
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.answers import Answer, Pass
@@ -170,6 +171,7 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
         if number in shared.again:
             shared.passes[number] = done
         kind, snapshot = _looked_at(done.output)
+        weights = _looked_at(done.weights)[1]
         spoilt: set[str] = set()
         retain = number in shared.again or call.backward_of is not None
         gradients = _gradients(done, call, spoilt, retain) if snapshot is not None else {}
@@ -183,6 +185,8 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
     reply = Reply(
         output=snapshot,
         kind=kind,
+        pair=done.pair,
+        weights=weights,
         device=output.device.type,
         gradients={name: None if each is None else snapshot_of(each) for name, each in gradients.items()},
         changed=changed,
@@ -202,12 +206,12 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
     if call.seed is not None:
         _seed(call.seed)
     with torch.inference_mode() if call.inference else torch.set_grad_enabled(call.grad_mode):
-        output = function(
+        returned = function(
             *(inputs[name] for name in call.positional if name in inputs),
             **{name: tensor for name, tensor in inputs.items() if name not in call.positional},
             **call.options,
         )
-    return Pass(inputs, before, output)
+    return Pass(inputs, before, output_of(returned), weights_of(returned), is_pair(returned))
 
 
 def _gone_forward(shared: _Shared, number: int) -> Pass:

@@ -56,7 +56,7 @@ def drawn(
     return inputs | {name: random.normal(size=shape) for name, shape in shapes.items()}
 
 
-asked = Formula(kernel_pooling, POSITIONAL, drawn, options=("kernel", "width"))
+asked = Formula(kernel_pooling, POSITIONAL, drawn, options=("kernel", "width"), values="value")
 
 
 def plain() -> Iterator[Case]:
