@@ -66,15 +66,15 @@ class Printed(Changed):
 
     def tolerance(self, due: Due, dtype: str) -> Array:
         """Half a unit of the last printed digit, plus what the dtype may cost."""
-        printed = self.printed
-        unit: Array | float = DERIVED * abs(printed) + 1e-12
+        size = np.where(np.isfinite(self.printed), abs(self.printed), 0.0)  # an infinity is no number with digits
+        unit: Array | float = DERIVED * size + 1e-12
         if self.figures.decimals is not None:
             unit = 0.5 * 10.0**-self.figures.decimals
         elif self.figures.significant is not None:
-            digit = 10.0 ** (np.floor(np.log10(abs(printed) + 1e-45)) + 1 - self.figures.significant)
-            unit = 0.5 * digit + SINGLE * abs(printed)
+            digit = 10.0 ** (np.floor(np.log10(size + 1e-45)) + 1 - self.figures.significant)
+            unit = 0.5 * digit + SINGLE * size
         rounding = ROUNDED_INPUTS if dtype == "float32" else 0.0
-        return np.asarray(unit + rounding * abs(printed) + self.room(due), dtype=np.float64)
+        return np.asarray(unit + rounding * size + self.room(due), dtype=np.float64)
 
     def room(self, due: Due) -> Array:
         """What the dtype may cost of what is printed."""
