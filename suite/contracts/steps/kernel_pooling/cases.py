@@ -24,6 +24,9 @@ from suite.sources import documents
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 PROCESS = "doc-004/11.2-data-process"
 """What the document says of these points, and what the constant kernel makes of them."""
+NO_SUPPORT = "doc-004/11.2-no-support"
+"""A query beyond the reach of all keys: the document's code divides zero by zero."""
+DECIDED = "where the document's own code gives NaN, zeros are due unless the convention empty_row is declared"
 GRID = 16
 """Keys and queries lie on a grid of sixteenths, which every dtype holds; queries halfway, so that none is at an edge unless asked."""
 
@@ -56,7 +59,9 @@ def drawn(
     return inputs | {name: random.normal(size=shape) for name, shape in shapes.items()}
 
 
-asked = Formula(kernel_pooling, POSITIONAL, drawn, options=("kernel", "width"), values="value")
+asked = Formula(
+    kernel_pooling, POSITIONAL, drawn, options=("kernel", "width"), conventions=("empty_row",), values="value"
+)
 
 
 def plain() -> Iterator[Case]:
@@ -129,7 +134,8 @@ class Curve(Printed):
 
 def printed() -> Iterator[Printed]:
     """The documents' small examples: estimates, weights read through identity values, and the kernels' curves."""
-    for example in documents.of("kernel_pooling", kind="values"):
+    alone = documents.examples()[NO_SUPPORT]
+    for example in (*documents.of("kernel_pooling", kind="values"), alone):
         if "u" in example.inputs:
             inputs = _curve(numbers(example.inputs["u"]))
             for kernel in KERNELS[:4]:
@@ -140,7 +146,7 @@ def printed() -> Iterator[Printed]:
         options = _named(example.parameters["kernel"])
         for quantity, of in (("y_hat", "estimates"), ("weights", "weights")):
             case = asked.given(*example.named(quantity), _points(points, of), **options)
-            yield Printed(case, example.gives(quantity, _rows(example.expected[quantity])))
+            yield Printed(case, example.gives(quantity, _rows(example.expected[quantity])), where_decided=DECIDED)
 
 
 def forty_points() -> Iterator[Printed]:
