@@ -103,7 +103,7 @@ class Printed(Changed):
         due, *_ = dues = self.truth(self.calls("float64"), {})
         decimals = SHOWN if self.figures.decimals is None else self.figures.decimals
         printed, computed = first(self.printed, decimals), first(self.computed(dues), decimals)
-        derived = self.figures.decimals is None
+        derived = self.figures.source.given == "derived"
         notes = [f"not printed; derived from the definition: {printed}"] if derived else []
         if due.decided is not None and due.decided.any() and self.where_decided:
             notes.append(self.where_decided)
@@ -168,7 +168,8 @@ class Together(Around):
 
 def example(name: str, source: Source, printed: str, computed: str, note: str) -> Example:
     """What a document prints beside what is computed."""
-    return Example(name, source.document, source.section, source.quantity, printed, computed, note=note)
+    where = (source.document, source.section, source.quantity)
+    return Example(name, *where, printed, computed, note=note, given=source.given)
 
 
 def first(values: Array, decimals: int) -> str:

@@ -37,11 +37,11 @@ SPREADS_ALIKE = 1.25
 def seeds_that_tell(likeliest: float, statistics: int) -> int:
     """How many draws it takes until who always gives the same answer is accused, of `statistics` that are counted.
 
-    `likeliest` is the probability of the likeliest answer: that all n draws are that one has its n-th power, which has
-    to be below what one tail of a statistic may have.
+    `likeliest` is the probability of the likeliest answer: that all n draws are that one has its n-th power, which may
+    not be above what one tail of a statistic has.
     """
     tail = FALSE_ALARM / QUESTIONS / statistics / 2
-    return math.ceil(math.log(tail) / math.log(likeliest)) + 1
+    return math.ceil(math.log(tail) / math.log(likeliest))
 
 
 class Statistic(Protocol):
