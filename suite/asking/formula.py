@@ -22,6 +22,8 @@ from suite.judging.precision import PRECISIONS, Bounded, widest
 from suite.judging.rounded import Rounded
 from suite.records import DTYPES
 
+EMPTY_ROW = "empty_row"
+"""The convention that says what a query answers that may attend to nothing."""
 Oracle = Callable[..., Rounded]
 """A formula in the contract's words: numbers come as `Rounded`, masks and integers as arrays, options as they are."""
 
@@ -46,6 +48,10 @@ class Formula:
     """Which are given to both."""
     always: Mapping[str, Any] = field(default_factory=dict)
     """Options of every call, where a case does not say otherwise."""
+    conventions: tuple[str, ...] = ()
+    """The conventions that the oracle takes by keyword, as they are declared."""
+    values: str = ""
+    """The input, … s v, of which the output, … l v, is a weighted mean; those weights may come along with it."""
 
     def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> FormulaCase:
         given = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}
@@ -88,6 +94,8 @@ class Formula:
         """What is due of a call. `told` is what the oracle has to know besides, such as what a draw has kept."""
         assert self.oracle is not None
         dtype = dtype_of(call)
+        declared = {point: conventions[point] for point in self.conventions if point in conventions}
+        told = {**call.options, **declared, **told}
         asked = {
             name: Rounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
             if tensor.dtype.is_floating_point
@@ -95,8 +103,30 @@ class Formula:
             for name, tensor in call.tensors.items()
         }
         with np.errstate(all="ignore"):
-            answer = self.oracle(**asked, **call.options, **told).bounded
-        return Within(Form(answer.value.shape, getattr(torch, dtype)), answer)
+            answer = self.oracle(**asked, **told).bounded
+            decided = self._decided(asked, told)
+        if not self.values:
+            return Within(Form(answer.value.shape, getattr(torch, dtype)), answer, decided=decided)
+        keys = call.tensors[self.values].shape[-2]
+        form = Form(answer.value.shape, getattr(torch, dtype), weights=(*answer.value.shape[:-1], keys))
+        return Within(form, answer, weights=partial(self._weights, asked, told, dtype), decided=decided)
+
+    def _decided(self, asked: Mapping[str, Any], told: Mapping[str, Any]) -> Array | None:
+        """The numbers of empty rows, which a convention decides: NaN where that is declared. None without such."""
+        if EMPTY_ROW not in self.conventions:
+            return None
+        assert self.oracle is not None
+        found: Array = np.isnan(self.oracle(**asked, **{**told, EMPTY_ROW: "nan"}).value.astype(np.float64))
+        return found
+
+    def _weights(self, asked: Mapping[str, Any], options: Mapping[str, Any], dtype: str) -> Bounded:
+        """The weights, which are the answer over the identity."""
+        assert self.oracle is not None
+        *lead, keys, _ = asked[self.values].shape
+        identity = np.broadcast_to(np.eye(keys), (*lead, keys, keys))
+        over = Rounded.exact(identity, PRECISIONS[dtype], widest(dtype))
+        with np.errstate(all="ignore"):
+            return self.oracle(**{**asked, self.values: over}, **options).bounded
 
 
 @dataclass(frozen=True)
