@@ -49,6 +49,10 @@ def in_weights(change: Callable[[dict[str, Tensor]], Any]) -> Callable[[Any], An
     return lambda answer: (answer[0], change(answer[1]))
 
 
+def without_first(found: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: found[name] for name in list(found)[1:]}
+
+
 def of_one(change: Callable[[Tensor], Any]) -> Callable[[Any], Any]:
     name = "decoder.1.cross_attention"
     return in_weights(lambda found: {**found, name: change(found[name])})
@@ -65,8 +69,8 @@ def test_a_pair_that_is_right_passes() -> None:
         (lambda answer: answer[0], "returned an output alone, should return the output and its attention weights"),
         (lambda answer: (*answer, None), "returned a tuple, should return a Tensor"),
         (in_weights(lambda found: found["encoder.0.attention"]), NO_DICTIONARY),
-        (in_weights(lambda found: {name: found[name] for name in list(found)[1:]}), "the attention weights lack encoder.0.attention"),
-        (in_weights(lambda found: {**found, "mine": torch.ones(1)}), "the attention weights have mine, which is not due"),
+        (in_weights(without_first), "the attention weights lack encoder.0.attention"),
+        (in_weights(lambda found: {**found, "my": torch.ones(1)}), "the attention weights have my, which is not due"),
         (of_one(lambda tensor: tensor.tolist()), f"the {OF_LAST} are no tensor"),
         (of_one(lambda tensor: tensor.mean(1)), f"{OF_LAST} has shape (3, 5, 7), should have (3, 4, 5, 7)"),
         (of_one(lambda tensor: tensor.double()), f"{OF_LAST} is float64, should be float32"),
