@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,9 @@ from suite.records import Status
 
 Array = np.ndarray[Any, Any]
 Weights = Callable[[], Bounded]
-"""Makes the true weights: the answer over values that are the identity, whose row j is 1 at j and 0 elsewhere."""
+"""Makes the true weights of the keys that are judged: the answer over the values of `telling`."""
+JUDGED_KEYS = 256
+"""Of more keys than this, so many are judged, and the sum of all: a weight for each of 70,000 needs as many values."""
 
 RIGHT = "the weights that come along are right too"
 """The detail of an outcome that passed, where weights were judged as well."""
@@ -48,10 +50,33 @@ def _complaint(given: Tensor, due: Weights | None, shape: tuple[int, ...], rows:
     if due is None:
         return "", 0.0
     numbers, truth = compare.numbers(given), due()
-    numbers = numbers if rows is None else numbers[..., rows, :]
+    numbers = _read(numbers if rows is None else numbers[..., rows, :])
     value, bound = (each.reshape(numbers.shape) for each in (truth.value, truth.bound))
     ratio = compare.error_ratio(numbers, value, bound)
     return compare.difference(numbers, value, bound, name="weights", accept=ACCEPTED) or "", ratio
+
+
+def telling(lead: Sequence[int], keys: int) -> Array:
+    """Values … s v over which an answer is the weights: a column for each key that is judged; of more, one of ones."""
+    judged = _judged(keys)
+    columns = np.zeros((keys, len(judged)))
+    columns[judged, np.arange(len(judged))] = 1.0
+    if len(judged) < keys:
+        columns = np.concatenate([columns, np.ones((keys, 1))], axis=-1)
+    return np.broadcast_to(columns, (*lead, *columns.shape))
+
+
+def _read(weights: Array) -> Array:
+    """What of weights is judged, as an answer over those values has it."""
+    judged = _judged(weights.shape[-1])
+    if len(judged) == weights.shape[-1]:
+        return weights
+    return np.concatenate([weights[..., judged], weights.sum(-1, keepdims=True)], axis=-1)
+
+
+def _judged(keys: int) -> Array:
+    """The first key, the last, and as many as there is room for, evenly between."""
+    return np.unique(np.linspace(0, keys - 1, min(keys, JUDGED_KEYS)).astype(int)) if keys else np.arange(0)
 
 
 ACCEPTED = 2.0

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from suite.asking.beside import telling
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.case import Case, Traits
 from suite.asking.due import Due, Form, Posed, Within
@@ -123,8 +124,7 @@ class Formula:
         """The weights, which are the answer over the identity."""
         assert self.oracle is not None
         *lead, keys, _ = asked[self.values].shape
-        identity = np.broadcast_to(np.eye(keys), (*lead, keys, keys))
-        over = Rounded.exact(identity, PRECISIONS[dtype], widest(dtype))
+        over = Rounded.exact(telling(lead, keys), PRECISIONS[dtype], widest(dtype))
         with np.errstate(all="ignore"):
             return self.oracle(**{**asked, self.values: over}, **options).bounded
 

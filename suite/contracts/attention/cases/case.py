@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Call, Calls, Conventions
+from suite.asking.beside import telling
 from suite.asking.case import Traits
 from suite.asking.due import Form, Posed, Within
 from suite.asking.layouts import INPUTS, LAYOUTS
@@ -157,8 +158,7 @@ def due(call: Call, conventions: Conventions, kept: Array | None = None, *, deci
 def _weights(asked: oracle.Problem, rows: Array | None, dtype: str) -> Bounded:
     """The weights before dropout, which are the answer over the identity."""
     *lead, keys, _ = asked.value.shape
-    identity = np.broadcast_to(np.eye(keys), (*lead, keys, keys))
-    alone = replace(asked, value=identity, output_gradient=None, gradient_of=())
+    alone = replace(asked, value=telling(lead, keys), output_gradient=None, gradient_of=())
     return _answered(alone if rows is None else on_rows(alone, rows), dtype).output
 
 
