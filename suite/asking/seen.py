@@ -49,6 +49,11 @@ class Shares:
         ours, others = (each.attention_weights.get(name) for each in (reply, theirs))
         if ours is None or others is None or ours.shape != others.shape:
             return ours is None and others is None
+        seen = [
+            self.hidden & (compare.numbers(each) != 0) for each in (ours, others) if each.shape == self.hidden.shape
+        ]
+        if seen and not np.array_equal(*seen):
+            return False
         return self.due.alike(Reply(output=ours), Reply(output=others))
 
     def negated(self) -> Shares:
