@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.conformance.coverage import summary
+from suite.conformance.coverage import summary, told
 
 HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
@@ -87,6 +87,10 @@ def test_the_page_on_timing_quotes_the_stopwatch_s_audits() -> None:
 
 def test_the_documents_page_counts_their_examples() -> None:
     assert f"\n{summary()}\n\n" in DOCUMENTS, "python -m suite.conformance.coverage prints what is due"
+
+
+def test_the_readme_says_what_the_documents_themselves_give() -> None:
+    assert told() in " ".join(README.split()), "python -m suite.conformance.coverage prints what is due"
 
 
 def test_the_readme_is_short() -> None:

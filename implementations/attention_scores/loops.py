@@ -24,8 +24,11 @@ def attention_scores(
     w_query: Tensor | None = None,  # q f
     w_key: Tensor | None = None,  # k f
     w_score: Tensor | None = None,  # f
+    attn_mask: Tensor | None = None,  # broadcastable to ... l s, True = may attend
 ) -> Tensor:
     """Return the scores of each query and key, of shape ... l s and the query's dtype, by one of five functions.
+
+    A score that `attn_mask` hides is −∞.
 
     Raises ValueError for inputs that the function does not define.
     """
@@ -34,12 +37,18 @@ def attention_scores(
     if lead != key_lead:
         raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} have other leading axes")
     pair = _function(score, width, key_width, {"w": w, "w_query": w_query, "w_key": w_key, "w_score": w_score})
-    scores = torch.empty((*lead, queries, keys), dtype=torch.float64)
+    shape = (*lead, queries, keys)
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        raise ValueError(f"attn_mask is of torch.bool, not of {attn_mask.dtype}")
+    if attn_mask is not None and torch.broadcast_shapes(attn_mask.shape, shape) != shape:
+        raise ValueError(f"attn_mask {tuple(attn_mask.shape)} would make the scores {shape} larger")
+    scores = torch.empty(shape, dtype=torch.float64)
     for place in product(*map(range, lead)):
         rows, columns = query[place].tolist(), key[place].tolist()
         for i, j in product(range(queries), range(keys)):
             scores[(*place, i, j)] = pair(rows[i], columns[j])
-    return scores.to(query.device, query.dtype)
+    found = scores.to(query.device, query.dtype)
+    return found if attn_mask is None else torch.where(attn_mask, found, -math.inf)
 
 
 def _function(score: str, width: int, key_width: int, weights: dict[str, Tensor | None]) -> Callable[[Row, Row], float]:

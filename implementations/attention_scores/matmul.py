@@ -22,14 +22,24 @@ def attention_scores(
     w_query: Tensor | None = None,  # q f
     w_key: Tensor | None = None,  # k f
     w_score: Tensor | None = None,  # f
+    attn_mask: Tensor | None = None,  # broadcastable to ... l s, True = may attend
 ) -> Tensor:
     """Return the scores of each query and key, of shape ... l s and the query's dtype, by one of five functions.
+
+    A score that `attn_mask` hides is −∞.
 
     Raises ValueError, before any work, for inputs that the function does not define.
     """
     weights = {"w": w, "w_query": w_query, "w_key": w_key, "w_score": w_score}
     given = {name: tensor for name, tensor in weights.items() if tensor is not None}
     _check(query, key, score, given)
+    if attn_mask is not None:
+        _check_mask(attn_mask, (*query.shape[:-1], key.shape[-2]))
+    found = _scores(query, key, score, given)
+    return found if attn_mask is None else found.masked_fill(~attn_mask, -torch.inf)
+
+
+def _scores(query: Tensor, key: Tensor, score: str, given: dict[str, Tensor]) -> Tensor:
     dtype = query.dtype
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     query, key = query.to(wide), key.to(wide)
@@ -45,6 +55,14 @@ def attention_scores(
         apart = query.unsqueeze(-2) - key.unsqueeze(-3)  # ... l s e
         return apart.square().sum(-1).mul(-0.5).to(dtype)
     return (query @ key.mT).to(dtype)
+
+
+def _check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
+    if mask.dtype != torch.bool:
+        raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
+    fits = all(size in (1, due) for size, due in zip(reversed(mask.shape), reversed(shape), strict=False))
+    if mask.dim() > len(shape) or not fits:
+        raise ValueError(f"attn_mask {tuple(mask.shape)} cannot broadcast to the scores {shape}")
 
 
 def _check(query: Tensor, key: Tensor, score: str, weights: dict[str, Tensor]) -> None:

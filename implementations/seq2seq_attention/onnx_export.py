@@ -8,7 +8,7 @@ types are computed in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from onnxruntime import InferenceSession, SessionOptions
 from torch import Tensor
 
 from implementations import _export
+from implementations._greedy import by_whole_targets, check_greedy
 from implementations.seq2seq_attention._checks import GATES, check_inputs, check_model
 from suite import implementation
 
@@ -30,13 +31,22 @@ Array = np.ndarray[Any, Any]
     requires=["onnx", "onnxruntime", "onnxscript"],
     lacks={"cuda": "the adapter runs onnxruntime's CPU provider"},
 )
-def seq2seq_attention(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> _Model:
-    """Return the model of this config. Raises ValueError if the weights are not those of the config."""
+def seq2seq_attention(
+    config: Mapping[str, Any], weights: Mapping[str, Tensor], *, greedy: Mapping[str, int] | None = None
+) -> Callable[..., Tensor]:
+    """Return the model of this config. Raises ValueError if the weights are not those of the config.
+
+    With `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps.
+    """
     dtype = check_model(config, weights)
     if weights["w_logits"].device.type != "cpu":
         raise NotImplementedError("the adapter runs onnxruntime's CPU provider")
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-    return _Model(config, {name: tensor.detach().to(wide) for name, tensor in weights.items()}, dtype)
+    model = _Model(config, {name: tensor.detach().to(wide) for name, tensor in weights.items()}, dtype)
+    if greedy is None:
+        return model
+    check_greedy(greedy, config["target_vocab"])
+    return by_whole_targets(model, greedy)
 
 
 class _Model:

@@ -15,7 +15,8 @@ from torch.export import Dim
 from torch.nn.functional import scaled_dot_product_attention
 
 from implementations import _export
-from implementations.transformer._checks import check_inputs, check_model
+from implementations._greedy import by_whole_targets, check_greedy
+from implementations.transformer._checks import check_decoder, check_inputs, check_model
 from implementations.transformer.eager import decode_full, encode, padding_mask
 from suite import implementation
 
@@ -34,9 +35,9 @@ Model = Callable[..., Tensor]
         "cuda": "the session runs on the CPU",
     },
 )
-def opset18(config: Config, weights: Weights) -> Model:
+def opset18(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None = None) -> Model:
     """With attention as many operators."""
-    return _model(config, weights, 18)
+    return _model(config, weights, 18, greedy)
 
 
 @implementation(
@@ -49,16 +50,19 @@ def opset18(config: Config, weights: Weights) -> Model:
         "cuda": "the session runs on the CPU",
     },
 )
-def opset23(config: Config, weights: Weights) -> Model:
+def opset23(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None = None) -> Model:
     """With attention as the one operator `Attention`."""
-    return _model(config, weights, 23)
+    return _model(config, weights, 23, greedy)
 
 
-def _model(config: Config, weights: Weights, opset: int) -> Model:
-    """Make the model. Raises ValueError for a config, weights or inputs that do not go together."""
+def _model(config: Config, weights: Weights, opset: int, greedy: Mapping[str, int] | None) -> Model:
+    """Make the model, of logits or of translations. Raises ValueError for what does not go together."""
     check_model(config, weights)
     if config.get("decoding") == "cached":
         raise NotImplementedError("the graph decodes the whole target")
+    if greedy is not None:
+        check_decoder(config)
+        check_greedy(greedy, config["target_vocab"])
     names, dtype = tuple(sorted(weights)), weights["source_embedding"].dtype
     shapes = tuple(tuple(weights[name].shape) for name in names)
     given = _graph(tuple(sorted(config.items())), names, shapes, dtype, opset)
@@ -73,7 +77,7 @@ def _model(config: Config, weights: Weights, opset: int) -> Model:
         return torch.from_numpy(output)
 
     model.making = making  # type: ignore[attr-defined]
-    return model
+    return model if greedy is None else by_whole_targets(model, greedy)
 
 
 class _Exported(nn.Module):

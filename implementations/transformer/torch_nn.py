@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from implementations._greedy import by_whole_targets, check_greedy
 from implementations._watching import watched
-from implementations.transformer._checks import check_inputs, check_model
+from implementations.transformer._checks import check_decoder, check_inputs, check_model
 from suite import implementation
 
 Config = Mapping[str, Any]
@@ -18,16 +19,23 @@ Weights = Mapping[str, Tensor]
 
 
 @implementation(lacks={"cached": "torch.nn.TransformerDecoderLayer keeps no cache"})
-def transformer(config: Config, weights: Weights, *, need_weights: bool = False) -> Callable[..., Any]:
+def transformer(
+    config: Config, weights: Weights, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
+) -> Callable[..., Any]:
     """Return model(source, lengths, target) → logits, b t v; without a decoder model(source, lengths) → states, b s d.
 
     With `need_weights` the model returns a pair: that, and the weights of every attention by name, b h queries keys.
+    With `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps.
     Raises ValueError for a config, weights or inputs that do not go together.
     """
     check_model(config, weights)
     if config.get("decoding") == "cached":
         raise NotImplementedError("torch.nn.TransformerDecoderLayer keeps no cache")
     model = _Transformer(config, weights).eval()
+    if greedy is not None:
+        check_decoder(config)
+        check_greedy(greedy, config["target_vocab"])
+        return by_whole_targets(model, greedy)
     return watched(model, model.attentions()) if need_weights else model
 
 

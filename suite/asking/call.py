@@ -97,6 +97,10 @@ class Reply:
     """The type of what was returned, in words, when it is no tensor."""
     no_model: bool = False
     """A factory returned nothing that can be called."""
+    pair: bool = False
+    """It was returned as the first of two, `(output, weights)`."""
+    weights: Tensor | None = None
+    """The weights that were returned beside it."""
     device: str = "cpu"
     gradients: Mapping[str, Tensor | None] = field(default_factory=dict)
     raised: str = ""

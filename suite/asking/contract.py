@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,3 +97,8 @@ class Contract:
     def signature(self) -> str:
         """How it is called, as its module says under the first line."""
         return " ".join(self.page.split("\n\n")[1].split())
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The parameters that have a default: who does without one of them does without nothing of the core."""
+        return frozenset(re.findall(r"(\w+)=", self.signature))

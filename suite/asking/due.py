@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from suite.asking import beside
 from suite.asking.call import Calls, Conventions, Replies, Reply
 from suite.asking.case import Case
 from suite.judging import compare
@@ -35,6 +36,8 @@ class Form:
     dtype: torch.dtype
     gradients: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The shapes of the gradients that are wanted."""
+    weights: tuple[int, ...] | None = None
+    """The shape of weights that may come along, as `(output, weights)`; None where none may."""
 
     def unfit(self, reply: Reply, name: str = "output") -> Verdict | None:
         """What is wrong with the form of a reply: errors, types, shapes, dtypes, changed or shared inputs."""
@@ -49,7 +52,11 @@ class Form:
             return f"returned {reply.kind} in place of a model, should return a callable"
         if reply.output is None:
             return f"returned {reply.kind}, should return a Tensor"
-        return unlike(name, reply.output, self.shape, self.dtype)
+        if reply.pair and self.weights is None:
+            return f"returned a pair, should return the {name} alone"
+        said = unlike(name, reply.output, self.shape, self.dtype)
+        turned = reply.weights is not None and tuple(reply.weights.shape) == self.shape != self.weights
+        return f"{said}, as the second of the pair does: return {name}, weights" if said and turned else said
 
     def _inputs(self, reply: Reply, name: str) -> str | None:
         if reply.changed:
@@ -78,6 +85,10 @@ class Due(ABC):
     """Whether its bounds had to be so wide that luck decides."""
     decided: Array | None = None
     """Where the contract decides what is answered, in the output's shape, whatever documents print; None: nowhere."""
+    rows: Array | None = None
+    """The rows of the output, along its last axis but one, that are judged; None: all."""
+    weights: beside.Weights | None = None
+    """What is due of weights that come along; None where nothing is."""
 
     @property
     @abstractmethod
@@ -98,7 +109,12 @@ class Due(ABC):
         """Whether two replies whose form is right are equal, but for what rounding may have cost both."""
 
     def verdict(self, reply: Reply) -> Verdict:
-        return self.form.unfit(reply) or self.held(reply)
+        if complaint := self.form.unfit(reply):
+            return complaint
+        found = self.held(reply)
+        if reply.weights is None or self.form.weights is None:
+            return found
+        return beside.judged(found, reply.weights, self.weights, self.form.weights, self.rows)
 
     def alike(self, reply: Reply, theirs: Reply) -> bool:
         """Whether two replies give the same answer, right or wrong."""
@@ -115,13 +131,13 @@ class Within(Due):
     """How many bounds off an output may be; gradients may be off by one."""
     gradients: Mapping[str, Bounded] = field(default_factory=dict)
     rows: Array | None = None
-    """The rows of the output, along its last axis but one, that are judged; None: all."""
     size: float = 0.0
     """The size of the numbers that the output is made of: rounding costs this much even where its bound is 0."""
     loose: bool = False
     decided: Array | None = None
     wholes: Mapping[str, Whole] = field(default_factory=dict)
     """The limits of errors taken together: of the output, and of gradients by name."""
+    weights: beside.Weights | None = None
 
     @property
     def numbers(self) -> Array:
@@ -202,7 +218,9 @@ class Near(Due):
     def equal(self, reply: Reply, theirs: Reply) -> bool:
         """Finite vectors lie near each other, and all others are in the same places."""
         ours, values = (compare.numbers(_known(each.output)) for each in (reply, theirs))
-        room = self.allowed + ROUNDINGS * _unit(self.form) * np.sqrt((np.nan_to_num(values) ** 2).sum(-1))
+        room = self.allowed + ROUNDINGS * _unit(self.form) * np.sqrt(
+            (np.nan_to_num(values, posinf=0.0, neginf=0.0) ** 2).sum(-1)
+        )
         known = np.isfinite(values).all(-1)
         if compare.distance(ours[known], values[known], room[known]):
             return False
@@ -227,13 +245,13 @@ class Posed(Case):
 
 def verdict(dues: Sequence[Due], replies: Sequence[Reply]) -> Verdict:
     """Hold each reply against what is due of it: the first complaint, or the largest error of all."""
-    largest = 0.0
+    largest, says = 0.0, ""
     for number, (due, reply) in enumerate(zip(dues, replies, strict=True), start=1):
         found = due.verdict(reply)
         if found.status != Status.PASSED:
             return replace(found, detail=f"call {number} of {len(dues)}: {found.detail}") if len(dues) > 1 else found
-        largest = max(largest, found.error_ratio or 0.0)
-    return Verdict(Status.PASSED, "", largest)
+        largest, says = max(largest, found.error_ratio or 0.0), found.detail or says
+    return Verdict(Status.PASSED, says, largest)
 
 
 def _known(tensor: Tensor | None) -> Tensor:

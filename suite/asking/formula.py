@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from suite.asking.beside import telling
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.case import Case, Traits
 from suite.asking.due import Due, Form, Posed, Within
@@ -18,10 +19,12 @@ from suite.asking.refused import Refused, Row
 from suite.asking.seen import Seen, Shares
 from suite.asking.tensors import PRECISE, Array, Draw, Inputs, as_tensors, dtype_of, generator
 from suite.judging import compare
-from suite.judging.precision import PRECISIONS, widest
+from suite.judging.precision import PRECISIONS, Bounded, widest
 from suite.judging.rounded import Rounded
 from suite.records import DTYPES
 
+EMPTY_ROW = "empty_row"
+"""The convention that says what a query answers that may attend to nothing."""
 Oracle = Callable[..., Rounded]
 """A formula in the contract's words: numbers come as `Rounded`, masks and integers as arrays, options as they are."""
 
@@ -36,14 +39,20 @@ class Formula:
     """The arguments that are passed by position, in order."""
     draw: Callable[..., Inputs]
     """`draw(random, **unusual)` makes the inputs; each of its arguments has a plain default."""
+    weights: Oracle | None = None
+    """Of what attends and shows its attention weights, these, … l s."""
+    hidden: Callable[[Call], Array] | None = None
+    """Where, of the same, a query may not attend to a key; … l s."""
     options: tuple[str, ...] = ()
     """Which unusual arguments are given to the function, and not to `draw`."""
     shared: tuple[str, ...] = ()
     """Which are given to both."""
     always: Mapping[str, Any] = field(default_factory=dict)
     """Options of every call, where a case does not say otherwise."""
-    weights: Callable[..., tuple[Rounded, Array]] | None = None
-    """Of what attends and shows its weights, these, … l s, and who may attend to whom; in the words of the oracle."""
+    conventions: tuple[str, ...] = ()
+    """The conventions that the oracle takes by keyword, as they are declared."""
+    values: str = ""
+    """The input, … s v, of which the output, … l v, is a weighted mean; those weights may come along with it."""
 
     def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> FormulaCase:
         given = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}
@@ -73,37 +82,51 @@ class Formula:
         """What is due of calls, attention weights too where they are wanted."""
         return tuple((self.seen if call.need_weights else self.due)(call, conventions, **told) for call in calls)
 
-    def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
-        """What is due of a call's output. `told` is what the oracle has to know besides, as what a draw has kept."""
-        assert self.oracle is not None
-        with np.errstate(all="ignore"):
-            return _within(call, self.oracle(**_asked(call), **told))
-
     def seen(self, call: Call, conventions: Conventions, **told: Any) -> Seen:
-        """What is due of a call whose attention weights are wanted."""
+        """What is due of a call whose attention weights are wanted; what is hidden has no bound."""
         assert self.weights is not None
+        assert self.hidden is not None
+        plain = replace(call, options={name: each for name, each in call.options.items() if name != "need_weights"})
+        due, hidden = replace(self, oracle=self.weights).due(plain, conventions), self.hidden(call)
+        exact = Bounded(due.output.value, np.where(hidden, 0.0, due.output.bound))
+        return Seen(self.due(plain, conventions, **told), {"": Shares(replace(due, output=exact), hidden)})
+
+    def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
+        """What is due of a call. `told` is what the oracle has to know besides, such as what a draw has kept."""
+        assert self.oracle is not None
+        dtype = dtype_of(call)
+        declared = {point: conventions[point] for point in self.conventions if point in conventions}
+        told = {**call.options, **declared, **told}
+        asked = {
+            name: Rounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
+            if tensor.dtype.is_floating_point
+            else tensor.numpy()
+            for name, tensor in call.tensors.items()
+        }
         with np.errstate(all="ignore"):
-            shares, allowed = self.weights(**_asked(call))
-        hidden = ~np.broadcast_to(allowed, shares.shape)
-        exact = type(shares)(shares.value, np.where(hidden, 0.0, shares.bound), shares.precision)
-        return Seen(self.due(call, conventions, **told), {"": Shares(_within(call, exact), hidden)})
+            answer = self.oracle(**asked, **told).bounded
+            decided = self._decided(asked, told)
+        if not self.values:
+            return Within(Form(answer.value.shape, getattr(torch, dtype)), answer, decided=decided)
+        keys = call.tensors[self.values].shape[-2]
+        form = Form(answer.value.shape, getattr(torch, dtype), weights=(*answer.value.shape[:-1], keys))
+        return Within(form, answer, weights=partial(self._weights, asked, told, dtype), decided=decided)
 
+    def _decided(self, asked: Mapping[str, Any], told: Mapping[str, Any]) -> Array | None:
+        """The numbers of empty rows, which a convention decides: NaN where that is declared. None without such."""
+        if EMPTY_ROW not in self.conventions:
+            return None
+        assert self.oracle is not None
+        found: Array = np.isnan(self.oracle(**asked, **{**told, EMPTY_ROW: "nan"}).value.astype(np.float64))
+        return found
 
-def _asked(call: Call) -> dict[str, Any]:
-    """The arguments of a call in the oracle's words."""
-    dtype = dtype_of(call)
-    asked = {
-        name: Rounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
-        if tensor.dtype.is_floating_point
-        else tensor.numpy()
-        for name, tensor in call.tensors.items()
-    }
-    return asked | {name: option for name, option in call.options.items() if name != "need_weights"}
-
-
-def _within(call: Call, answer: Rounded) -> Within:
-    """What is due of a tensor in the dtype of a call."""
-    return Within(Form(answer.shape, getattr(torch, dtype_of(call))), answer.bounded)
+    def _weights(self, asked: Mapping[str, Any], options: Mapping[str, Any], dtype: str) -> Bounded:
+        """The weights, which are the answer over the identity."""
+        assert self.oracle is not None
+        *lead, keys, _ = asked[self.values].shape
+        over = Rounded.exact(telling(lead, keys), PRECISIONS[dtype], widest(dtype))
+        with np.errstate(all="ignore"):
+            return self.oracle(**{**asked, self.values: over}, **options).bounded
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.due import Due, Form, Near, Posed
 from suite.asking.refused import Refused, Row
 from suite.asking.seen import Seen, Shares
 from suite.asking.tensors import Array, Generator, Inputs, as_tensor, as_tensors, dtype_of, generator
+from suite.asking.tokens import Tokens, chosen
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Precision, widest
 from suite.judging.rounded import Rounded, Unbounded
@@ -44,7 +46,7 @@ TIMES_EAGER = 2.0
 """How much farther from the truth than the eager model a model may be."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """What all cases of a kind of model have in common. `model("family/what", "why", **unusual)` makes one."""
 
@@ -98,11 +100,11 @@ class Model:
         """Cases of the family `bad_input`, of what is usual in all and unusual in each row.
 
         Beside what a case may have, that is `bad_weights`, which makes them of good ones, `bad_config`, what a config
-        has that its weights were not made for, and `inputs`, which take the place of drawn ones.
+        has that its weights were not made for, `bad_making`, and `inputs`, which take the place of drawn ones.
         """
         for what, why, unusual in rows:
             own = {**usual, **unusual}
-            bad = {name: own.pop(name) for name in ("bad_weights", "bad_config") if name in own}
+            bad = {name: own.pop(name) for name in ("bad_weights", "bad_config", "bad_making") if name in own}
             inputs = own.pop("inputs", {})
             case = replace(self(f"bad_input/{what}", why, **own), **bad)
             yield Refused(replace(case, inputs=_replacing(case.inputs, inputs)))
@@ -122,6 +124,24 @@ class Model:
                 shares[name] = Shares(due, ~np.broadcast_to(of[name][1], due.form.shape))
         return tuple(Seen(output, shares) for output, shares in zip(outputs, found, strict=True))
 
+    def translated(self, calls: Sequence[Call]) -> tuple[Tokens, ...]:
+        """What is due of one model's calls that translate greedily.
+
+        The eager model proposes tokens in float64; the oracle's logits, where these are read, say whether they are due.
+        """
+        config, greedy = calls[0].config, calls[0].making["greedy"]
+        assert config is not None
+        propose = self.eager(config, {name: w.double() for name, w in calls[0].weights.items()}, greedy=greedy)
+        with torch.no_grad():
+            proposed = [propose(*_inputs(call)) for call in calls]
+        read = [pad(tokens[:, :-1], (1, 0), value=greedy["begin"]) for tokens in proposed]
+        taught = [
+            replace(call, tensors={**call.tensors, call.positional[-1]: tokens})
+            for call, tokens in zip(calls, read, strict=True)
+        ]
+        pairs = zip(self.dues(taught), proposed, strict=True)
+        return tuple(chosen(due, tokens.numpy(), greedy) for due, tokens in pairs)
+
     def _truths(self, calls: Sequence[Call]) -> list[tuple[Rounded, Attentions]]:
         """What the oracle says of each call."""
         config, dtype = calls[0].config, dtype_of(calls[0])
@@ -135,7 +155,7 @@ class Model:
         assert calls[0].config is not None
         eager = self.eager(calls[0].config, calls[0].weights, **making)
         with torch.no_grad():
-            return [eager(*(call.tensors[name] for name in call.positional if name in call.tensors)) for call in calls]
+            return [eager(*_inputs(call)) for call in calls]
 
     def _near(self, calls: Sequence[Call]) -> Callable[[Sequence[Array], Sequence[Tensor]], tuple[Near, ...]]:
         """How near to true values answers have to lie, of these and the eager model's."""
@@ -164,6 +184,8 @@ class ModelCase(Posed):
     """What the config has, that its weights were not made for."""
     making: Mapping[str, Any] = field(default_factory=dict)
     """What the factory is given by keyword beside config and weights."""
+    bad_making: Mapping[str, Any] = field(default_factory=dict)
+    """The same, where it is bad."""
 
     def calls(self, dtype: str) -> Calls:
         weights = self.weights
@@ -177,11 +199,14 @@ class ModelCase(Posed):
         given = {name: w if isinstance(w, Tensor) else as_tensor(w, dtype) for name, w in bad.items()}
         config = {**self.config, **self.bad_config}
         asked = [as_tensors(inputs, dtype) for inputs in self.inputs(generator(self.name))]
-        first = Call(asked[0], {}, self.model.positional, config=config, weights=given, making=self.making)
+        making = {**self.making, **self.bad_making}
+        first = Call(asked[0], {}, self.model.positional, config=config, weights=given, making=making)
         again = replace(first, config=None, weights={}, model_of=0, same_storage=self.same_storage)
         return (first, *(replace(again, tensors=tensors) for tensors in asked[1:]))
 
     def truth(self, calls: Calls, conventions: Conventions) -> tuple[Due, ...]:
+        if "greedy" in self.making:
+            return self.model.translated(calls)
         return self.model.seen(calls) if calls[0].need_weights else self.model.dues(calls)
 
 
@@ -222,6 +247,11 @@ def token_among(length: int, token: int) -> Array:
     tokens = np.zeros((3, length), np.int64)
     tokens[1, 2] = token
     return tokens
+
+
+def _inputs(call: Call) -> list[Tensor]:
+    """What a model is called with."""
+    return [call.tensors[name] for name in call.positional if name in call.tensors]
 
 
 def _near(values: Sequence[Array], theirs: Sequence[Tensor], floor: float, dtype: torch.dtype) -> tuple[Near, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from suite.asking.call import Calls, Replies
-from suite.asking.case import Changed
+from suite.asking.call import Calls, Conventions, Replies
+from suite.asking.case import Around, Case, Changed
 from suite.asking.due import Due, Posed
-from suite.asking.tensors import PRECISE, Array, numbers
+from suite.asking.tensors import PRECISE, Array, dtype_of, numbers
 from suite.judging import compare
 from suite.judging.verdicts import Verdict
 from suite.records import Example, Figures, Source, Status
@@ -51,30 +52,47 @@ class Printed(Changed):
         return numbers(self.figures.values)
 
     def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Due]) -> Verdict:
-        found, output, due = self.of.verdict(calls, replies, truth), replies[0].output, truth[0]
-        if found.status != Status.PASSED or output is None:
+        found, due = self.of.verdict(calls, replies, truth), truth[0]
+        if found.status != Status.PASSED:
             return found
-        actual, printed = self.select(compare.numbers(output)), self.printed
+        actual, printed = self.answered(replies), self.printed
         if actual.shape != printed.shape:
             return Verdict(Status.WRONG, f"output has shape {actual.shape}, the document prints {printed.shape}")
-        tolerance = self.tolerance(due, str(output.dtype)[6:])
-        if due.decided is not None:
-            printed = np.where(self.select(due.decided), actual, printed)
+        tolerance = self.tolerance(due, str(due.form.dtype)[6:])
+        if due.decided is not None and due.decided.any():
+            decides = self.select(due.decided)
+            printed = np.where(decides, self._as_declared(self.select(due.numbers), printed, tolerance), printed)
         if complaint := compare.difference(actual, printed, tolerance):
             return Verdict(Status.WRONG, f"the document has another number: {complaint}", output_wrong=True)
         return found
 
+    def answered(self, replies: Replies) -> Array:
+        """What came of what is printed."""
+        output = replies[0].output
+        assert output is not None, "the form has been looked at"
+        return self.select(compare.numbers(output))
+
+    def computed(self, dues: Sequence[Due]) -> Array:
+        """What the oracle has for it."""
+        return self.select(dues[0].numbers)
+
+    @staticmethod
+    def _as_declared(due: Array, printed: Array, tolerance: Array) -> Array:
+        """The document's numbers where they are due by the declared convention; else what is due by it."""
+        same = compare.errors(due, printed, np.nan_to_num(tolerance)) <= 1
+        return np.where(same, printed, due)
+
     def tolerance(self, due: Due, dtype: str) -> Array:
         """Half a unit of the last printed digit, plus what the dtype may cost."""
-        printed = self.printed
-        unit: Array | float = DERIVED * abs(printed) + 1e-12
+        size = np.where(np.isfinite(self.printed), abs(self.printed), 0.0)  # an infinity is no number with digits
+        unit: Array | float = DERIVED * size + 1e-12
         if self.figures.decimals is not None:
             unit = 0.5 * 10.0**-self.figures.decimals
         elif self.figures.significant is not None:
-            digit = 10.0 ** (np.floor(np.log10(abs(printed) + 1e-45)) + 1 - self.figures.significant)
-            unit = 0.5 * digit + SINGLE * abs(printed)
+            digit = 10.0 ** (np.floor(np.log10(size + 1e-45)) + 1 - self.figures.significant)
+            unit = 0.5 * digit + SINGLE * size
         rounding = ROUNDED_INPUTS if dtype == "float32" else 0.0
-        return np.asarray(unit + rounding * abs(printed) + self.room(due), dtype=np.float64)
+        return np.asarray(unit + rounding * size + self.room(due), dtype=np.float64)
 
     def room(self, due: Due) -> Array:
         """What the dtype may cost of what is printed."""
@@ -82,10 +100,10 @@ class Printed(Changed):
 
     def example(self) -> Example:
         """The printed numbers beside the oracle's."""
-        (due,) = self.truth(self.calls("float64"), {})
+        due, *_ = dues = self.truth(self.calls("float64"), {})
         decimals = SHOWN if self.figures.decimals is None else self.figures.decimals
-        printed, computed = first(self.printed, decimals), first(self.select(due.numbers), decimals)
-        derived = self.figures.decimals is None
+        printed, computed = first(self.printed, decimals), first(self.computed(dues), decimals)
+        derived = self.figures.source.given == "derived"
         notes = [f"not printed; derived from the definition: {printed}"] if derived else []
         if due.decided is not None and due.decided.any() and self.where_decided:
             notes.append(self.where_decided)
@@ -107,14 +125,51 @@ class Shaped(Changed):
         return found
 
     def example(self) -> Example:
-        (due,) = self.truth(self.calls("float64"), {})
+        due, *_ = self.truth(self.calls("float64"), {})
         assert self.source is not None
         return example(self.name, self.source, str(self.shape), str(due.form.shape), "unseeded draws")
 
 
+class Together(Around):
+    """A case, and another one beside it: an answer of zeros that is right in the one is wrong in the other."""
+
+    def __init__(self, of: Case, beside: Case) -> None:
+        super().__init__(of)
+        self.beside = beside
+
+    def calls(self, dtype: str) -> Calls:
+        return (*self.of.calls(dtype), *self.beside.calls(dtype))
+
+    def truth(self, calls: Calls, conventions: Conventions) -> tuple[int, Any, Any]:
+        """How many of the calls are the case's own, what is true of them, and of the others."""
+        own = len(calls) - len(self.beside.calls(dtype_of(calls[0])))
+        return own, self.of.truth(calls[:own], conventions), self.beside.truth(calls[own:], conventions)
+
+    def verdict(self, calls: Calls, replies: Replies, truth: tuple[int, Any, Any]) -> Verdict:
+        own, ours, others = truth
+        found = self.of.verdict(calls[:own], replies[:own], ours)
+        if found.status != Status.PASSED:
+            return found
+        beside = self.beside.verdict(calls[own:], replies[own:], others)
+        return beside if beside.status == Status.PASSED else replace(beside, detail=f"beside it: {beside.detail}")
+
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: tuple[int, Any, Any]) -> bool:
+        own, ours, others = truth
+        return self.of.alike(calls[:own], replies[:own], theirs[:own], ours) and self.beside.alike(
+            calls[own:], replies[own:], theirs[own:], others
+        )
+
+    def counts(self, truth: tuple[int, Any, Any]) -> bool:
+        return self.of.counts(truth[1])
+
+    def example(self) -> Example | None:
+        return self.of.example()
+
+
 def example(name: str, source: Source, printed: str, computed: str, note: str) -> Example:
     """What a document prints beside what is computed."""
-    return Example(name, source.document, source.section, source.quantity, printed, computed, note=note)
+    where = (source.document, source.section, source.quantity)
+    return Example(name, *where, printed, computed, note=note, given=source.given)
 
 
 def first(values: Array, decimals: int) -> str:

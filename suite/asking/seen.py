@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from suite.asking.call import Reply
-from suite.asking.due import Due, Near, Within
+from suite.asking.call import Calls, Replies, Reply
+from suite.asking.due import Due, Near, Posed, Within
+from suite.asking.printed import Shaped, example
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Bounded, Precision
 from suite.judging.rounded import LIBRARY
 from suite.judging.verdicts import Verdict, closest
-from suite.records import Status
+from suite.records import Example, Source, Status
 
 Array = np.ndarray[Any, Any]
+Arrange = Callable[[Array, Mapping[str, Array]], Array]
+"""What a document gives the shape of, made of an output and of the weights beside it by name."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,11 @@ class Shares:
         ours, others = (each.attention_weights.get(name) for each in (reply, theirs))
         if ours is None or others is None or ours.shape != others.shape:
             return ours is None and others is None
+        seen = [
+            self.hidden & (compare.numbers(each) != 0) for each in (ours, others) if each.shape == self.hidden.shape
+        ]
+        if seen and not np.array_equal(*seen):
+            return False
         return self.due.alike(Reply(output=ours), Reply(output=others))
 
     def negated(self) -> Shares:
@@ -84,7 +92,7 @@ class Seen(Due):
 
     of: Due
     """What is due of the output."""
-    weights: Mapping[str, Shares]
+    attentions: Mapping[str, Shares]
 
     @property
     def form(self) -> Any:  # type: ignore[override]
@@ -111,7 +119,7 @@ class Seen(Due):
         if said := self._names(reply):
             return Verdict(Status.WRONG, said)
         found = self.of.held(reply)
-        for name, shares in self.weights.items():
+        for name, shares in self.attentions.items():
             if found.status != Status.PASSED:
                 break
             found = worse(found, shares.verdict(name, reply))
@@ -120,15 +128,15 @@ class Seen(Due):
     def equal(self, reply: Reply, theirs: Reply) -> bool:
         if reply.attention_weights.keys() != theirs.attention_weights.keys() or not self.of.equal(reply, theirs):
             return False
-        return all(shares.equal(name, reply, theirs) for name, shares in self.weights.items())
+        return all(shares.equal(name, reply, theirs) for name, shares in self.attentions.items())
 
     def negated(self) -> Seen:
         """The same of an attention that answers the negative; the output is what is due then already."""
-        return replace(self, weights={name: shares.negated() for name, shares in self.weights.items()})
+        return replace(self, attentions={name: shares.negated() for name, shares in self.attentions.items()})
 
     def _names(self, reply: Reply) -> str:
         """What is wrong with the names of the weights, or empty."""
-        came, due = list(reply.attention_weights), list(self.weights)
+        came, due = list(reply.attention_weights), list(self.attentions)
         if set(came) == set(due):
             return ""
         if not came:
@@ -140,6 +148,31 @@ class Seen(Due):
         lacking, foreign = ([name for name in one if name not in other] for one, other in ((due, came), (came, due)))
         said = f"lack {_listed(lacking)}" if lacking else f"have {_listed(foreign)}, which is not due"
         return f"the attention weights {said}"
+
+
+class Arranged(Shaped):
+    """A case of one call, of whose output and attention weights a document gives a shape once they are arranged so."""
+
+    def __init__(self, of: Posed, source: Source, shape: Sequence[int], arrange: Arrange) -> None:
+        super().__init__(of, source, shape)
+        self.arrange = arrange
+
+    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Due]) -> Verdict:
+        found, reply = self.of.verdict(calls, replies, truth), replies[0]
+        if found.status != Status.PASSED or reply.output is None:
+            return found
+        weights = {name: compare.numbers(each) for name, each in reply.attention_weights.items() if each is not None}
+        came = self.arrange(compare.numbers(reply.output), weights).shape
+        if came != self.shape:
+            return Verdict(Status.WRONG, f"what came has shape {came}, the document prints {self.shape}")
+        return found
+
+    def example(self) -> Example:
+        (due,) = self.truth(self.calls("float64"), {})
+        weights = {name: shares.due.numbers for name, shares in due.attentions.items()} if isinstance(due, Seen) else {}
+        assert self.source is not None
+        computed = self.arrange(due.numbers, weights).shape
+        return example(self.name, self.source, str(self.shape), str(computed), "unseeded draws")
 
 
 def row_room(keys: int, precision: Precision) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from suite.contracts import contract, names
+from suite.records import GIVEN
 from suite.sources import documents
 
 
@@ -41,13 +42,21 @@ def asked() -> dict[str, dict[str, tuple[str, ...]]]:
     return dict(found)
 
 
+def told() -> str:
+    """What the documents themselves give of the examples that are cases, in the words of the pages."""
+    examples = documents.examples()
+    counts = Counter(examples[each.id].given for each in coverage() if each.cases)
+    *most, last = (f"{counts[given]} {words}" for given, words in GIVEN.items())
+    return f"{', '.join(most)} and {last}"
+
+
 def summary() -> str:
     """How many examples are cases, and why the others are not: the table of docs/documents.md."""
     every = coverage()
     cases = sum(bool(each.cases) for each in every)
     others = Counter(each.heading for each in every if not each.cases)
     rows = [f"| {heading} | {count} |" for heading, count in sorted(others.items(), key=lambda row: (-row[1], row[0]))]
-    says = f"{cases} of {len(every)} examples of the documents are cases. The others:"
+    says = f"{cases} of {len(every)} examples of the documents are cases: {told()}. The others:"
     return "\n".join([says, "", "| why not | examples |", "|---|---|", *rows])
 
 

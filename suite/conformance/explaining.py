@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from suite.asking import Call, Case, Deviation
+from suite.asking.beside import ALONE, RIGHT
 from suite.asking.refused import Refused
 from suite.asking.reproduction import Reproducing
 from suite.conformance.diagnosis.separation import Asked, where
@@ -42,10 +43,11 @@ class Explainer:
 
     def explanation(self, outcomes: Sequence[Outcome]) -> Explanation:
         """Of all outcomes of the check."""
+        adapted = tuple(filter(None, (self.check.subject.style, _pairs(outcomes))))
         failing = [outcome for outcome in outcomes if outcome.fails and self._key(outcome) in self._cases]
         if not failing:
-            return Explanation()
-        return Explanation(tuple(self._where(outcomes)), tuple(self._reproductions(failing)))
+            return Explanation(adapted)
+        return Explanation(adapted, tuple(self._where(outcomes)), tuple(self._reproductions(failing)))
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""
@@ -197,6 +199,14 @@ class Accepted(Shown):
             return None
         lines = self.of.written(plain, replies[0], None)
         return (lines, False) if lines else None
+
+
+def _pairs(outcomes: Sequence[Outcome]) -> str:
+    """What was made of the pairs that came back; empty where none did."""
+    judged, alone = ([o for o in outcomes if o.status == Status.PASSED and o.detail == says] for says in (RIGHT, ALONE))
+    if not judged and not alone:
+        return ""
+    return "it returns (output, weights): the first is taken as the output, and the second is judged beside it"
 
 
 def _in_few(lines: Sequence[str]) -> tuple[str, ...]:

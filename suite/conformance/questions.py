@@ -36,6 +36,8 @@ class Subject:
     """Whether another implementation is plugged into it, whose gaps it shares."""
     imported: tuple[str, ...] = ()
     """Lines of Python that import it under the name of its contract; none where no other process can."""
+    style: str = ""
+    """What was made of a class or a module so that it can be called, in a line; empty for a function."""
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""

@@ -248,6 +248,8 @@ class Check:
         contract = self.subject.contract
         if self.subject.plugged or question.case.family != contract.core:
             return False
+        if any(call.arguments & contract.optional for call in question.calls):
+            return False  # a default, spelled out
         return question.needs - contract.core_needs == {contract.core_dtypes[self.device]}
 
     def _not_asked(self, case: Case, dtype: str) -> Outcome:

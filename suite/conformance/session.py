@@ -232,6 +232,7 @@ class Session:
             device=device,
             plugged=declaration.plug is not None,
             imported=registry.import_lines(declaration),
+            style=declaration.style,
         )
 
 
@@ -295,7 +296,8 @@ def check(
     all. Raises UsageError for an unknown contract, dtype, device or case.
     """
     if not callable(function):
-        raise UsageError(f"suite.check takes a function, not {type(function).__name__}")
+        raise UsageError(f"suite.check takes a function, a class or a module, not {type(function).__name__}")
     request = requested(cases, dtypes, device)
     contract_named(contract)
-    return list(Session(request, several=False).run(registry.from_function(function, contract)))
+    with registry.modes_kept(function):
+        return list(Session(request, several=False).run(registry.from_function(function, contract)))

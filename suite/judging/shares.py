@@ -34,6 +34,16 @@ SPREADS_ALIKE = 1.25
 """The ratio up to which two spreads count as drawn alike, for diagnosis."""
 
 
+def seeds_that_tell(likeliest: float, statistics: int) -> int:
+    """How many draws it takes until who always gives the same answer is accused, of `statistics` that are counted.
+
+    `likeliest` is the probability of the likeliest answer: that all n draws are that one has its n-th power, which may
+    not be above what one tail of a statistic has.
+    """
+    tail = FALSE_ALARM / QUESTIONS / statistics / 2
+    return math.ceil(math.log(tail) / math.log(likeliest))
+
+
 class Statistic(Protocol):
     """Something that was counted in an answer."""
 

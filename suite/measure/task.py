@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Workload
+from suite.asking.pairs import output_of
 from suite.measure import SAMPLE, Stopwatch, calls_per_sample
 from suite.measure.clock import Before, Call
 
@@ -213,13 +214,13 @@ class Task:
 
         def without_gradients(_: Any) -> Any:
             with torch.no_grad():
-                return forward()
+                return output_of(forward())
 
         def backward(output: Any) -> tuple[None, Any]:
-            return None, torch.autograd.grad(output, wanted, self._upstream)
+            return None, torch.autograd.grad(output_of(output), wanted, self._upstream)
 
         def both(_: Any) -> tuple[Any, Any]:
-            output = forward()
+            output = output_of(forward())
             return output, torch.autograd.grad(output, wanted, self._upstream)
 
         calls: dict[str, Call] = {"forward": without_gradients, "backward": backward, "forward_backward": both}

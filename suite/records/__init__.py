@@ -10,7 +10,7 @@ from suite.records.learned import Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
 from suite.records.run import Machine, Run
-from suite.records.source import Figures, Source
+from suite.records.source import GIVEN, Figures, Source
 from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
 from suite.records.words import (
     CACHES,
@@ -30,6 +30,7 @@ __all__ = [
     "EVERY_CASE",
     "EXEMPT",
     "FAILURES",
+    "GIVEN",
     "MEASURED_STATUSES",
     "PROFILES",
     "STATUSES",

@@ -28,8 +28,10 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Of one implementation. Nothing is said where nothing fails."""
+    """Of one implementation. Where nothing fails, it says no more than what was made of it."""
 
+    adapted: tuple[str, ...] = ()
+    """What was made of a class, a module or a pair of answers so that it could be asked; nothing for a function."""
     where: tuple[str, ...] = ()
     """`wrong only where is_causal and a width above 64 meet, backward`: of what no known mistake explains."""
     reproductions: tuple[Reproduction, ...] = ()
@@ -37,4 +39,4 @@ class Explanation:
     @property
     def lines(self) -> list[str]:
         """For people: sentences, then what can be pasted."""
-        return [*self.where, *(line for each in self.reproductions for line in each.pasted)]
+        return [*self.adapted, *self.where, *(line for each in self.reproductions for line in each.pasted)]

@@ -25,6 +25,8 @@ class Example:
     computed: str = ""
     statuses: Mapping[str, Status] = field(default_factory=dict)
     note: str = ""
+    given: str = ""
+    """What of it the document itself gives: a word of GIVEN; empty in runs that did not note it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+GIVEN = {
+    "digits": "printed digits",
+    "shapes": "printed shapes or statements",
+    "derived": "values derived from a definition",
+}
+"""What a document itself gives of an example, and each in words: what is derived it defines, and prints nowhere."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -15,6 +22,8 @@ class Source:
     document: str
     section: str
     quantity: str
+    given: str = ""
+    """What of it the document itself gives: a word of GIVEN."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ class Declaration:
     """Whether the user named this function. If it does not exist, that is then the user's mistake."""
     plug: Declaration | None = None
     """The attention that is plugged into it, if any."""
+    style: str = ""
+    """What was made of a class or module so that it can be called; empty for a function, and before it is loaded."""
 
     @property
     def full_name(self) -> str:

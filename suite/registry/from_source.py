@@ -7,6 +7,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from suite.contracts import contract as contract_named
+from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
 from suite.registry.reading import FunctionSource, ModuleSource, read
@@ -44,11 +46,16 @@ def of_function(function: FunctionSource, source: ModuleSource, whole: Declarati
     return replace(
         whole,
         function=function.name,
-        parameters=function.parameters,
+        parameters=None if function.is_class and _makes_models(whole.contract) else function.parameters,
         summary=summaries[0] or summaries[1],
         broken=function.problem,
         **declared,
     )
+
+
+def _makes_models(name: str) -> bool:
+    """Whether the contract asks for a factory: of a class, that takes what the class is made with."""
+    return name in contract_names() and contract_named(name).is_model
 
 
 def of_source(source: ModuleSource, whole: Declaration) -> Declaration:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from suite.registry.declaration import Declaration
+from suite.registry.styles import in_python
 
 
 def import_lines(declaration: Declaration) -> tuple[str, ...]:
@@ -17,6 +18,8 @@ def import_lines(declaration: Declaration) -> tuple[str, ...]:
         return ()
     alias = "" if attribute or first == declaration.contract else f" as {declaration.contract}"
     then = [f"{declaration.contract} = {first}.{attribute}"] if attribute else []
+    if declaration.style:
+        then.append(f"{declaration.contract} = {in_python(declaration.contract, declaration.style)}")
     if declaration.module:
         return ("import torch", f"from {declaration.module} import {first}{alias}", *then)
     file = Path(declaration.file).resolve()

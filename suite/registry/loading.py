@@ -23,6 +23,7 @@ from typing import Any
 from suite.records import UsageError
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing
 from suite.registry.side_effects import diverted, undisturbed
+from suite.registry.styles import Unfit, called, styled
 
 INSTALLED = ("site-packages", "dist-packages")
 """The names of folders into which packages are installed. Packages there have nothing to do with each other."""
@@ -50,12 +51,12 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     plug = load(declaration.plug, alone=alone) if declaration.plug else None
     if isinstance(plug, Missing | Broken):
         return replace(plug, declaration=declaration)
-    problem = ""
+    problem = said = ""
     function: Any = None
     with diverted(not alone) as printed, undisturbed(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            function = _function(declaration)
+            function, said = _function(declaration)
         except (KeyboardInterrupt, UsageError):
             raise
         except BaseException as error:  # SystemExit and pytest's Skipped too
@@ -65,8 +66,17 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     if problem:
         return Broken(declaration, problem, printed())
     if plug is not None:
-        return Loaded(declaration, partial(function, **{plug.declaration.contract: plug.function}), printed())
-    return Loaded(_completed(declaration, function), function, printed())
+        given = {plug.declaration.contract: _as_plug(plug)}
+        said = "; ".join(filter(None, (said, plug.declaration.style)))
+        return Loaded(replace(declaration, style=said), partial(function, **given), printed())
+    return Loaded(_completed(replace(declaration, style=said), function), function, printed())
+
+
+def _as_plug(plug: Loaded) -> Callable[..., Any]:
+    """What its host calls: somebody else's attention may return its weights too, which a host does not expect."""
+    from suite.asking.pairs import output_alone
+
+    return plug.function if plug.declaration.module.startswith("implementations.") else output_alone(plug.function)
 
 
 def absent(declaration: Declaration) -> Missing | None:
@@ -78,7 +88,10 @@ def absent(declaration: Declaration) -> Missing | None:
 
 
 def from_function(function: Callable[..., Any], contract: str = "attention", name: str = "") -> Loaded:
-    """The record of a function at hand. It names a module or file only if a worker can import the function there."""
+    """The record of a function at hand. It names a module or file only if a worker can import the function there.
+
+    A class or a module will do as well, as on the command line; UsageError where it cannot be called.
+    """
     module = getattr(function, "__module__", None) or ""
     qualified = getattr(function, "__qualname__", "")
     spec = locate(module) if module and qualified else None
@@ -95,8 +108,12 @@ def from_function(function: Callable[..., Any], contract: str = "attention", nam
         declared = getattr(function, "__attnsuite__", None)
         if declared is not None and source:
             name = ".".join(filter(None, (Path(source).stem, declared["variant"])))
-    declaration = Declaration(contract, name, qualified, module, source)
-    return Loaded(_completed(declaration, function), function)
+    try:
+        found = styled(function, name, contract)
+    except Unfit as error:
+        raise UsageError(str(error)) from None
+    declaration = Declaration(contract, name, qualified, module, source, style=found.said)
+    return Loaded(_completed(declaration, found.function), found.function)
 
 
 def source_hash(declaration: Declaration) -> str:
@@ -177,7 +194,8 @@ def in_one_line(error: BaseException) -> str:
     return (f"{type(error).__name__}: {text}" if text else type(error).__name__)[:2000]
 
 
-def _function(declaration: Declaration) -> Any:
+def _function(declaration: Declaration) -> tuple[Any, str]:
+    """What is called, and what was made of the target so that it can be."""
     module = _module(declaration)
     try:
         function = _attribute(module, declaration.function)
@@ -188,7 +206,11 @@ def _function(declaration: Declaration) -> Any:
         message = f"{declaration.function!r} in {Path(declaration.file or declaration.module).name} cannot be called: "
         message += f"it is of type {type(function).__name__}"
         raise (UsageError(message) if declaration.named else TypeError(message))
-    return function
+    try:
+        found = styled(function, declaration.function, declaration.contract)
+    except Unfit as error:
+        raise (UsageError(str(error)) if declaration.named else TypeError(str(error))) from None
+    return found.function, found.said
 
 
 def _attribute(module: ModuleType | None, dotted: str) -> Any:
@@ -278,7 +300,7 @@ def _completed(declaration: Declaration, function: Callable[..., Any]) -> Declar
     if declaration.parameters is not None:
         return declaration
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(called(function)).parameters.values()
     except (TypeError, ValueError):  # a builtin without a signature may take anything
         return declaration
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

@@ -19,7 +19,7 @@ _one_at_a_time = threading.Lock()
 
 @dataclass(frozen=True)
 class FunctionSource:
-    """One function of a module. `declared` holds the decorator's arguments; None if it is not decorated."""
+    """One function of a module, or a class. `declared` holds the decorator's arguments; None if it is not decorated."""
 
     name: str
     line: int
@@ -28,6 +28,8 @@ class FunctionSource:
     declared: dict[str, Any] | None = None
     problem: str = ""
     """Why the decorator's arguments cannot be read, or empty."""
+    is_class: bool = False
+    """A class, whose `parameters` are those of its instances; None where the source does not show them."""
 
     @property
     def variant(self) -> str | None:
@@ -50,7 +52,9 @@ class ModuleSource:
 
     @property
     def public(self) -> tuple[FunctionSource, ...]:
-        return tuple(function for function in self.functions if not function.name.startswith("_"))
+        """The functions that are no helpers; where there is none, the classes."""
+        known = [function for function in self.functions if not function.name.startswith("_")]
+        return tuple(function for function in known if not function.is_class) or tuple(known)
 
 
 def read(file: Path) -> ModuleSource:
@@ -75,7 +79,7 @@ def _parsed(source: bytes, file: Path) -> ModuleSource:
     statements = list(_statements(tree.body))
     return ModuleSource(
         summary=_first_line(tree),
-        functions=tuple(_function(node, decorators) for node in statements if isinstance(node, ast.FunctionDef)),
+        functions=tuple(_function(node, decorators) for node in statements if isinstance(node, CALLED)),
         names=_names(tree, statements),
     )
 
@@ -111,7 +115,11 @@ def _decorators(tree: ast.Module) -> frozenset[str]:
     return frozenset(names)
 
 
-def _function(node: ast.FunctionDef, decorators: frozenset[str]) -> FunctionSource:
+CALLED = ast.FunctionDef | ast.ClassDef
+"""What can be called, or makes what can be."""
+
+
+def _function(node: ast.FunctionDef | ast.ClassDef, decorators: frozenset[str]) -> FunctionSource:
     declared, problem = None, ""
     for decorator in node.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -121,7 +129,9 @@ def _function(node: ast.FunctionDef, decorators: frozenset[str]) -> FunctionSour
             declared = checked(**_literals(decorator)) if isinstance(decorator, ast.Call) else checked()
         except (TypeError, ValueError) as error:
             problem = f"line {decorator.lineno}: {error}".replace("checked()", "@implementation")
-    return FunctionSource(node.name, node.lineno, _parameters(node.args), _first_line(node), declared, problem)
+    is_class = isinstance(node, ast.ClassDef)
+    parameters = _parameters(node.args) if isinstance(node, ast.FunctionDef) else _of_instances(node)
+    return FunctionSource(node.name, node.lineno, parameters, _first_line(node), declared, problem, is_class)
 
 
 def _literals(call: ast.Call) -> dict[str, Any]:
@@ -144,6 +154,15 @@ def _parameters(arguments: ast.arguments) -> tuple[str, ...] | None:
     return tuple(argument.arg for argument in (*arguments.args, *arguments.kwonlyargs))
 
 
+def _of_instances(node: ast.ClassDef) -> tuple[str, ...] | None:
+    """The parameters of a class's instances: those of its method `__call__` or, of a module, `forward`."""
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef) and method.name in ("__call__", "forward"):
+            found = _parameters(method.args)
+            return found and found[1:]
+    return None
+
+
 def _names(tree: ast.Module, statements: Sequence[ast.stmt]) -> frozenset[str] | None:
     names: set[str] = set()
     for statement in statements:
@@ -161,5 +180,5 @@ def _names(tree: ast.Module, statements: Sequence[ast.stmt]) -> frozenset[str] |
     return None if unseen else frozenset(names)
 
 
-def _first_line(node: ast.Module | ast.FunctionDef) -> str:
+def _first_line(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
     return (ast.get_docstring(node) or "").partition("\n")[0].strip()

@@ -234,6 +234,7 @@ class Worker:
             requires=greeting.requires,
             lacks=greeting.lacks,
             conventions=greeting.conventions,
+            style=greeting.style,
         )
         if greeting.ended is Import.READY:
             self.declaration = declaration

@@ -60,8 +60,11 @@ class Pass:
     inputs: dict[str, Tensor]
     before: Mapping[str, bytes]
     output: Any
-    weights: Mapping[str, Any] = field(default_factory=dict)
-    """What came beside the output where attention weights were asked for."""
+    weights: Tensor | None = None
+    """What was returned beside the output."""
+    pair: bool = False
+    attentions: Mapping[str, Any] = field(default_factory=dict)
+    """The same by name, where attention weights were asked for."""
 
     def changed(self) -> set[str]:
         """The inputs that are not what they were."""

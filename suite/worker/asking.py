@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Call, Reply
+from suite.asking.pairs import is_pair, output_of, weights_of
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.answers import Answer, Pass, parted
@@ -170,6 +171,7 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
         if number in shared.again:
             shared.passes[number] = done
         kind, snapshot = _looked_at(done.output)
+        weights = _looked_at(done.weights)[1]
         spoilt: set[str] = set()
         retain = number in shared.again or call.backward_of is not None
         gradients = _gradients(done, call, spoilt, retain) if snapshot is not None else {}
@@ -183,18 +185,20 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
     reply = Reply(
         output=snapshot,
         kind=kind,
+        pair=done.pair,
+        weights=weights,
         device=output.device.type,
         gradients={name: None if each is None else snapshot_of(each) for name, each in gradients.items()},
         changed=changed,
         aliased=done.shared_with(output),
-        attention_weights={name: _snapshot(each) for name, each in done.weights.items()},
+        attention_weights={name: _snapshot(each) for name, each in done.attentions.items()},
         attended=tuple(shared.probe.lines),
         seconds=seconds,
     )
     if call.written:
         return Answer(replace(reply, raised=unwritable(output)))
     kept = {
-        name: plain_tensor(done.weights[name]) for name, each in reply.attention_weights.items() if each is not None
+        name: plain_tensor(done.attentions[name]) for name, each in reply.attention_weights.items() if each is not None
     }
     return Answer(reply, output, {name: each for name, each in gradients.items() if each is not None}, kept)
 
@@ -206,12 +210,15 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
     if call.seed is not None:
         _seed(call.seed)
     with torch.inference_mode() if call.inference else torch.set_grad_enabled(call.grad_mode):
-        output = function(
+        returned = function(
             *(inputs[name] for name in call.positional if name in inputs),
             **{name: tensor for name, tensor in inputs.items() if name not in call.positional},
             **call.options,
         )
-    return Pass(inputs, before, *(parted(output) if call.need_weights else (output,)))
+    if call.need_weights:
+        output, attentions = parted(returned)
+        return Pass(inputs, before, output, attentions=attentions)
+    return Pass(inputs, before, output_of(returned), weights_of(returned), is_pair(returned))
 
 
 def _gone_forward(shared: _Shared, number: int) -> Pass:

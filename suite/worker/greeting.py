@@ -35,12 +35,13 @@ class Greeting:
     requires: tuple[str, ...]
     lacks: Mapping[str, str]
     conventions: Mapping[str, Any]
+    style: str
 
 
 def greeting(ended: Import, reason: str, declaration: Declaration) -> Greeting:
     """The greeting of an implementation with this declaration."""
     of = declaration
-    return Greeting(ended, reason, of.parameters, of.requires, of.lacks, of.conventions)
+    return Greeting(ended, reason, of.parameters, of.requires, of.lacks, of.conventions, of.style)
 
 
 def greeting_from(data: Any) -> Greeting:
@@ -51,6 +52,7 @@ def greeting_from(data: Any) -> Greeting:
             raise TypeError("parameters without names")
         declared = checked(**{key: found[key] for key in ("requires", "lacks", "conventions")})
         del declared["variant"]
-        return Greeting(Import(found["ended"]), str(found["reason"]), found["parameters"], **declared)
+        ended, style = Import(found["ended"]), str(found["style"])
+        return Greeting(ended, str(found["reason"]), found["parameters"], **declared, style=style)
     except (KeyError, TypeError, ValueError) as error:
         raise Garbage(str(error)) from error

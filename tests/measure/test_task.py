@@ -36,6 +36,23 @@ def test_samples_take_no_less_than_their_inputs_took_to_make(monkeypatch: pytest
     assert lengths == [measure.SAMPLE, pytest.approx((2 * 8192 + 1) * 16 * 64 * 4 / task.INPUT_RATE)]
 
 
+@pytest.mark.parametrize("direction", ["forward", "forward_backward"])
+def test_of_a_pair_the_output_is_timed(direction: str) -> None:
+    def pair(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        return sdpa(query, key, value), torch.ones(())
+
+    rows = {"output": [0, 5], "query": [0], "key": [0], "value": [0]}
+    found = []
+    for function in (pair, sdpa):
+        timed = a_task(function, direction)
+        timed.stopwatch.sample(1)
+        found.append(timed.found(rows))
+
+    ours, due = found
+    assert set(ours) == set(due)
+    assert all(torch.equal(ours[name], due[name]) for name in due)
+
+
 class Slow(torch.autograd.Function):
     """Passes through; its forward takes 5 seconds and its backward 3, by the clock of the tests."""
 

@@ -227,6 +227,23 @@ def test_examples_stand_printed_beside_computed():
     assert [cell.value for cell in table.data.rows[1]][-4:] == [1, 2, "attention/flex", ""]
 
 
+def test_what_the_documents_themselves_give_is_counted_by_example():
+    examples = (
+        Example("documents/doc-003/3.3/weights", "doc-003", "3.3", "weights", "0.5", "0.5", given="digits"),
+        Example("documents/doc-003/3.3/output", "doc-003", "3.3", "output", "0.5", "0.5", given="digits"),
+        Example("documents/doc-004/11.3/", "doc-004", "11.3", "shape", "(2, 3)", "(2, 3)", given="shapes"),
+        Example("documents/doc-001/sdpa/output", "doc-001", "sdpa", "output", "", "1.0", given="derived"),
+    )
+    asked = {"attention": ContractFacts(cases={of.id: () for of in examples})}
+
+    def said(given):
+        return markdown.render(conformance(of([outcome(examples[0].id)], examples=given, contracts=asked)))
+
+    counted = "1 printed digits, 1 printed shapes or statements, 1 values derived from a definition."
+    assert f"Of 3 examples the documents themselves give: {counted}" in said(examples)
+    assert "the documents themselves give" not in said([replace(each, given="") for each in examples])
+
+
 # The whole
 
 

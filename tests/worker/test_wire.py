@@ -147,7 +147,15 @@ def test_a_forged_reply_is_garbage(answer: Any, complaint: str) -> None:
     assert worker.ask([call()]) == Died(f"answered garbage: {complaint}")
 
 
-HELLO = {"ended": "ready", "reason": "", "parameters": ("query",), "requires": (), "lacks": {}, "conventions": {}}
+HELLO = {
+    "ended": "ready",
+    "reason": "",
+    "parameters": ("query",),
+    "requires": (),
+    "lacks": {},
+    "conventions": {},
+    "style": "",
+}
 
 
 def test_a_greeting_says_what_the_import_alone_could_tell() -> None:
@@ -167,6 +175,7 @@ def test_a_greeting_says_what_the_import_alone_could_tell() -> None:
         {**HELLO, "requires": "torch"},
         {**HELLO, "lacks": {"causal": ""}},
         {**HELLO, "conventions": 3},
+        {name: value for name, value in HELLO.items() if name != "style"},
     ],
 )
 def test_a_forged_greeting_is_garbage(data: Any) -> None:

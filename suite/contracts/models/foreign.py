@@ -83,3 +83,22 @@ STYLES = {
     "backwards": Style(backwards, fused_heads, norm_by_slope, widens=True),
 }
 """Styles by name. Loops and einsum widen half types, whose sums would be rounded after every term."""
+
+
+def source_by_source(
+    model: Callable[[Tensor, Tensor, Tensor], Tensor], greedy: Mapping[str, int]
+) -> Callable[..., Tensor]:
+    """Translations of one source after the other, as lists of numbers, by a model that gives logits."""
+
+    def translate(source: Tensor, lengths: Tensor) -> Tensor:
+        found = []
+        for row, length in zip(source.split(1), lengths.split(1), strict=True):
+            said = [greedy["begin"]]
+            while len(said) <= greedy["steps"] and greedy["end"] not in said[1:]:
+                logits = model(row, length, torch.tensor([said]))[0, -1].tolist()
+                said.append(logits.index(max(logits)))
+            words = said[1 : said.index(greedy["end"], 1)] if greedy["end"] in said[1:] else said[1:]
+            found.append(words + [greedy["end"]] * (greedy["steps"] - len(words)))
+        return torch.tensor(found)
+
+    return translate

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from suite.records import FAILURES, Example, Status
+from suite.records import FAILURES, GIVEN, Example, Status
 from suite.report.cells import NOTHING, Cell, Span, code, said, text
-from suite.report.page import Column, Table, table
+from suite.report.page import Column, Note, Table, note, table
 
 LONGEST_TENSOR = 60
 """Characters of a printed tensor that readers see: its first few entries; the CSV has all."""
@@ -23,6 +24,14 @@ def example_table(examples: Sequence[Example]) -> Table:
     """A row per example."""
     ordered = sorted(examples, key=lambda example: (example.document, example.section, example.id, example.quantity))
     return table(COLUMNS, map(_row, ordered))
+
+
+def given(examples: Sequence[Example]) -> Note:
+    """What the documents themselves give of the examples, each counted once; nothing where no run has noted it."""
+    kinds = {"/".join(of.id.split("/")[:3]): of.given for of in examples if of.given}  # documents/doc-004/11.2-…
+    counts = Counter(kinds.values())
+    parts = [f"{counts[kind]} {words}" for kind, words in GIVEN.items() if counts[kind]]
+    return note(f"Of {len(kinds)} examples the documents themselves give: {', '.join(parts)}.") if kinds else note()
 
 
 def _row(of: Example) -> Sequence[object]:

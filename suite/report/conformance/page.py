@@ -9,7 +9,7 @@ from suite.records import EVERY_CASE, FAILURES, Outcome, Run, Status
 from suite.report import facts, provenance
 from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, spans, status, text
 from suite.report.conformance import features
-from suite.report.conformance.examples import example_table
+from suite.report.conformance.examples import example_table, given
 from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
 from suite.report.page import Block, Column, Note, Page, Section, Table, blocks, note, points, section, table
 from suite.store import Recorded
@@ -39,7 +39,8 @@ def conformance(recorded: Recorded) -> Page:
     failures = [outcome for outcome in outcomes if outcome.status in FAILURES]
     new = groups((outcome for outcome in failures if not outcome.known), again)
     known = groups((outcome for outcome in failures if outcome.known), again)
-    matrix, examples = features.feature_matrix(outcomes, contracts), example_table(facts.examples(recorded))
+    of_documents = facts.examples(recorded)
+    matrix, examples = features.feature_matrix(outcomes, contracts), example_table(of_documents)
     words = [spans(emphasis(word), f": {means}.") for word, means in WORDS.items()]
     shown = blocks(
         provenance.run_table(run),
@@ -53,7 +54,7 @@ def conformance(recorded: Recorded) -> Page:
         section("Declared gaps", features.gaps(declared)),
         section("Declared conventions", features.conventions(declared)),
         _reasons("Declined", outcomes, Status.DECLINED),
-        section("The documents' examples", examples),
+        section("The documents' examples", given(of_documents), examples),
         section("What the words mean", points(words)) if outcomes else (),
     )
     data = {

@@ -50,6 +50,8 @@ class Excerpt:
     printed_decimals: Mapping[str, int | None]
     source: str
     """Whether it was printed or derived."""
+    given: str
+    """What of it the document itself gives: digits, shapes or statements, or a definition: then it is derived."""
     note: str
     derived: Mapping[str, Any]
 
@@ -60,7 +62,7 @@ class Excerpt:
 
     def at(self, quantity: str = "shape") -> Source:
         """Where a quantity stands."""
-        return Source(self.id, self.document, self.section, quantity)
+        return Source(self.id, self.document, self.section, quantity, self.given)
 
     def gives(self, quantity: str, values: Any = None) -> Figures:
         """A quantity in the document's numbers, or in `values`, which are made of them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from suite.asking import Call, Calls, Conventions
+from suite.asking.beside import telling
 from suite.asking.case import Traits
 from suite.asking.due import Form, Posed, Within
 from suite.asking.layouts import INPUTS, LAYOUTS
@@ -126,7 +128,8 @@ def form(call: Call) -> Form:
     """What the reply to a call has to be."""
     query, value = call.tensors["query"], call.tensors["value"]
     gradients = {name: tuple(call.tensors[name].shape) for name in call.gradient_of}
-    return Form((*query.shape[:-1], value.shape[-1]), query.dtype, gradients)
+    weights = (*query.shape[:-1], value.shape[-2])
+    return Form((*query.shape[:-1], value.shape[-1]), query.dtype, gradients, weights)
 
 
 def due(call: Call, conventions: Conventions, kept: Array | None = None, *, decided: bool = False) -> Within:
@@ -148,7 +151,15 @@ def due(call: Call, conventions: Conventions, kept: Array | None = None, *, deci
         loose=truth.loose,
         wholes=truth.wholes,
         decided=None if empty is None else np.broadcast_to(empty, truth.output.value.shape).reshape(of.shape),
+        weights=None if call.options.get("dropout_p") else partial(_weights, asked, rows, dtype),
     )
+
+
+def _weights(asked: oracle.Problem, rows: Array | None, dtype: str) -> Bounded:
+    """The weights before dropout, which are the answer over the identity."""
+    *lead, keys, _ = asked.value.shape
+    alone = replace(asked, value=telling(lead, keys), output_gradient=None, gradient_of=())
+    return _answered(alone if rows is None else on_rows(alone, rows), dtype).output
 
 
 def answered(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Truth:

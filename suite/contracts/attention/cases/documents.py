@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from suite.asking import Calls, Replies
+from suite.asking.due import Due, Within
 from suite.asking.formula import FormulaCase
 from suite.asking.layouts import INPUTS
-from suite.asking.printed import Printed, Shaped
+from suite.asking.printed import DERIVED, Printed, Shaped
 from suite.asking.tensors import Array, Generator, Inputs, numbers, valid
 from suite.contracts.attention import feature
 from suite.contracts.attention.cases.given import attention
 from suite.contracts.attention.feature import Drawing
+from suite.judging import compare
+from suite.records import Figures
 from suite.sources import documents
 from suite.sources.documents import Excerpt
 
@@ -27,12 +32,14 @@ EXPRESSIBLE = (
     "doc-004/11.3.3-bilinear",
 )
 """Examples of another stage that the signature can express: softmax weights, and a matrix that the query is mapped by."""
+SATURATED = "doc-004/11.1-softmax-gradient-saturates"
+"""The derivative of a softmax that is nearly 1, which a document says never vanishes."""
 FILL = "where the document's finite fill gives an empty row the mean, the contract gives zeros"
 
 
 def printed_examples() -> list[Printed | Shaped]:
     """Every example of this contract that the signature can express, and weights read through identity values."""
-    return [*_printed(), *_shaped()]
+    return [*_printed(), *_shaped(), _saturated()]
 
 
 def _printed() -> Iterator[Printed]:
@@ -52,6 +59,43 @@ def _quantity(example: Excerpt, quantity: str) -> Printed:
     case = attention.given(*example.named(quantity), asked, **options(example))
     fill = FILL if "mask_fill" in example.parameters else ""
     return Printed(case, example.gives(quantity), lambda output: output.reshape(printed.shape), where_decided=fill)
+
+
+class Slope(Printed):
+    """A gradient of the key, which of a query of 1 is that of its scores; judged in float64, relatively alone."""
+
+    def __init__(self, of: FormulaCase, figures: Figures, select: Callable[[Array], Array]) -> None:
+        super().__init__(of, figures, select)
+        self.dtypes = ("float64",)
+
+    def calls(self, dtype: str) -> Calls:
+        (call,) = self.of.calls(dtype)
+        due = torch.ones(*call.tensors["query"].shape[:-1], 1, dtype=call.tensors["query"].dtype)
+        return (replace(call, gradient_of=("key",), output_gradient=due),)
+
+    def answered(self, replies: Replies) -> Array:
+        gradient = replies[0].gradients["key"]
+        assert gradient is not None, "the form has been looked at"
+        return self.select(compare.numbers(gradient))
+
+    def computed(self, dues: Sequence[Due]) -> Array:
+        (due,) = dues
+        assert isinstance(due, Within)
+        return self.select(due.gradients["key"].value.astype(np.float64))
+
+    def tolerance(self, due: Due, dtype: str) -> Array:
+        assert isinstance(due, Within)
+        room = self.select(due.gradients["key"].bound)
+        return np.asarray(DERIVED * abs(self.printed) + room)
+
+
+def _saturated() -> Slope:
+    """How little one weight changes with the other's score, 100 below: a gradient that vanishes, but not to 0."""
+    example = documents.examples()[SATURATED]
+    (quantity,), scores = example.expected, numbers(example.inputs["scores"])
+    asked = {"query": np.ones((1, 1)), "key": scores[:, None], "value": np.eye(len(scores))[:, :1]}
+    case = attention.given(*example.named(quantity), asked)
+    return Slope(case, example.gives(quantity), lambda gradient: gradient.reshape(-1)[1])
 
 
 def _shaped() -> Iterator[Shaped]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,11 +105,13 @@ def _changed(each: feature.Feature, texts: dict[str, str], value: Any, call: Cal
 
 def _printed(call: Call, reply: Reply, due: Within, formula: Sequence[str]) -> list[str]:
     """Compute what is due, make the call, print both where they differ most."""
-    called = _called(call)
+    called = f"{_called(call)}[0]" if reply.pair else _called(call)
     if reply.raised or reply.output is None:
         return [*formula, 'print("due ", due.tolist())', f'print("came", {called})']
     if due.form.unfit(reply) and not due.form._gradients(reply):
         return _form(called, reply, formula)
+    if reply.weights is not None and not due.verdict(replace(reply, weights=None)).detail:
+        return _weights(call, formula)
     name, place = _worst(reply, due)
     if name:
         both = f"({called}, due)"
@@ -117,6 +120,13 @@ def _printed(call: Call, reply: Reply, due: Within, formula: Sequence[str]) -> l
         lines = [*formula, f"came = {called}"]
     at = f"[{', '.join(map(str, place))}].item()" if place else ".tolist()"
     return [*lines, f'print("came", came{at}, "due", due{at})']
+
+
+def _weights(call: Call, formula: Sequence[str]) -> list[str]:
+    """Of a pair whose output is right: the weights beside it."""
+    *steps, last = formula
+    due, _, _ = last.rpartition(" @ ")
+    return [*steps, due, f"came = {_called(call)}[1]", 'print("came", came.tolist(), "due", due.tolist())']
 
 
 def _form(called: str, reply: Reply, formula: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from suite.asking import Case
 from suite.asking.formula import Formula
-from suite.asking.printed import Printed, Shaped
+from suite.asking.printed import Printed, Shaped, Together
 from suite.asking.refused import Refused
 from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
 from suite.contracts.blocks.add_norm.contract import POSITIONAL
@@ -113,8 +113,10 @@ def printed() -> Iterator[Case]:
             options = {"norm": "batch"} if example.parameters.get("type") == "batch" else {}
             yield Printed(asked.given(*example.named("output"), _given(example), **options), example.gives("output"))
         else:
-            ones = np.ones(example.inputs["x_shape"])
-            yield Shaped(asked.given(*example.named(), _normalised(ones, ones)), example.at(), example.output_shape)
+            shape = tuple(example.inputs["x_shape"])
+            ones = asked.given(*example.named(), _normalised(np.ones(shape), np.ones(shape)))
+            drawn_too = asked(*example.named(), lead=shape[:-1], width=shape[-1])
+            yield Together(Shaped(ones, example.at(), example.output_shape), drawn_too)  # of ones the norm is 0
 
 
 def _given(example: Excerpt) -> Inputs:

@@ -58,12 +58,12 @@ def attention_weights(
     attn_mask: Array | None = None,
     is_causal: bool = False,
     **others: Any,
-) -> tuple[Rounded, Array]:
-    """The weights of every head before dropout, and who may attend to whom, b h l s. Nothing else tells."""
+) -> Rounded:
+    """The weights of every head before dropout, b h l s."""
     scores, allowed = scored(
         mapped(query, w_query, b_query), mapped(key, w_key, b_key), num_heads, attn_mask, is_causal
     )
-    return scores.softmax(allowed), allowed
+    return scores.softmax(allowed)
 
 
 def scored(queries: Rounded, keys: Rounded, heads: int, mask: Array | None, is_causal: bool) -> tuple[Rounded, Array]:

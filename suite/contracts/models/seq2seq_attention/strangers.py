@@ -15,6 +15,7 @@ from suite.asking import Stranger
 from suite.asking.foreign import backwards, linear
 from suite.asking.staged import Staged
 from suite.contracts.models.eager import part
+from suite.contracts.models.foreign import source_by_source
 from suite.contracts.models.seq2seq_attention.contract import GATES, shapes
 from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
@@ -30,12 +31,17 @@ Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
 def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Callable[..., Callable[..., Any]]:
     """Models that score all positions, and give those that may not be seen no weight."""
 
-    def factory(config: Config, given: Weights, *, need_weights: bool = False) -> Callable[..., Any]:
+    def factory(
+        config: Config, given: Weights, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
+    ) -> Callable[..., Any]:
         Recurrent.check_config(config)
         Recurrent.check_weights(given, shapes(config))
         weights = {name: tensor.to(Staged.wide(tensor)) if widens else tensor for name, tensor in given.items()}
         step, dtype = _stacked(cells[config["cell"]]), given["w_logits"].dtype
         model = partial(_model, config, weights, dtype, step, affine)
+        if greedy is not None:
+            known = Recurrent.check_greedy(greedy, config["target_vocab"])
+            return source_by_source(lambda *inputs: model(*inputs)[0], known)
         return model if need_weights else lambda *inputs: model(*inputs)[0]
 
     return factory

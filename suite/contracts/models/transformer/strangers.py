@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from suite.asking import Stranger
 from suite.contracts.models.eager import part
-from suite.contracts.models.foreign import STYLES, Style
+from suite.contracts.models.foreign import STYLES, Style, source_by_source
 from suite.contracts.models.transformer.contract import shapes
 from suite.contracts.models.transformer.deviations.staged import Transformer
 
@@ -32,7 +32,9 @@ Factory = Callable[..., Callable[..., Any]]
 def _factory(run: Run) -> Factory:
     """Models that check what they are given, and decode a target as a whole whatever the config says."""
 
-    def factory(config: Config, weights: Weights, *, need_weights: bool = False) -> Callable[..., Any]:
+    def factory(
+        config: Config, weights: Weights, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
+    ) -> Callable[..., Any]:
         Transformer.check_config(config)
         Transformer.check_weights(weights, shapes(config))
         dtype = weights["source_embedding"].dtype
@@ -43,7 +45,9 @@ def _factory(run: Run) -> Factory:
             output = run(config, weights, shown, source, lengths, target).to(dtype)
             return (output, {name: each.to(dtype) for name, each in shown.items()}) if need_weights else output
 
-        return model
+        if greedy is None:
+            return model
+        return source_by_source(model, Transformer.check_greedy(greedy, config["target_vocab"]))
 
     return factory
 

@@ -56,7 +56,7 @@ def drawn(
     return inputs if mask is None else inputs | {"attn_mask": mask(random)}
 
 
-asked = Formula(oracle.additive_attention, POSITIONAL, drawn)
+asked = Formula(oracle.additive_attention, POSITIONAL, drawn, values="value")
 
 
 def plain() -> Iterator[Case]:

@@ -16,6 +16,9 @@ from suite.contracts.steps.attention_scores.oracle import attention_scores
 from suite.sources import documents
 from suite.sources.documents import Excerpt
 
+Mask = Callable[[Generator], Array]
+MASK = "doc-000/2-neg-inf-mask"
+"""A causal mask of −∞ above ones: what scores of one become."""
 PRODUCT = "doc-004/11.3.3-bmm-shape"
 """A product of matrices; the document asserts nothing but its shape."""
 
@@ -27,6 +30,7 @@ def cases() -> list[Case]:
         *printed(),
         *functions(),
         *heads(),
+        *masks(),
         *sizes(),
         *numerics(),
         *layouts(),
@@ -48,6 +52,7 @@ def drawn(
     weights: tuple[str, ...] | None = None,
     size: float = 1.0,
     shift: float = 0.0,
+    mask: Mask | None = None,
     **shapes: tuple[int, ...],
 ) -> Inputs:
     """Inputs with a mean of their own, so that no term cancels; the function's weights, unless others are named.
@@ -65,7 +70,8 @@ def drawn(
     }
     wanted = ("query", "key", *(SCORES.get(score, ()) if weights is None else weights), *shapes)
     inputs = {name: size * random.normal(size=(sizes | shapes)[name]) for name in dict.fromkeys(wanted)}
-    return inputs | {name: inputs[name] + shift for name in POSITIONAL}
+    hiding = {} if mask is None else {"attn_mask": mask(random)}
+    return inputs | {name: inputs[name] + shift for name in POSITIONAL} | hiding
 
 
 asked = Formula(attention_scores, POSITIONAL, drawn, shared=("score",))
@@ -92,6 +98,29 @@ def functions() -> Iterator[Case]:
         yield asked(f"function/{score}_items", "as many items as queries, keys and numbers", PRECISE, score=score,
                     lead=(3,), **_all(3))  # fmt: skip
     yield asked("function/distance", "half the squared distance, negative", score="distance", shift=0.5)
+
+
+def of(*shape: int) -> Mask:
+    """Some of the keys, for each query others."""
+    return lambda random: random.random(shape) < 0.6
+
+
+def masks() -> Iterator[Case]:
+    """Boolean masks, which leave −∞."""
+
+    def with_an_empty_row(random: Generator) -> Array:
+        mask = random.random((5, 7)) < 0.6
+        mask[1] = False
+        return mask
+
+    yield asked("mask/whole", "each query has keys of its own", mask=of(5, 7))
+    yield asked("mask/square", "a mask whose queries and keys could be swapped", queries=6, keys=6, mask=of(6, 6))
+    yield asked("mask/by_key", "the same for all queries", mask=of(7))
+    yield asked("mask/empty_row", "a query that may attend to nothing: −∞ alone", mask=with_an_empty_row)
+    yield asked("mask/by_head", "a mask of each head, the same for all items", lead=(2, 3), mask=of(3, 5, 7))
+    for score in SCORES:
+        yield asked(f"mask/{score}", "items that have masks of their own", PRECISE, score=score, lead=(2,),
+                    mask=of(2, 5, 7))  # fmt: skip
 
 
 def _all(size: int) -> dict[str, int]:
@@ -144,18 +173,20 @@ def bad_input() -> Iterator[Refused]:
         ("additive_without_weights", "additive scores without their network", {"score": "additive", "weights": ()}),
         ("additive_features", "8 features of a query and 7 of a key", {"score": "additive", "w_key": (6, 7)}),
         ("additive_score", "weights for 9 features where there are 8", {"score": "additive", "w_score": (9,)}),
+        ("mask_keys", "a mask for 6 of 7 keys", {"mask": of(5, 6)}),
+        ("mask_rank", "a mask of a higher rank than the scores", {"mask": of(2, 5, 7)}),
+        ("float_mask", "a mask of numbers", {"mask": lambda random: random.normal(size=(5, 7))}),
         ("weight_of_another", "a matrix beside dot products, which take none", {"score": "dot", "weights": ("w",)}),
     )  # fmt: skip
 
 
 def printed() -> Iterator[Case]:
     """The documents' scores, wherever they give any, and products of matrices, which dot products are."""
-    shown: dict[str, Callable[[Array], Array]] = {"masked_scores": _lower, "query_2": _second}
+    shown: dict[str, Callable[[Array], Array]] = {"query_2": _second}
     for example, quantity, score, inputs in given():
         values = np.atleast_2d(numbers(example.quantities[quantity]))
-        figures = example.gives(quantity, _lower(values) if quantity == "masked_scores" else values)
         case = asked.given(*example.named(quantity), inputs, score=score)
-        yield Printed(case, figures, shown.get(quantity, np.asarray))
+        yield Printed(case, example.gives(quantity, values), shown.get(quantity, np.asarray))
     product = documents.examples()[PRODUCT]
     (items, queries, width), (_, _, keys) = (product.inputs[name] for name in ("a_shape", "b_shape"))
     case = asked(*product.named(), score="dot", lead=(items,), queries=queries, keys=keys, width=width)
@@ -169,6 +200,9 @@ def given() -> Iterator[tuple[Excerpt, str, str, Inputs]]:
         if example.contract == "batch_matmul" and "a" in inputs:
             product = {"query": numbers(inputs["a"]), "key": numbers(inputs["b"]).swapaxes(-1, -2)}
             yield example, "output", "dot", product
+        if example.id == MASK:
+            ones = np.ones((len(example.expected["mask"]), 1))
+            yield example, "mask", "dot", {"query": ones, "key": ones, "attn_mask": np.tri(len(ones), dtype=bool)}
         if example.kind != "values":
             continue
         if example.parameters.get("stage") == "projection":
@@ -192,15 +226,10 @@ def _of_attention(example: Excerpt) -> Iterator[tuple[Excerpt, str, str, Inputs]
     elif "scores" in expected:
         yield example, "scores", "dot", points
     elif "masked_scores" in expected and parameters["mask_fill"] == "-inf":
-        yield example, "masked_scores", "dot", points
+        causal = np.tri(len(points["query"]), len(points["key"]), dtype=bool)
+        yield example, "masked_scores", "dot", points | {"attn_mask": causal}
     elif "scaled_scores" in expected:
         yield example, "scaled_scores", "scaled_dot", points
-
-
-def _lower(scores: Array) -> Array:
-    """What the causal rule allows."""
-    chosen: Array = scores[np.tril_indices(len(scores))]
-    return chosen
 
 
 def _second(rows: Array) -> Array:

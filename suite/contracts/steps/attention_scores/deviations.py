@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from suite.asking.axes import Axes, Sizes
+from suite.asking.axes import ANY, Axes, Sizes, broadcasts
 from suite.asking.changes import first_for_all, repeated_beyond, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import Given, Staged, usual
@@ -29,17 +30,28 @@ class Scores(Staged):
 
     choices: ClassVar = {"score": tuple(SCORES)}
 
-    def compute(self, query: Tensor, key: Tensor, *, score: str = "scaled_dot", **weights: Tensor) -> Tensor:
+    def compute(
+        self,
+        query: Tensor,
+        key: Tensor,
+        *,
+        score: str = "scaled_dot",
+        attn_mask: Tensor | None = None,
+        **weights: Tensor,
+    ) -> Tensor:
         given = (query, key, *(weights[name] for name in SCORES[score]))
         found: Tensor = getattr(self, score)(*(tensor.to(self.wide(query)) for tensor in given))
-        return found.to(query.dtype)
+        return (found if attn_mask is None else self.hide(found, attn_mask)).to(query.dtype)
 
     @staticmethod
     def check(given: Given, sizes: Sizes) -> None:
         score, weights = given["score"], given.get("weights", {})
         if set(weights) != set(SCORES[score]):
             raise ValueError(f"{score} with {sorted(weights)}")
-        AXES[score].check({**given, **weights})
+        found = AXES[score].check({**given, **weights})
+        mask, shape = given["attn_mask"], (*found[ANY], given["query"].shape[-2], given["key"].shape[-2])
+        if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *shape)):
+            raise ValueError("the mask does not fit")
 
     dot = formula(lambda query, key: query @ key.mT)
     scaled_dot = formula(lambda query, key: query @ key.mT / math.sqrt(query.shape[-1]))
@@ -50,6 +62,12 @@ class Scores(Staged):
         return features(query, key, w_query, w_key).tanh() @ w_score
 
     distance = formula(lambda query, key: -(query.unsqueeze(-2) - key.unsqueeze(-3)).square().sum(-1) / 2)
+    hide = formula(lambda scores, attn_mask: scores.masked_fill(~attn_mask, -math.inf))
+
+
+def filled_with(number: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """The mistake of a finite number in the place of −∞."""
+    return lambda scores, attn_mask: scores.masked_fill(~attn_mask, number)
 
 
 def features(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tensor) -> Tensor:
@@ -171,6 +189,27 @@ MISTAKES = mistakes(
         unsquared_distance=Wrong(
             "distances are not squared",
             lambda query, key: vector_norm(query.unsqueeze(-2) - key.unsqueeze(-3), dim=-1) / -2,
+        ),
+    ),
+    hide=rows(
+        ignored_mask=Wrong("the mask is ignored", lambda scores, attn_mask: scores.clone()),
+        inverted_mask=Wrong("the mask is inverted: True hides", given(attn_mask=torch.logical_not)),
+        transposed_mask=Wrong("queries and keys are swapped in the mask where it is square", given(attn_mask=turned)),
+        fills_with_minus_billion=Wrong("masked scores are −10⁹, not −∞", filled_with(-1e9), "documents, E8"),
+        fills_with_minus_million=Wrong("masked scores are −10⁶, not −∞", filled_with(-1e6), "documents, E21"),
+        fills_with_the_least=Wrong(
+            "masked scores are the least number of the dtype, not −∞",
+            lambda scores, attn_mask: scores.masked_fill(~attn_mask, torch.finfo(scores.dtype).min),
+        ),
+        fills_with_zeros=Wrong("masked scores are zeros", filled_with(0.0)),
+        adds_zeros_and_ones=Wrong(
+            "the mask is added as zeros and ones, which hides nothing",
+            lambda scores, attn_mask: scores + attn_mask,
+            "documents, E2",
+        ),
+        leaves_empty_rows=Wrong(
+            "a query that may attend to nothing keeps its scores",
+            lambda scores, attn_mask: scores.masked_fill(~attn_mask & attn_mask.any(-1, keepdim=True), -math.inf),
         ),
     ),
 )

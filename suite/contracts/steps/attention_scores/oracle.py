@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from suite.contracts.steps.additive_attention.oracle import scores as additive
 from suite.judging.rounded import Rounded, whichever
+
+Array = np.ndarray[Any, Any]
 
 
 def attention_scores(
@@ -17,8 +22,25 @@ def attention_scores(
     w_query: Rounded | None = None,
     w_key: Rounded | None = None,
     w_score: Rounded | None = None,
+    attn_mask: Array | None = None,
 ) -> Rounded:
-    """How much each key has to do with each query, … l s."""
+    """How much each key has to do with each query, … l s; −∞ where it may have nothing to do with it."""
+    found = _scores(query, key, score, w, w_query, w_key, w_score)
+    if attn_mask is None:
+        return found
+    value, bound = (np.broadcast_to(each, found.shape) for each in (found.value, np.asarray(found.bound)))
+    return Rounded(np.where(attn_mask, value, -np.inf), np.where(attn_mask, bound, 0.0), query.precision)
+
+
+def _scores(
+    query: Rounded,
+    key: Rounded,
+    score: str,
+    w: Rounded | None,
+    w_query: Rounded | None,
+    w_key: Rounded | None,
+    w_score: Rounded | None,
+) -> Rounded:
     if score == "bilinear":
         assert w is not None
         return whichever((query @ w) @ key.T, query @ (w @ key.T))

@@ -18,8 +18,16 @@ Formula = Callable[..., Tensor]
 
 
 def _function(**formulas: Formula) -> Formula:
-    def attention_scores(query: Tensor, key: Tensor, *, score: str = "scaled_dot", **weights: Tensor) -> Tensor:
-        return formulas[score](query, key, *(weights[name] for name in SCORES[score]))
+    def attention_scores(
+        query: Tensor,
+        key: Tensor,
+        *,
+        score: str = "scaled_dot",
+        attn_mask: Tensor | None = None,
+        **weights: Tensor,
+    ) -> Tensor:
+        found = formulas[score](query, key, *(weights[name] for name in SCORES[score]))
+        return found if attn_mask is None else torch.where(attn_mask, found, -math.inf)
 
     return attention_scores
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from suite.asking import Case
+from suite.asking import Calls, Case, Replies
+from suite.asking.due import Due
 from suite.asking.formula import Formula
 from suite.asking.printed import Printed, Shaped
 from suite.asking.refused import Refused
 from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
 from suite.contracts.steps.attention_weights.contract import POSITIONAL
 from suite.contracts.steps.attention_weights.oracle import attention_weights
+from suite.judging import compare
 from suite.sources import documents
 from suite.sources.documents import Excerpt
 
 Mask = Callable[[Generator], Array]
 Select = Callable[[Array], Array]
 
-EMPTY = ("doc-004/11.3.2.1-literal-lens-zero", "doc-002/causal-strict")
-"""Examples whose documents give the mean or NaN in first rows where the contract gives zeros: asked for the others."""
+DECIDED = "where the document's own code gives {}, zeros are due unless the convention empty_row is declared"
+"""What the table says of the rows that a document leaves empty."""
 
 
 def cases() -> list[Case]:
@@ -58,7 +61,7 @@ def drawn(
     return inputs if lengths is None else inputs | {"lengths": np.asarray(lengths)}
 
 
-asked = Formula(attention_weights, POSITIONAL, drawn, options=("normaliser", "is_causal"))
+asked = Formula(attention_weights, POSITIONAL, drawn, options=("normaliser", "is_causal"), conventions=("empty_row",))
 
 
 def of(*shape: int) -> Mask:
@@ -213,10 +216,12 @@ def printed() -> Iterator[Case]:
     """The documents' weights from scores."""
     for example, quantity, inputs, options, select in given():
         values = numbers(example.expected[quantity])
-        if example.id in EMPTY:
-            inputs, values = {name: array[1:] for name, array in inputs.items()}, values[1:]
         case = asked.given(*example.named(quantity), inputs, **options)
-        yield Printed(case, example.gives(quantity, values), select)
+        decided = DECIDED.format("NaN" if np.isnan(values).any() else "the mean")
+        if quantity in AFTER:
+            yield MaskedAfter(case, example.gives(quantity, values), select)
+        else:
+            yield Printed(case, example.gives(quantity, values), select, where_decided=decided)
     for example in documents.of("masked_softmax", kind="shape"):
         shape = tuple(example.inputs["scores_shape"])
         case = asked(*example.named(), shape=shape, lengths=example.inputs["valid_lens"])
@@ -261,11 +266,34 @@ def _procedure(example: Excerpt) -> list[tuple[str, dict[str, Any], Select]]:
     if "renormalised" not in example.expected:
         return [("weights", causal, np.asarray)]
     return [
-        ("masked_weights", {}, np.tril),
-        ("row_sums", {}, _lower_sums),
+        ("masked_weights", causal, np.asarray),
+        ("row_sums", causal, _sums),
         ("renormalised", causal, np.asarray),
-        ("renormalised_row_sums", causal, _lower_sums),
+        ("renormalised_row_sums", causal, _sums),
     ]
+
+
+AFTER = ("masked_weights", "row_sums")
+"""Quantities of weights that are masked after the softmax, and not yet divided by what is left."""
+
+
+class MaskedAfter(Printed):
+    """Weights that are masked after the softmax: those of a call without the rule, where a call with it leaves any.
+
+    Both are asked, for who does not mask leaves weights where the document has zeros.
+    """
+
+    def calls(self, dtype: str) -> Calls:
+        (masked,) = self.of.calls(dtype)
+        return replace(masked, options={}), masked
+
+    def answered(self, replies: Replies) -> Array:
+        whole, masked = (compare.numbers(reply.output) for reply in replies if reply.output is not None)
+        return self.select(np.where(masked > 0, whole, 0.0))
+
+    def computed(self, dues: Sequence[Due]) -> Array:
+        whole, masked = (due.numbers for due in dues)
+        return self.select(np.where(masked > 0, whole, 0.0))
 
 
 def _counted(weights: Array) -> Array:
@@ -273,6 +301,6 @@ def _counted(weights: Array) -> Array:
     return weights * np.arange(1, len(weights) + 1)[:, None]
 
 
-def _lower_sums(weights: Array) -> Array:
-    sums: Array = np.tril(weights).sum(-1)
+def _sums(weights: Array) -> Array:
+    sums: Array = weights.sum(-1)
     return sums

@@ -14,7 +14,10 @@ Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
     is_causal        query i attends keys j ≤ i, aligned at the upper left
     several of them  a key must be allowed by each
     −∞               a score that gives the weight zero, like a key that is not allowed
-    empty row        a query that may attend to nothing, or only to scores of −∞, gives exact zeros; so do no keys
+    empty row        a query that may attend to nothing, or only to scores of −∞, gives exact zeros; so do no keys.
+                     What gives NaN there, as a softmax of −∞ alone does, declares {"empty_row": "nan"}; what writes a
+                     finite number over masked scores weighs all keys of a masked row alike, and declares
+                     {"empty_row": "mean"}: then rows that scores of −∞ leave empty are not asked
     inputs           of any strides; never modified; the output aliases none, and outlives later calls
     output           the scores' dtype and device
     renormalising    what is masked after the softmax and divided by the rest gives the same weights: it is allowed
@@ -27,7 +30,7 @@ Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
 
 from __future__ import annotations
 
-from suite.asking import Call, declare
+from suite.asking import Call, Case, Conventions, declare
 
 POSITIONAL = ("scores",)
 NORMALISERS = ("softmax", "sum")
@@ -51,10 +54,26 @@ def _rank(call: Call) -> int:
     return call.tensors["scores"].dim()
 
 
+def _unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
+    """Why a question has no defined answer under these conventions, or empty."""
+    if conventions.get("empty_row") != "mean":
+        return ""
+    scores = [call.tensors["scores"] for call in case.calls(case.dtypes[0])]
+    minus_infinity = any(bool(each.isneginf().any()) for each in scores if each.is_floating_point())
+    hides = any(call.arguments & {"attn_mask", "lengths", "is_causal"} for call in case.calls(case.dtypes[0]))
+    whole = any(bool(each.isneginf().all(-1).any()) for each in scores if each.shape[-1])
+    undefined = whole or (minus_infinity and hides)
+    return (
+        "its convention gives the mean where a mask hides all keys, and does not say what −∞ gives" if undefined else ""
+    )
+
+
 CONTRACT = declare(
     __package__,
     FEATURES,
     PARAMETERS,
     by_value=("normaliser",),
     also={"rank3": lambda call: _rank(call) == 3, "rank4": lambda call: _rank(call) == 4},
+    conventions={"empty_row": ("zeros", "nan", "mean")},
+    unanswerable=_unanswerable,
 )

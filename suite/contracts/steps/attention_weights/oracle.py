@@ -19,8 +19,9 @@ def attention_weights(
     attn_mask: Array | None = None,
     lengths: Array | None = None,
     is_causal: bool = False,
+    empty_row: str = "zeros",
 ) -> Rounded:
-    """Weights over the last axis, … l s."""
+    """Weights over the last axis, … l s; of empty rows as the convention says."""
     *_, queries, keys = scores.shape
     allowed = np.ones(scores.shape, dtype=bool)
     if attn_mask is not None:
@@ -29,8 +30,23 @@ def attention_weights(
         allowed &= valid(lengths, keys)
     if is_causal:
         allowed &= np.tril(np.ones((queries, keys), dtype=bool))
-    if normaliser == "softmax":
-        return scores.softmax(allowed)
+    weights = scores.softmax(allowed) if normaliser == "softmax" else _shares(scores, allowed)
+    if empty_row == "zeros":
+        return weights
+    hidden = np.broadcast_to(~allowed.any(-1, keepdims=True), scores.shape)
+    if empty_row == "mean":
+        return _replaced(weights, hidden, 1 / max(keys, 1), 2 * scores.precision.unit / max(keys, 1))
+    silent = ~(allowed & (scores.value > -np.inf)).any(-1, keepdims=True)
+    return _replaced(weights, hidden | (np.broadcast_to(silent, scores.shape) & (normaliser == "softmax")), np.nan, 0.0)
+
+
+def _replaced(weights: Rounded, places: Array, value: float, bound: float) -> Rounded:
+    value_, bound_ = np.where(places, value, weights.value), np.where(places, bound, weights.bound)
+    return Rounded(value_, bound_, weights.precision)
+
+
+def _shares(scores: Rounded, allowed: Array) -> Rounded:
+    """Each score over their sum."""
     shown = scores.each(lambda array: np.where(allowed, array, 0))
     total = shown.sum(keepdims=True)
     empty = np.broadcast_to(~allowed.any(-1, keepdims=True), scores.shape)

@@ -13,17 +13,21 @@ import numpy as np
 from suite.asking import Case
 from suite.asking.due import Due
 from suite.asking.formula import Formula
-from suite.asking.printed import Printed
+from suite.asking.printed import Printed, Together
 from suite.asking.refused import Refused
 from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
 from suite.contracts.steps.kernel_pooling.contract import KERNELS, POSITIONAL
 from suite.contracts.steps.kernel_pooling.oracle import kernel_pooling
 from suite.records import Figures, Source
 from suite.sources import documents
+from suite.sources.documents import Excerpt
 
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 PROCESS = "doc-004/11.2-data-process"
 """What the document says of these points, and what the constant kernel makes of them."""
+NO_SUPPORT = "doc-004/11.2-no-support"
+"""A query beyond the reach of all keys: the document's code divides zero by zero."""
+DECIDED = "where the document's own code gives NaN, zeros are due unless the convention empty_row is declared"
 GRID = 16
 """Keys and queries lie on a grid of sixteenths, which every dtype holds; queries halfway, so that none is at an edge unless asked."""
 
@@ -56,7 +60,9 @@ def drawn(
     return inputs | {name: random.normal(size=shape) for name, shape in shapes.items()}
 
 
-asked = Formula(kernel_pooling, POSITIONAL, drawn, options=("kernel", "width"))
+asked = Formula(
+    kernel_pooling, POSITIONAL, drawn, options=("kernel", "width"), conventions=("empty_row",), values="value"
+)
 
 
 def plain() -> Iterator[Case]:
@@ -127,9 +133,10 @@ class Curve(Printed):
         return room
 
 
-def printed() -> Iterator[Printed]:
+def printed() -> Iterator[Case]:
     """The documents' small examples: estimates, weights read through identity values, and the kernels' curves."""
-    for example in documents.of("kernel_pooling", kind="values"):
+    alone = documents.examples()[NO_SUPPORT]
+    for example in (*documents.of("kernel_pooling", kind="values"), alone):
         if "u" in example.inputs:
             inputs = _curve(numbers(example.inputs["u"]))
             for kernel in KERNELS[:4]:
@@ -140,7 +147,14 @@ def printed() -> Iterator[Printed]:
         options = _named(example.parameters["kernel"])
         for quantity, of in (("y_hat", "estimates"), ("weights", "weights")):
             case = asked.given(*example.named(quantity), _points(points, of), **options)
-            yield Printed(case, example.gives(quantity, _rows(example.expected[quantity])))
+            found = Printed(case, example.gives(quantity, _rows(example.expected[quantity])), where_decided=DECIDED)
+            yield found if example is not alone else Together(found, _within_reach(example, quantity, points, of))
+
+
+def _within_reach(example: Excerpt, quantity: str, points: tuple[Array, ...], of: str) -> Case:
+    """The same points, asked for a query among them: where there is no support zeros are due, which prove nothing."""
+    _, keys, values = points
+    return asked.given(*example.named(quantity), _points((keys[:1] + 0.5, keys, values), of), kernel="boxcar")
 
 
 def forty_points() -> Iterator[Printed]:
@@ -153,7 +167,9 @@ def forty_points() -> Iterator[Printed]:
         for quantity, of in (("y_hat", "estimates"), ("attention_weights", "weights")):
             fixed = given[f"{quantity}_format"] == "fixed4"
             digits = {"decimals": 4} if fixed else {"significant": 5}
-            figures = Figures(Source(id, data["document"], data["section"], quantity), _rows(given[quantity]), **digits)
+            figures = Figures(
+                Source(id, data["document"], data["section"], quantity, "digits"), _rows(given[quantity]), **digits
+            )
             why = f"{data['document']}, section {data['section']}: {quantity}"
             case = asked.given(f"documents/{id}/{quantity}", why, _points(points, of), **_named(kernel))
             yield Printed(case, figures, partial(_corner, corner) if of == "weights" else np.asarray)

@@ -13,7 +13,8 @@
 
 Axes: `l` query, `s` key, `s v` value, `l v` output (l queries, s keys, v value width). Nadaraya and Watson, both 1964.
 
-    no support       a query for which every kernel is zero gives exact zeros; so do no keys
+    no support       a query for which every kernel is zero gives exact zeros; so do no keys. What divides zero by zero
+                     there declares {"empty_row": "nan"}, and NaN is due of such queries where there are keys
     edge             a key that is one width away is outside the box, wherever the division by the width is exact
     far away         a Gaussian is never zero: far from all keys its nearest decide, though every exponential underflows
     rounding         sums may run in any order, in half types in float32; the difference comes before the division by
@@ -37,4 +38,5 @@ CONTRACT = declare(
     {**{kernel: f"the {kernel} kernel" for kernel in KERNELS[1:]}, "width": "a width other than 1"},
     {"kernel": KERNELS[1:], "width": ("width",)},
     by_value=("kernel",),
+    conventions={"empty_row": ("zeros", "nan")},
 )

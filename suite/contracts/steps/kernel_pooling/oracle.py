@@ -8,9 +8,15 @@ from suite.judging.rounded import Rounded, whichever
 
 
 def kernel_pooling(
-    query: Rounded, key: Rounded, value: Rounded, *, kernel: str = "gaussian", width: float = 1.0
+    query: Rounded,
+    key: Rounded,
+    value: Rounded,
+    *,
+    kernel: str = "gaussian",
+    width: float = 1.0,
+    empty_row: str = "zeros",
 ) -> Rounded:
-    """The mean of the values by the kernel of the distances, l v."""
+    """The mean of the values by the kernel of the distances, l v; without support as the convention says."""
     apart = (query[:, None] - key[None]) / width  # l s
     if kernel == "gaussian":
         return (apart * apart * -0.5).attend(value)
@@ -18,7 +24,11 @@ def kernel_pooling(
     total = weights.sum(keepdims=True)  # l 1
     mean = whichever((weights @ value) / total, (weights / total) @ value)
     alone = np.broadcast_to(total.value == 0, mean.shape)
-    return Rounded(np.where(alone, 0, mean.value), np.where(alone, 0, mean.bound), query.precision)
+    return Rounded(
+        np.where(alone, np.nan if empty_row == "nan" and key.shape[0] else 0, mean.value),
+        np.where(alone, 0, mean.bound),
+        query.precision,
+    )
 
 
 def _kernel(name: str, apart: Rounded) -> Rounded:

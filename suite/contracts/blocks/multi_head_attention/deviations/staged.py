@@ -72,38 +72,38 @@ class MultiHead(Staged):
         keys = self.split(self.to_keys(key, w_key, b_key), num_heads)  # b h s p
         values = self.split(self.to_values(value, w_value), num_heads)  # b h s v
         bias = None if b_value is None else self.split(b_value[None, None], num_heads)  # 1 h 1 v
+        scores = queries @ keys.mT * self.factor(queries, values, query)  # b h l s
         if attention := self.plug(attention):
             given = self.needed({"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p})
-            biased = values if bias is None else values + bias
-            heads = self.to_plug((queries, keys, biased), dtype)
-            output = self.merge(self.ask(attention, heads, given).to(wide))
-            output = (output if w_output is None else self.to_output(output, w_output, b_output)).to(dtype)
-            if not need_weights:
-                return output
-            own = partial(self._own, queries, keys, values, query, attn_mask, is_causal)
-            return output, self.of_plug(self.read(partial(self._reply, attention, heads, given), heads[2]), own)
-        scores = queries @ keys.mT * self.factor(queries, values, query)  # b h l s
-        masked = self._masked(scores, attn_mask, is_causal)
-        weights = self.softmax(masked)
-        dropped = self.drop(weights, dropout_p) if dropout_p else weights
-        output = self.merge(self.mix(dropped, values, bias))  # b l c
+            heads = self.to_plug((queries, keys, values if bias is None else values + bias), dtype)
+            mixed, shown = self._plugged(attention, heads, given, lambda: self._masked(scores, attn_mask, is_causal))
+        else:
+            mixed, shown = self._mixed(scores, self._masked(scores, attn_mask, is_causal), values, bias, dropout_p)
+        output = self.merge(mixed.to(wide))  # b l c
         if w_output is not None:
             output = self.to_output(output, w_output, b_output)
         output = self.finish(output, dropout_p).to(dtype)
-        if not need_weights:
-            return output
-        return output, self.recalled(self.shown(self.before_dropout(weights, dropped), masked, scores).to(dtype))
+        return (output, self.recalled(shown().to(dtype))) if need_weights else output
+
+    def _mixed(
+        self, scores: Tensor, masked: Tensor, values: Tensor, bias: Tensor | None, p: float
+    ) -> tuple[Tensor, Callable[[], Tensor]]:
+        """The heads, b h l v, and what shows their weights."""
+        weights = self.softmax(masked)
+        dropped = self.drop(weights, p) if p else weights
+        mixed = self.mix(dropped, values, bias)
+        return mixed, lambda: self.shown(self.before_dropout(weights, dropped), masked, scores)
+
+    def _plugged(
+        self, attention: Callable[..., Tensor], heads: Heads, given: Given, masked: Callable[[], Tensor]
+    ) -> tuple[Tensor, Callable[[], Tensor]]:
+        """The same by an attention that is plugged in."""
+        read = partial(self.read, partial(self._reply, attention, heads, given), heads[2])
+        return self.ask(attention, heads, given), lambda: self.of_plug(read(), lambda: self.softmax(masked()))
 
     def _reply(self, attention: Callable[..., Tensor], heads: Heads, given: Given, values: Tensor) -> Tensor:
         """What the attention that is plugged in answers for other values."""
         return self.ask(attention, (*heads[:2], values), self.given_to_read(given))
-
-    def _own(
-        self, queries: Tensor, keys: Tensor, values: Tensor, query: Tensor, mask: Tensor | None, is_causal: bool
-    ) -> Tensor:
-        """The weights that there are without a plug."""
-        scores = queries @ keys.mT * self.factor(queries, values, query)
-        return self.softmax(self._masked(scores, mask, is_causal)).to(query.dtype)
 
     def _masked(self, scores: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
         if attn_mask is not None:

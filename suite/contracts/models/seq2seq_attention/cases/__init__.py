@@ -20,6 +20,7 @@ def cases() -> list[Case]:
         *decisions.layers(),
         *decisions.sizes(),
         *decisions.shown_weights(),
+        *decisions.greedy(),
         *decisions.repeated(),
         *decisions.layout(),
         *decisions.numerics(),

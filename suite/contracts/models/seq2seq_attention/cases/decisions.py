@@ -13,6 +13,7 @@ from suite.asking.layouts import out_of_order
 from suite.asking.model import remade
 from suite.asking.tensors import PRECISE, Generator, Inputs, generator
 from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, drawn, model, weights
+from suite.contracts.models.translations import translating
 
 
 def several_and_one(name: str, why: str, **unusual: Any) -> Case:
@@ -124,8 +125,19 @@ def shown_weights() -> Iterator[Case]:
     yield watched("score/weights", "of scaled dot products", {**USUAL, "score": "scaled_dot"}, lengths=(2, 7, 4))
     yield watched("window/weights", "steps whose window lies beyond the source have no weights: rows of zeros",
                   {**USUAL, "window": 2}, source=4, target=9)  # fmt: skip
-    yield watched("layers/weights", "of the top layer, in LSTMs", {**USUAL, "layers": 2, "cell": "lstm"}, PRECISE)
+    yield watched("layers/weights", "of the top layer", {**USUAL, "layers": 2}, PRECISE)
     yield watched("repeated/weights", "of each call its own", dtypes=PRECISE, calls=others)
+
+
+def greedy() -> Iterator[Case]:
+    """Translations, token by token."""
+    said = partial(translating, model)
+    yield said(USUAL, "greedy/usual", "translations that end in different steps, or not at all", (*PRECISE, "float16"))
+    yield said({**USUAL, "cell": "lstm"}, "cell/greedy", "LSTMs hand both parts of their state on while they translate",
+               PRECISE)  # fmt: skip
+    yield said(USUAL, "greedy/one_item", "a single source", PRECISE, items=(1,))
+    yield said(USUAL, "greedy/one_step", "the first token alone", PRECISE, steps=1)
+    yield said(USUAL, "greedy/again", "of each call its own", PRECISE, items=(3, 1, 3))
 
 
 def others(random: Generator) -> Sequence[Inputs]:

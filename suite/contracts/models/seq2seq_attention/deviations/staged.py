@@ -14,6 +14,7 @@ from suite.asking.mistakes import formula
 from suite.asking.staged import Staged
 from suite.contracts.models import eager
 from suite.contracts.models.eager import Part, part
+from suite.contracts.models.greedy import Greedy, Translating
 from suite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
 from suite.contracts.shown import Found
 from suite.contracts.softmax import masked, softmax
@@ -24,17 +25,22 @@ Step = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 """The states after one step, its context and what it shows of its weights, by the query of that step."""
 
 
-class Recurrent(Staged):
+class Recurrent(Translating, Staged):
     """The model, step by step, in the dtype of its weights. States are `layers parts b d`: s, and for an LSTM m."""
 
-    def compute(self, config: Config, weights: Part, *, need_weights: bool = False) -> Callable[..., Any]:
+    def compute(
+        self, config: Config, weights: Part, *, need_weights: bool = False, greedy: Greedy | None = None
+    ) -> Callable[..., Any]:
         self.check_config(config)
         self.check_weights(weights, shapes(config))
         widened = {name: tensor.to(self.wide(tensor)) for name, tensor in self.take(weights).items()}
         run: Callable[..., tuple[Tensor, Found]] = partial(
             self.run, config, widened, {}, next(iter(weights.values())).dtype
         )
-        return run if need_weights else lambda *inputs: run(*inputs)[0]
+        if greedy is None:
+            return run if need_weights else lambda *inputs: run(*inputs)[0]
+        known = self.check_greedy(greedy, config["target_vocab"])
+        return partial(self.translated, lambda *inputs: run(*inputs)[0], known)
 
     def run(
         self,

@@ -20,6 +20,7 @@ def cases() -> list[Case]:
         *decisions.cached(),
         *decisions.sizes(),
         *weights(),
+        *decisions.greedy(),
         *plug(),
         *bad_input(),
     ]

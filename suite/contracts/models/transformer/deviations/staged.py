@@ -11,17 +11,32 @@ import torch
 from torch import Tensor
 
 from suite.asking.mistakes import formula
-from suite.contracts.models.eager import Blocks, Config, Part, part
+from suite.contracts.models.eager import Attention, Blocks, Config, Part, part
+from suite.contracts.models.greedy import Greedy, Translating
 from suite.contracts.models.transformer.contract import shapes
 
 Cache = dict[str, Tensor]
 Layer = Callable[[Tensor], Tensor]
 
 
-class Transformer(Blocks):
+class Transformer(Translating, Blocks):
     """The model, step by step."""
 
     shapes = staticmethod(shapes)
+
+    def compute(
+        self,
+        config: Config,
+        weights: Part,
+        *,
+        attention: Attention | None = None,
+        need_weights: bool = False,
+        greedy: Greedy | None = None,
+    ) -> Callable[..., Any]:
+        if greedy is None:
+            return super().compute(config, weights, attention=attention, need_weights=need_weights)
+        model, run, _ = self.made(config, weights, attention)
+        return partial(model.translated, run, self.check_greedy(greedy, config["target_vocab"]))
 
     def run(
         self,
@@ -47,7 +62,7 @@ class Transformer(Blocks):
         for number in range(config["encoder_blocks"]):
             block = part(weights, f"encoder.{self.block(number)}")
             name = f"encoder.{number}.attention"
-            attend = partial(self.to_itself, name, part(block, "attention"), config["heads"], within)
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], within, name=name)
             states = self.residual(states, attend, part(block, "norm1"))
             states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
         return states
@@ -60,7 +75,7 @@ class Transformer(Blocks):
         for number in range(config["decoder_blocks"]):
             block = part(weights, f"decoder.{number}")
             name = f"decoder.{number}.self_attention"
-            attend = partial(self.to_itself, name, part(block, "self_attention"), config["heads"], so_far)
+            attend = partial(self.to_itself, part(block, "self_attention"), config["heads"], so_far, name=name)
             hidden = self.decoder_block(number, hidden, attend, block, config["heads"], states, within)
         return self.logits(hidden, weights)
 
@@ -79,7 +94,7 @@ class Transformer(Blocks):
 
     def to_cache(self, number: int, weights: Part, heads: int, cache: Cache, x: Tensor) -> Tensor:
         self.remember(cache, str(number), x)
-        return self.multi_head(f"decoder.{number}.self_attention", x, cache[str(number)], weights, heads, None)
+        return self.multi_head(x, cache[str(number)], weights, heads, None, f"decoder.{number}.self_attention")
 
     def decoder_block(
         self, number: int, hidden: Tensor, attend: Layer, block: Part, heads: int, states: Tensor, within: Tensor | None
@@ -93,7 +108,7 @@ class Transformer(Blocks):
     def to_states(
         self, name: str, states: Tensor, weights: Part, heads: int, within: Tensor | None, x: Tensor
     ) -> Tensor:
-        return self.multi_head(name, x, states, weights, heads, within)
+        return self.multi_head(x, states, weights, heads, within, name)
 
     def residual(self, x: Tensor, layer: Layer, norm: Part) -> Tensor:
         return self.arrange(x, layer, partial(self.norm, weights=norm), self.add)

@@ -81,12 +81,11 @@ def weights() -> Iterator[Case]:
     """The weights of every attention, beside the output."""
     watched = partial(model, making=WATCHED)
     yield watched("weights/usual", "of every block and head, the class token's too")
-    yield watched("states/weights", "beside states", {**STATES, "pooling": "mean"}, PRECISE)
     yield watched(
         "weights/square", "as many items as heads, and as many patches as the width", SQUARE, PRECISE, batch=4
     )
-    yield watched("sizes/weights_of_many", "sums of many terms", MANY, PRECISE, batch=1)
-    yield watched("sizes/weights", "of each call its own", dtypes=PRECISE, calls=again)
+    yield watched("weights/many_patches", "sums of many terms", MANY, PRECISE, batch=1)
+    yield watched("weights/again", "of each call its own", dtypes=PRECISE, calls=again)
 
 
 def layout() -> Iterator[Case]:

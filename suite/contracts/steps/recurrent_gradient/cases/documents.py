@@ -9,17 +9,24 @@ from typing import Any
 import numpy as np
 
 from suite.asking import Case
-from suite.asking.printed import Printed
+from suite.asking.printed import Printed, Together
 from suite.asking.tensors import Array, Inputs, numbers
 from suite.contracts.steps.recurrent_gradient.cases.draws import asked
 from suite.contracts.steps.recurrent_gradient.cases.randomised import Expected
 from suite.contracts.steps.recurrent_gradient.contract import POSITIONAL
+from suite.judging.shares import seeds_that_tell
 from suite.records import Figures
 from suite.sources import documents
 from suite.sources.documents import Excerpt
 
-MEAN_SEEDS = tuple(range(16))
-"""The seeds of the answers that are held against the possible ones, whose mean a document gives."""
+LIKELIEST = 3 / 4
+"""The probability of the likeliest answer to one of the examples whose mean is given, z_4: 2, unless both draws of
+probability 1/2 that it depends on are kept."""
+COUNTED = 3
+"""What is counted in the answers to it: how often each of its two answers came, and whether a seed repeats its own."""
+MEAN_SEEDS = tuple(range(seeds_that_tell(LIKELIEST, COUNTED)))
+"""The seeds of the answers that are held against the possible ones, whose mean a document gives: as many as it takes
+until who always gives the likeliest answer is accused. At 16 zeros passed for z_3, which is 0 or 1."""
 
 
 def printed() -> Iterator[Case]:
@@ -41,7 +48,7 @@ def linear(example: Excerpt) -> Iterator[Printed]:
         yield case(example, quantity, inputs, due, of=words.get(quantity, quantity.replace("dL_dw", "d_w")))
 
 
-def scalar(example: Excerpt) -> Iterator[Printed]:
+def scalar(example: Excerpt) -> Iterator[Case]:
     """A network of width 1, its truncated gradients, and the derivatives of its hidden states."""
     inputs, due = _scalar(example.inputs), example.expected
     words = {"h": "hidden", "o": "output", "loss": "loss", "grad_w_h": "d_w_hh", "grad_w_o": "d_w_qh"}
@@ -60,13 +67,22 @@ def expected(example: Excerpt) -> Iterator[Case]:
     for step, mean in enumerate(example.expected["expected_z"], start=1):
         quantity = f"expected_z_{step}"
         of = asked.given(*example.named(quantity), _sensitive(inputs, step), keep=example.parameters["pi"])
-        yield Expected(of, Figures(example.at(quantity), mean), MEAN_SEEDS)
+        found = Expected(of, Figures(example.at(quantity), mean), MEAN_SEEDS)
+        yield found if mean else _beside(found, example, quantity, inputs, step)
 
 
-def derivatives(example: Excerpt, inputs: dict[str, Array], due: list[float]) -> Iterator[Printed]:
+def derivatives(example: Excerpt, inputs: dict[str, Array], due: list[float]) -> Iterator[Case]:
     """dh_t/dw for each step."""
     for step, derivative in enumerate(due, start=1):
-        yield case(example, f"dh_dw_{step}", _sensitive(inputs, step), derivative, select=_only)
+        quantity = f"dh_dw_{step}"
+        found = case(example, quantity, _sensitive(inputs, step), derivative, select=_only)
+        yield found if derivative else _beside(found, example, quantity, inputs, step)
+
+
+def _beside(found: Case, example: Excerpt, quantity: str, inputs: dict[str, Array], step: int) -> Together:
+    """A case whose answer is 0, and beside it the same from a first state of 1, which the derivative is made of."""
+    begun = _sensitive(inputs | {"h0": np.ones(1)}, step)
+    return Together(found, asked.given(*example.named(quantity), begun))
 
 
 def powers(example: Excerpt) -> Iterator[Printed]:
