@@ -15,7 +15,9 @@ from suite.records.words import (
     DIRECTIONS,
     DTYPES,
     EVERY_CASE,
+    PASSES,
     PROFILES,
+    STEP,
     UsageError,
 )
 
@@ -29,8 +31,10 @@ __all__ = [
     "EXEMPT",
     "FAILURES",
     "MEASURED_STATUSES",
+    "PASSES",
     "PROFILES",
     "STATUSES",
+    "STEP",
     "Audit",
     "Combinations",
     "ContractFacts",

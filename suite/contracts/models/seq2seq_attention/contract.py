@@ -99,4 +99,5 @@ CONTRACT = declare(
     },
     baseline="eager",
     is_model=True,
+    lists={"workloads": "workloads.workloads"},
 )

@@ -1,4 +1,4 @@
-"""What is timed of Transformers: the documents' translator."""
+"""What is timed of Transformers: the documents' translator, forward and in training."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from suite.asking.model import Config
+from suite.asking.step import of_next_tokens
 from suite.contracts.models.transformer.cases.draws import model
 from suite.contracts.models.transformer.contract import shapes
-from suite.contracts.models.workloads import ModelWorkload
+from suite.contracts.models.workloads import TRAINED, ModelWorkload
 
 TRANSLATOR: Config = {
     "source_vocab": 200,
@@ -42,7 +43,7 @@ def _workload(name: str, why: str, batch: int, length: int) -> ModelWorkload:
     )
     tokens = float(batch * length)
     return ModelWorkload(name, why, model, config, shapes, partial(_tokens, batch, length), length,
-                         batch * _flops(config, length), {"tokens": tokens}, sizes, vocabularies)  # fmt: skip
+                         batch * _flops(config, length), {"tokens": tokens}, sizes, vocabularies, profiles=TRAINED, learns=of_next_tokens)  # fmt: skip
 
 
 def _tokens(batch: int, length: int, random: torch.Generator) -> Mapping[str, Tensor]:
