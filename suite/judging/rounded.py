@@ -104,6 +104,12 @@ class Rounded:
         value = self._by("exp")
         return self._made(value, abs(value).astype(np.float64) * np.expm1(np.minimum(self.bound, 700.0)), LIBRARY)
 
+    def log(self) -> Rounded:
+        """The logarithm of numbers above 0; its bound is infinite where one may be 0."""
+        with np.errstate(all="ignore"):
+            value, passed_on = self._by("log"), self.bound / np.maximum(self.size - self.bound, 0.0)
+        return self._made(value, np.where(np.isnan(passed_on), np.inf, passed_on), LIBRARY)
+
     def tanh(self) -> Rounded:
         value = self._by("tanh")
         slope = 1 - value.astype(np.float64) ** 2

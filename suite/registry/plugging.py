@@ -39,7 +39,7 @@ def plugged(host: Declaration, plug: Declaration) -> Declaration:
     Its parameter `attention` stays: a question may give it a probe instead of the plug.
     """
     known = contract(host.contract).features if host.contract in names() else {}
-    lacks = {feature: reason for feature, reason in _gaps(plug).items() if feature in known}
+    lacks = {feature: reason for feature, reason in gaps(plug).items() if feature in known}
     return replace(
         host,
         name=f"{host.name}+{plug.name}",
@@ -51,14 +51,14 @@ def plugged(host: Declaration, plug: Declaration) -> Declaration:
     )
 
 
-def _gaps(plug: Declaration) -> dict[str, str]:
+def gaps(plug: Declaration) -> dict[str, str]:
     """The features that an attention lacks by its signature, its declarations and its conventions, with reasons."""
-    gaps: dict[str, str] = {}
+    found: dict[str, str] = {}
     usual = {name: choices[0] for name, choices in contract(PARAMETER).conventions.items()}
     for parameter, features in contract(PARAMETER).parameter_features.items():
         if plug.parameters is not None and parameter not in plug.parameters:
-            gaps |= dict.fromkeys(features, f"{plug.full_name} takes no {parameter}")
+            found |= dict.fromkeys(features, f"{plug.full_name} takes no {parameter}")
     for convention, chosen in plug.conventions.items():  # a convention has the name of its feature
         if convention in usual and chosen != usual[convention]:
-            gaps[convention] = f"the convention {convention} of {plug.full_name} is {chosen}"
-    return gaps | {feature: f"{plug.full_name}: {reason}" for feature, reason in plug.lacks.items()}
+            found[convention] = f"the convention {convention} of {plug.full_name} is {chosen}"
+    return found | {feature: f"{plug.full_name}: {reason}" for feature, reason in plug.lacks.items()}

@@ -1,0 +1,52 @@
+"""Every n-gram beside every other, as PyTorch operations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from suite import implementation
+
+
+@implementation
+def bleu(
+    prediction: Tensor,  # p
+    reference: Tensor,  # r
+    *,
+    k: int,
+) -> Tensor:
+    """Return the score, without axes, in float32.
+
+    Raises ValueError, before any work, for what are no tokens, for an empty reference and for a k below 1.
+    """
+    _check(prediction, reference, k)
+    length, due = len(prediction), len(reference)
+    if not length:
+        return torch.zeros((), device=prediction.device)
+    score = torch.tensor(min(0.0, 1 - due / length), dtype=torch.float64, device=prediction.device).exp()
+    for n in range(1, min(k, length) + 1):
+        share = _matches(prediction, reference, n) / (length - n + 1)
+        score = score * share ** (0.5**n)
+    return score.float()
+
+
+def _matches(prediction: Tensor, reference: Tensor, n: int) -> Tensor:
+    """How many n-grams of the prediction the reference has too, each no oftener than there."""
+    if len(reference) < n:
+        return prediction.new_zeros((), dtype=torch.float64)
+    ours, theirs = prediction.unfold(0, n, 1), reference.unfold(0, n, 1)  # m n
+    kinds, number = torch.cat([ours, theirs]).unique(dim=0, return_inverse=True)
+    counts = (number[: len(ours)].bincount(minlength=len(kinds)), number[len(ours) :].bincount(minlength=len(kinds)))
+    return torch.minimum(*counts).sum().double()
+
+
+def _check(prediction: Tensor, reference: Tensor, k: int) -> None:
+    for name, tokens in (("prediction", prediction), ("reference", reference)):
+        if tokens.dim() != 1:
+            raise ValueError(f"{name} should have rank 1, not {tokens.dim()}")
+        if tokens.dtype != torch.int64:
+            raise ValueError(f"{name} should be torch.int64, not {tokens.dtype}")
+    if len(reference) == 0:
+        raise ValueError("reference should have 1 token or more, not 0")
+    if k < 1:
+        raise ValueError(f"k should be 1 or more, not {k}")

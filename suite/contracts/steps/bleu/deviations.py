@@ -1,0 +1,243 @@
+"""Scores of translations with exactly one named mistake each."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.asking.axes import Axes, Sizes
+from suite.asking.layouts import in_memory_order
+from suite.asking.leftovers import remembered_tensors, reused_output
+from suite.asking.mistakes import Wrong, given, mistakes, rows, then
+from suite.asking.staged import Given, Staged
+
+Tokens = list[Hashable]
+Grams = list[Hashable]
+
+
+class Scoring(Staged):
+    """The formula, step by step. Tokens are lists of Python's numbers."""
+
+    axes = Axes(prediction="p", reference="r")
+
+    def compute(self, prediction: Tensor, reference: Tensor, *, k: int) -> Tensor:
+        ours, theirs = self.read(prediction), self.read(reference)
+        if not ours:
+            return self.answer(self.nothing())
+        powers = []
+        for n in self.orders(k, len(ours)):
+            grams, due = self.grams(ours, n), self.grams(theirs, n)
+            share = self.share(self.matches(grams, due), self.total(grams, due))
+            powers.append(share ** self.exponent(n, k))
+        return self.answer(self.brevity(len(ours), len(theirs)) * self.together(powers))
+
+    @staticmethod
+    def check(given: Given, sizes: Sizes) -> None:
+        if {given["prediction"].dtype, given["reference"].dtype} != {torch.int64}:
+            raise ValueError("these are no tokens")
+        if not sizes["r"] or given["k"] < 1:
+            raise ValueError("no reference, or no n-grams")
+
+    @staticmethod
+    def read(tokens: Tensor) -> Tokens:
+        found: Tokens = tokens.tolist()
+        return found
+
+    @staticmethod
+    def orders(k: int, length: int) -> Iterable[int]:
+        return range(1, min(k, length) + 1)
+
+    @staticmethod
+    def grams(tokens: Tokens, n: int) -> Grams:
+        return [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
+
+    @staticmethod
+    def matches(ours: Grams, theirs: Grams) -> float:
+        return (Counter(ours) & Counter(theirs)).total()
+
+    total = staticmethod(lambda ours, theirs: len(ours))
+    share = staticmethod(lambda matches, total: matches / total if total else 0.0)
+    exponent = staticmethod(lambda n, k: 0.5**n)
+    together = staticmethod(lambda powers: math.prod(powers))
+    brevity = staticmethod(lambda length, due: math.exp(min(0.0, 1 - due / length)))
+    nothing = staticmethod(lambda: 0.0)
+    answer = staticmethod(lambda score: torch.tensor(score, dtype=torch.float32))
+
+
+def positioned(ours: Grams, theirs: Grams) -> float:
+    return sum(one == other for one, other in zip(ours, theirs, strict=False))
+
+
+def longer_than(least: int) -> Callable[[int, int], float]:
+    """No penalty where fewer than so many tokens are missing."""
+    return lambda length, due: 1.0 if due - length < least else Scoring.brevity(length, due)
+
+
+def apart(tokens: Tokens, n: int) -> Grams:
+    """Runs of n tokens that do not overlap."""
+    return Scoring.grams(tokens, n)[::n]
+
+
+def up_to(end: Hashable) -> Callable[[Tokens], Tokens]:
+    """What stands before a token."""
+    return lambda tokens: tokens[: tokens.index(end)] if end in tokens else tokens
+
+
+def without(token: Hashable) -> Callable[[Tokens], Tokens]:
+    return lambda tokens: [each for each in tokens if each != token]
+
+
+def each(change: Callable[[Any], Hashable]) -> Callable[[Tokens], Tokens]:
+    """Every token changed."""
+    return lambda tokens: list(map(change, tokens))
+
+
+def characters(tokens: Tokens) -> Tokens:
+    return list(" ".join(map(str, tokens)))
+
+
+def once(tokens: Tokens) -> Tokens:
+    """A token that follows itself counts once."""
+    return [token for place, token in enumerate(tokens) if place == 0 or token != tokens[place - 1]]
+
+
+def in_a_circle(tokens: Tokens, n: int) -> Grams:
+    return Scoring.grams([*tokens, *tokens[: n - 1]], n)
+
+
+def none_or_zero(powers: Sequence[float]) -> float:
+    """The geometric mean, by logarithms of what is at least a thousandth."""
+    return math.exp(math.fsum(math.log(max(each, 1e-3)) for each in powers))
+
+
+CONTROLS = {"correct": Scoring()}
+OTHERS = [in_memory_order(Scoring()), reused_output(Scoring()), remembered_tensors(Scoring())]
+MISTAKES = mistakes(
+    Scoring,
+    whole=rows(
+        swapped=Wrong(
+            "prediction and reference are swapped",
+            lambda prediction, reference, *, k: Scoring()(reference, prediction, k=k),
+        ),
+        flattens=Wrong(
+            "several sentences are taken for one long one",
+            given(prediction=lambda tokens: tokens.reshape(-1), reference=lambda tokens: tokens.reshape(-1)),
+        ),
+        clamps_k=Wrong("a k below 1 is taken for 1", given(k=lambda k: max(1, k))),
+        converts_tokens=Wrong(
+            "numbers that are no int64 are taken for tokens",
+            given(prediction=lambda tokens: tokens.long(), reference=lambda tokens: tokens.long()),
+        ),
+    ),
+    check=rows(accepts_no_reference=Wrong("a reference without tokens is accepted", given(sizes=lambda _: {"r": 1}))),
+    read=rows(
+        characters_for_tokens=Wrong("n-grams are of characters, not of tokens", then(characters)),
+        cut_at_zero=Wrong("tokens from the first 0 on are cut off, as padding", then(up_to(0))),
+        cut_at_two=Wrong("tokens from the first 2 on are cut off, as the end of a sentence", then(up_to(2))),
+        cut_at_three=Wrong("tokens from the first 3 on are cut off, as the end of a sentence", then(up_to(3))),
+        without_zeros=Wrong("tokens that are 0 are left out, as padding", then(without(0))),
+        without_ones=Wrong("tokens that are 1 are left out, as padding", then(without(1))),
+        without_sign=Wrong("a token and its negative are taken for one", then(each(abs))),
+        single_precision=Wrong("tokens are read in single precision", lambda tokens: tokens.float().tolist()),
+        lower_bits=Wrong("tokens are read as int32", lambda tokens: tokens.int().tolist()),
+        once=Wrong("a token that follows itself counts once", then(once)),
+        as_a_set=Wrong("a token counts once, wherever it stands", then(lambda tokens: list(dict.fromkeys(tokens)))),
+        first_512=Wrong("tokens beyond the 512th are not read", then(lambda tokens: tokens[:512])),
+        without_the_last=Wrong("the last token is left out, as the end of a sentence", then(lambda tokens: tokens[:-1])),
+    ),
+    orders=rows(
+        always_two=Wrong("n-grams are of up to 2 tokens, whatever k", given(k=lambda k: 2)),
+        always_four=Wrong("n-grams are of up to 4 tokens, whatever k", given(k=lambda k: 4)),
+        at_most_four=Wrong("n-grams are of up to 4 tokens, even where k is more", given(k=lambda k: min(k, 4))),
+        one_too_few=Wrong("n-grams are of up to k − 1 tokens", given(k=lambda k: max(1, k - 1))),
+        one_too_many=Wrong("n-grams are of up to k + 1 tokens", given(k=lambda k: k + 1)),
+        longest_alone=Wrong("n-grams of k tokens alone count", lambda k, length: [min(k, length)]),
+        without_single_tokens=Wrong(
+            "single tokens do not count", lambda k, length: range(min(2, k, length), min(k, length) + 1)
+        ),
+        short_is_zero=Wrong(
+            "a prediction of fewer than k tokens scores 0",
+            lambda k, length: range(1, k + 1),
+            "BLEU without effective order",
+        ),
+    ),
+    grams=rows(
+        without_order=Wrong(
+            "the order of tokens in an n-gram does not matter", then(lambda grams: [tuple(sorted(gram)) for gram in grams])
+        ),
+        joined=Wrong(
+            "the tokens of an n-gram are joined without a space",
+            then(lambda grams: ["".join(map(str, gram)) for gram in grams]),
+        ),
+        apart=Wrong("n-grams do not overlap", apart),
+        in_a_circle=Wrong("n-grams go round from the end to the start", in_a_circle),
+        single_tokens=Wrong("single tokens are counted for every n", given(n=lambda n: 1)),
+        one_missing=Wrong("the last n-gram is left out", then(lambda grams: grams[:-1])),
+        ends_alone=Wrong(
+            "of an n-gram the first and the last token are compared", then(lambda grams: [gram[:: max(1, len(gram) - 1)] for gram in grams])
+        ),
+    ),
+    matches=rows(
+        unclipped=Wrong(
+            "an n-gram counts as often as it stands in the prediction, however often in the reference",
+            lambda ours, theirs: sum(gram in theirs for gram in ours),
+        ),
+        once_each=Wrong(
+            "an n-gram counts once, however often it stands in both", lambda ours, theirs: len({*ours} & {*theirs})
+        ),
+        as_often_as_due=Wrong(
+            "an n-gram counts as often as it stands in the reference",
+            lambda ours, theirs: sum(gram in ours for gram in theirs),
+        ),
+        in_place=Wrong("an n-gram counts where it stands in the same place alone", positioned),
+        smoothed=Wrong("one match is added to every n-gram's", then(lambda found: found + 1)),
+    ),
+    total=rows(
+        recall=Wrong("matches are divided by the n-grams of the reference", lambda ours, theirs: len(theirs)),
+        total_of_tokens=Wrong("matches are divided by the tokens, not by the n-grams", lambda ours, theirs: len(ours) + len(ours[0]) - 1),
+        total_of_kinds=Wrong("matches are divided by the different n-grams", lambda ours, theirs: len({*ours})),
+    ),
+    exponent=rows(
+        one_over_k=Wrong("every n-gram weighs 1/k", lambda n, k: 1 / k, "BLEU as Papineni defines it"),
+        one_over_n=Wrong("n-grams weigh 1/n", lambda n, k: 1 / n),
+        from_one=Wrong("n-grams weigh 1/2^(n−1): 1, 1/2, 1/4", lambda n, k: 0.5 ** (n - 1)),
+        half_for_all=Wrong("every n-gram weighs 1/2", lambda n, k: 0.5),
+        without_exponent=Wrong("no n-gram has an exponent", lambda n, k: 1.0),
+        powers_of_two=Wrong("n-grams weigh 2^n in place of 1/2^n", lambda n, k: 2.0**n),
+        weights_of_sum_one=Wrong("the exponents are divided by their sum", lambda n, k: 0.5**n / (1 - 0.5**k)),
+        longest_weighs_most=Wrong("the exponents come in reverse order", lambda n, k: 0.5 ** (k + 1 - n)),
+    ),
+    together=rows(
+        arithmetic_mean=Wrong("the powers are averaged, not multiplied", lambda powers: sum(powers) / len(powers)),
+        least=Wrong("the least power counts alone", min),
+        never_zero=Wrong("a share of 0 is taken for a thousandth", none_or_zero),
+    ),
+    brevity=rows(
+        no_brevity_penalty=Wrong("a prediction that is too short loses nothing", lambda length, due: 1.0),
+        lengths_swapped=Wrong("the lengths are swapped: too long a prediction loses", given(length=lambda _, due: due, due=lambda _, length: length)),
+        ratio_for_exponential=Wrong("too short a prediction is multiplied by p/r, not by the exponential", lambda length, due: min(1.0, length / due)),
+        rewards_length=Wrong("a longer prediction gains", lambda length, due: math.exp(1 - due / length)),
+        punishes_length=Wrong("a longer prediction loses as a shorter one does", lambda length, due: math.exp(-abs(1 - due / length))),
+        difference_for_ratio=Wrong("the penalty is of the difference of lengths, not of their ratio", lambda length, due: math.exp(min(0, length - due))),
+        by_the_reference=Wrong("the difference of lengths is divided by the reference's", lambda length, due: math.exp(min(0.0, length / due - 1))),
+        one_missing_is_nothing=Wrong("a prediction that is one token too short loses nothing", longer_than(2)),
+    ),
+    nothing=rows(
+        empty_is_one=Wrong("a prediction without tokens scores 1", lambda: 1.0),
+        empty_is_nan=Wrong("a prediction without tokens scores NaN", lambda: math.nan),
+        empty_divides=Wrong("a prediction without tokens divides by zero", lambda: 1 / len([]), "Dive into Deep Learning's code"),
+    ),
+    answer=rows(
+        percent=Wrong("the score is multiplied by 100", then(lambda score: score * 100), "sacrebleu"),
+        three_decimals=Wrong("the score is rounded to three decimals", given(score=lambda score: round(score, 3))),
+        in_bfloat16=Wrong("the score is rounded to bfloat16", then(lambda score: score.bfloat16().float())),
+        complement=Wrong("the score is taken off 1", given(score=lambda score: 1 - score)),
+        double=Wrong("the answer is float64", then(lambda score: score.double())),
+        with_an_axis=Wrong("the answer has an axis", then(lambda score: score[None])),
+    ),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Models that learn: tasks, the engine that trains them, checkpoints, data."""

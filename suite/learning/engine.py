@@ -1,0 +1,136 @@
+"""The one training loop: epochs of steps, a loss for each epoch, a checkpoint after each.
+
+One seed gives one curve, bit by bit, on one machine: all that is random is drawn from one generator, whose state is in
+the checkpoint; sums have a fixed order, since torch has one thread and deterministic algorithms meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from suite.learning.checkpoint import Checkpoint, State
+from suite.learning.task import Attention, Batch, Task, Training, generator
+from suite.records import UsageError
+
+OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+Watch = Callable[[int, int], None]
+"""Is told the epoch that has ended, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A training that has ended: the weights, the mean loss of each epoch, and the scores."""
+
+    weights: Mapping[str, Tensor]
+    curve: tuple[float, ...]
+    scores: Mapping[str, float]
+    beside: Mapping[str, float]
+
+
+def train(
+    task: Task,
+    seed: int,
+    attention: Attention,
+    *,
+    checkpoint: Checkpoint | None = None,
+    watch: Watch = lambda epoch, epochs: None,
+) -> Finished:
+    """Train a task's model, going on from a checkpoint that is there, and score it.
+
+    Raises UsageError when the loss or its gradient is no finite number (the checkpoint of the epoch before stays), and
+    for a checkpoint of another configuration or a damaged one.
+    """
+    with deterministic():
+        training = task.prepare(task.config, seed, attention)
+        loop = _Loop(task, training, generator(seed, "training"))
+        if checkpoint:
+            loop.restore(checkpoint.read())
+        watch(len(loop.curve), task.epochs)
+        while len(loop.curve) < task.epochs:
+            loop.epoch(f"; the checkpoint of epoch {len(loop.curve)} stays" if checkpoint and loop.curve else "")
+            if checkpoint:
+                checkpoint.write(loop.state())
+            watch(len(loop.curve), task.epochs)
+        with torch.no_grad():
+            return Finished(
+                {name: each.detach() for name, each in training.weights.items()},
+                tuple(loop.curve),
+                dict(training.scores()),
+                dict(training.beside()),
+            )
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """One thread, deterministic algorithms, and a generator of torch's own that is put back afterwards."""
+    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)  # an attention of somebody's may have none
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(strict)
+        torch.set_num_threads(threads)
+
+
+class _Loop:
+    """What changes while a training goes on."""
+
+    def __init__(self, task: Task, training: Training, random: torch.Generator) -> None:
+        config: Mapping[str, Any] = task.config
+        self.name, self.training, self.random = task.name, training, random
+        self.clip: float = math.inf if config.get("clip") is None else config["clip"]
+        self.tensors = list(training.weights.values())
+        make: Any = OPTIMISERS[config.get("optimiser", "adam")]
+        self.optimiser: torch.optim.Optimizer = make(self.tensors, lr=config["learning_rate"])
+        self.curve: list[float] = []
+
+    def epoch(self, stays: str) -> None:
+        """One epoch, and its mean loss. `stays` says what is left when it fails."""
+        losses = []
+        for number, batch in enumerate(self.training.batches(self.random), 1):
+            loss, norm = self.step(batch)
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
+                where = f"in epoch {len(self.curve) + 1}, batch {number}"
+                raise UsageError(f"{self.name}: {what} {where}, and should be finite{stays}")
+            losses.append(loss)
+        self.curve.append(math.fsum(losses) / len(losses))
+
+    def step(self, batch: Batch) -> tuple[float, float]:
+        """One step of the optimiser, unless something is not finite: the loss, and the norm of the gradient."""
+        torch.manual_seed(int(torch.randint(2**62, (), generator=self.random)))
+        self.optimiser.zero_grad()
+        loss = self.training.loss(batch, self.random)
+        loss.backward()
+        norm = float(torch.nn.utils.clip_grad_norm_(self.tensors, self.clip))
+        value = float(loss.detach())
+        if math.isfinite(value) and math.isfinite(norm):
+            self.optimiser.step()
+        return value, norm
+
+    def state(self) -> State:
+        return {
+            "weights": {name: each.detach() for name, each in self.training.weights.items()},
+            "optimiser": self.optimiser.state_dict(),
+            "generator": self.random.get_state(),
+            "curve": list(self.curve),
+        }
+
+    def restore(self, state: State | None) -> None:
+        if state is None:
+            return
+        with torch.no_grad():
+            for name, tensor in self.training.weights.items():
+                tensor.copy_(state["weights"][name])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.random.set_state(state["generator"])
+        self.curve = list(state["curve"])
