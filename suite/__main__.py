@@ -259,6 +259,31 @@ def audit(
 
 
 @app.command()
+def learn(
+    targets: Targets = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", metavar="NAME", help="only this task; may be repeated; all by default")
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option("--seed", metavar="N", parser=count, help="train from this seed; may be repeated; 0 by default"),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", metavar="N", parser=count, help="instead of the task's own number")
+    ] = None,
+    results: Folder = Path("results"),
+    checkpoints: Annotated[
+        Path | None,
+        typer.Option("--checkpoints", metavar="DIR", help="the folder of checkpoints; the user's cache by default"),
+    ] = None,
+) -> None:
+    """Does it learn? Models are trained with an attention plugged in (attention/matmul by default), and scored."""
+    from suite.commands import learning
+
+    raise typer.Exit(learning.learn(targets or [], task or [], seed or [], epochs, results, checkpoints))
+
+
+@app.command()
 def report(results: Folder = Path("results")) -> None:
     """Write the tables and charts of every machine in results/."""
     from suite.commands import reporting

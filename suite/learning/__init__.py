@@ -1,1 +1,6 @@
-"""Models that learn: tasks, the engine that trains them, checkpoints, data."""
+"""Models that learn: tasks, the engine that trains them, checkpoints, data; and the translators, trained."""
+
+from __future__ import annotations
+
+from suite.learning.trained import Trained as Trained
+from suite.learning.trained import translator as translator

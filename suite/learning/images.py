@@ -40,7 +40,9 @@ def _array(path: Path, axes: int) -> NDArray[np.uint8]:
     if data[:4] != magic[: len(data)]:
         raise UsageError(f"{path}, offset 0: {data[:4].hex(' ')} came, and {magic.hex(' ')} is due")
     if len(data) < begin:
-        raise UsageError(f"{path}, offset {len(data)}: the file ends, and {axes} sizes of 4 bytes are due before {begin}")
+        raise UsageError(
+            f"{path}, offset {len(data)}: the file ends, and {axes} sizes of 4 bytes are due before {begin}"
+        )
     shape = tuple(int.from_bytes(data[at : at + 4], "big") for at in range(4, begin, 4))
     due, there = math.prod(shape), len(data) - begin
     if there != due:

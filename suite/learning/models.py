@@ -65,14 +65,12 @@ def hidden(allowed: Tensor | None) -> dict[str, Any]:
     return {"is_causal": True} if allowed.dim() == 2 else {"attn_mask": allowed}
 
 
-def seq2seq_attention(
-    config: Config, weights: Weights, p: float = 0.0, random: torch.Generator | None = None
-) -> Model:
+def seq2seq_attention(config: Config, weights: Weights, p: float = 0.0, random: torch.Generator | None = None) -> Model:
     """The model `seq2seq_attention`: dropout on attention's weights, and between the layers of both networks."""
     drop = dropout(p, random)
-    model: Model = _Recurrent(
-        between=drop, softmax=lambda scores, allowed: drop(Recurrent.softmax(scores, allowed))
-    )(config, weights)
+    model: Model = _Recurrent(between=drop, softmax=lambda scores, allowed: drop(Recurrent.softmax(scores, allowed)))(
+        config, weights
+    )
     return model
 
 

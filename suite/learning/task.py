@@ -28,7 +28,8 @@ class Training:
     scores: Callable[[], Mapping[str, float]]
     """Scores of the weights as they are, by name, on what is not in the batches. Nothing in it is random."""
     beside: Callable[[], Mapping[str, float]] = dict
-    """Scores of simpler methods on the same data, which stand beside: logistic regression, chance."""
+    """Scores of simpler methods on the same data, which stand beside: logistic regression, chance. They
+    are compared with the first of `scores`."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ def translate(model: Callable[..., Tensor], corpus: Corpus, sentences: Sequence[
 def bleu(translation: Sequence[str], reference: Sequence[str]) -> float:
     """BLEU of a translation's tokens, as the contract `bleu` defines it, with n-grams up to `GRAMS`."""
     numbers = {word: number for number, word in enumerate(dict.fromkeys((*translation, *reference)))}
-    predicted, due = (torch.tensor([numbers[word] for word in each], dtype=torch.int64) for each in (translation, reference))
+    predicted, due = (
+        torch.tensor([numbers[word] for word in each], dtype=torch.int64) for each in (translation, reference)
+    )
     return float(_bleu()(predicted, due, k=GRAMS))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
 from suite.records.explanation import Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
+from suite.records.learned import Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
 from suite.records.run import Machine, Run
@@ -42,6 +43,7 @@ __all__ = [
     "Explanation",
     "Facts",
     "Figures",
+    "Learned",
     "Machine",
     "Measurement",
     "Meetings",

@@ -17,7 +17,7 @@ from suite.report.files import write
 from suite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
 from suite.store import Recorded
 
-PAGES = ("conformance.md", "benchmark.md", "stopwatch.md")
+PAGES = ("conformance.md", "benchmark.md", "learning.md", "stopwatch.md")
 """The pages of a machine that the index links to."""
 CHARTS = {
     "time.svg": "time over sequence length",
@@ -49,7 +49,7 @@ def _machine(recorded: Recorded, there: list[str]) -> Section:
 
     links = [Span(page.removesuffix(".md"), link=place(page)) for page in PAGES if place(page) in there]
     charts = [Chart(place(name), words) for name, words in CHARTS.items() if place(name) in there]
-    checked = recorded.outcomes or not recorded.measured
+    checked = recorded.outcomes or not (recorded.measured or recorded.trained)
     return section(
         recorded.machine,
         note(joined(links)),

@@ -43,7 +43,7 @@ class Results:
         """What is recorded of one machine. Raises UsageError for files that are not as this version wrote them."""
         there = contents.read(self.path / machine)
         outcomes, measurements = newest(there.runs, there.outcomes), newest(there.runs, there.measurements)
-        return Recorded(machine, there.runs, outcomes, measurements)
+        return Recorded(machine, there.runs, outcomes, measurements, newest(there.runs, there.learned))
 
     @uncollected()
     def open_run(self, run: Run) -> RunWriter:

@@ -1,4 +1,4 @@
-"""The two kinds of records, and how finished ones are written: outcomes that differ in their case alone share a row."""
+"""The kinds of records, and how finished ones are written: outcomes that differ in their case alone share a row."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from suite.records import DTYPES, Measurement, Outcome
+from suite.records import DTYPES, Learned, Measurement, Outcome
 from suite.store import rows
 from suite.store.files import row_text
 
-Record = TypeVar("Record", Outcome, Measurement)
+Record = TypeVar("Record", Outcome, Measurement, Learned)
 Numbers = Mapping[str, str]
 """The line that a record has in each column."""
 
@@ -124,5 +124,18 @@ def _measurements(row: Mapping[str, Any], numbers: Sequence[Numbers]) -> list[Me
     return [rows.measurement({**_whole(row), "run": "", **({"seconds": seconds} if seconds else {})})[1]]
 
 
+def _learned_lines(learned: Sequence[Learned]) -> Iterator[Line[Learned]]:
+    for each in sorted(learned, key=lambda each: each.key):
+        row = rows.lean(each)
+        del row["curve"]
+        yield Line(row, [each])
+
+
+def _learned(row: Mapping[str, Any], numbers: Sequence[Numbers]) -> list[Learned]:
+    (of,) = numbers
+    return [rows.learned({**row, "run": "", "curve": [float(each) for each in of["curve"].split()]})[1]]
+
+
 OUTCOMES = Kind("conformance", {"error_ratio": 3, "seconds": 3}, _outcome_lines, _outcome_count, _outcomes)
 MEASUREMENTS = Kind("benchmark", {"seconds": 6}, _measurement_lines, lambda _: 1, _measurements)
+LEARNED = Kind("learning", {"curve": 6}, _learned_lines, lambda _: 1, _learned)

@@ -82,7 +82,9 @@ def _joined(earlier: Contents, later: Contents) -> Contents:
     """Two contents of one folder; what both have is what a migration that was killed had brought there."""
     runs = {**{name: run for name, run in earlier.runs.items() if name not in later.runs}, **later.runs}
     outcomes = newest(runs, [*earlier.outcomes, *later.outcomes])
-    return Contents(runs, list(outcomes), list(newest(runs, [*earlier.measurements, *later.measurements])))
+    return Contents(
+        runs, list(outcomes), list(newest(runs, [*earlier.measurements, *later.measurements])), later.learned
+    )
 
 
 def _size(folder: Path) -> int:

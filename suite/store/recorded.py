@@ -6,23 +6,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from suite.records import EVERY_CASE, Measurement, Outcome, Run
+from suite.records import EVERY_CASE, Learned, Measurement, Outcome, Run
 
-Record = TypeVar("Record", Outcome, Measurement)
+Record = TypeVar("Record", Outcome, Measurement, Learned)
 
 
 @dataclass(frozen=True)
 class Recorded:
     """What results/ holds of one machine: the newest row of each question, and the runs that the rows came from.
 
-    `runs` are by id, the newest last; `rows` pair a run's id with an outcome, `measured` with a measurement, and both
-    are sorted by what was asked.
+    `runs` are by id, the newest last; `rows` pair a run's id with an outcome, `measured` with a measurement, `trained`
+    with what was learned, and all are sorted by what was asked.
     """
 
     machine: str
     runs: Mapping[str, Run]
     rows: tuple[tuple[str, Outcome], ...]
     measured: tuple[tuple[str, Measurement], ...] = ()
+    trained: tuple[tuple[str, Learned], ...] = ()
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -31,6 +32,10 @@ class Recorded:
     @property
     def measurements(self) -> list[Measurement]:
         return [measurement for _, measurement in self.measured]
+
+    @property
+    def learned(self) -> list[Learned]:
+        return [learned for _, learned in self.trained]
 
     @property
     def run(self) -> Run:
@@ -46,6 +51,11 @@ class Recorded:
     def measured_runs(self) -> list[Run]:
         """The runs that have measurements here, the newest last."""
         return self.runs_of(identity for identity, _ in self.measured)
+
+    @property
+    def trained_runs(self) -> list[Run]:
+        """The runs in which something was learned, the newest last."""
+        return self.runs_of(identity for identity, _ in self.trained)
 
     @property
     def checked_run(self) -> Run | None:
@@ -99,5 +109,7 @@ def ages(runs: Mapping[str, Run]) -> dict[str, int]:
     return {identity: position for position, identity in enumerate(runs)}
 
 
-def _is_about_all(record: Outcome | Measurement) -> bool:
+def _is_about_all(record: Outcome | Measurement | Learned) -> bool:
+    if isinstance(record, Learned):
+        return False
     return (record.case if isinstance(record, Outcome) else record.workload) == EVERY_CASE

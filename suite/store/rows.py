@@ -1,4 +1,4 @@
-"""Outcomes and measurements ↔ rows: lean JSON objects, checked when they are read."""
+"""Outcomes, measurements and what was learned ↔ rows: lean JSON objects, checked when they are read."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from suite.records import (
     EVERY_CASE,
     MEASURED_STATUSES,
     STATUSES,
+    Learned,
     Measurement,
     Outcome,
     Reason,
@@ -28,8 +29,8 @@ LONGEST_TEXT = 2000
 Record = TypeVar("Record")
 
 
-def lean(record: Outcome | Measurement) -> dict[str, Any]:
-    """The record without what is at its default, floats at four digits (of measurements at six), texts cut."""
+def lean(record: Outcome | Measurement | Learned) -> dict[str, Any]:
+    """The record without what is at its default, floats at four digits (of all but outcomes at six), texts cut."""
     digits = 4 if isinstance(record, Outcome) else 6
     row: dict[str, Any] = {}
     for field in fields(record):
@@ -55,6 +56,14 @@ def measurement(row: Row) -> tuple[str, Measurement]:
     _one_of("cache", found.cache, (*CACHES, EVERY_CASE))
     if found.status == "measured" and not found.seconds:
         raise ValueError("status is measured, yet there are no seconds")
+    return run, found
+
+
+def learned(row: Row) -> tuple[str, Learned]:
+    """The run's id and the training that a row holds. Raises ValueError for what is no such row."""
+    run, found = _answer(Learned, row)
+    if not found.curve:
+        raise ValueError("there is no loss of any epoch")
     return run, found
 
 
@@ -130,6 +139,15 @@ def _samples(name: str, value: Any) -> tuple[float, ...]:
     return samples
 
 
+def _losses(name: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} should be a list, not {value!r:.80}")
+    losses = tuple(_number(name, each) for each in value)
+    if not all(map(math.isfinite, losses)):
+        raise ValueError(f"{name} should be finite, not {value!r:.80}")
+    return losses
+
+
 def _numbers(name: str, value: Any) -> dict[str, float | None]:
     items = object_of(name, value).items()
     return {key: None if each is None else _number(f"{name}.{key:.40}", each) for key, each in items}
@@ -169,6 +187,7 @@ _OF_TYPE: Mapping[Any, Callable[[str, Any], Any]] = {
     "int": _whole,
     "float | None": _number,
     "tuple[float, ...]": _samples,
+    "Losses": _losses,
     "Mapping[str, float]": _numbers,
     "Mapping[str, float | None]": _numbers,
     "Mapping[str, Any]": object_of,

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
-from suite.records import EVERY_CASE, Measurement, Outcome, Run, UsageError
+from suite.records import EVERY_CASE, Learned, Measurement, Outcome, Run, UsageError
 from suite.store import contents, files, rows, runs, together
 from suite.store.contents import JOURNAL, Contents
 from suite.store.kinds import Record
@@ -22,7 +22,8 @@ class RunWriter:
     """The one writer of a machine's folder: rows reach the disk one by one, and a crash costs at most the last.
 
     `run` is the run that the rows belong to (an older one when `resumed`). `recorded` are the outcomes that it had
-    already and `done` the keys of all that it has; `recorded_measurements` and `measured` are the same of measurements.
+    already and `done` the keys of all that it has; `recorded_measurements` and `measured` are the same of measurements,
+    `recorded_learned` and `trained` of what was learned.
     `notes` say what was found amiss and mended, and what else there is to know.
     """
 
@@ -41,13 +42,14 @@ class RunWriter:
         self.run = alike[-1] if alike else replace(run, id=_unused(run.id, there.runs), finished="")
         self.recorded, self.done = self._mine(there.outcomes)
         self.recorded_measurements, self.measured = self._mine(there.measurements)
+        self.recorded_learned, self.trained = self._mine(there.learned)
         file = files.open_to_append(folder / RUNS)
         try:
             files.append(file, folder / RUNS, runs.open_row(self.run))
         finally:
             os.close(file)
 
-    def write(self, record: Outcome | Measurement) -> None:
+    def write(self, record: Outcome | Measurement | Learned) -> None:
         """Append one row to the journal.
 
         Raises UsageError when the disk is full (the rows before it stay), and ValueError for a row that could not be
@@ -62,7 +64,7 @@ class RunWriter:
             self._check_journal()
             self._journal = files.open_to_append(path)
         self._written.update(files.append(self._journal, path, row))
-        (self.done if isinstance(record, Outcome) else self.measured).add(record.key)
+        self._keys(record).add(record.key)
 
     def finish(
         self,
@@ -100,6 +102,7 @@ class RunWriter:
             {**others, finished.id: finished},
             [row for row in self._newest(there.runs, there.outcomes) if may_exist(*row)],
             [row for row in self._newest(there.runs, there.measurements) if exists(row[1])],
+            list(self._newest(there.runs, there.learned)),
         )
         together.replace_together(self.folder, contents.written(kept, finished.id))
         self.run = finished
@@ -120,6 +123,11 @@ class RunWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _keys(self, record: Outcome | Measurement | Learned) -> set[tuple[str, ...]]:
+        if isinstance(record, Outcome):
+            return self.done
+        return self.measured if isinstance(record, Measurement) else self.trained
 
     def _check_journal(self) -> None:
         """UsageError where the journal is not what was read of it and written to it: there is one writer at a time."""

@@ -115,7 +115,7 @@ def pairs() -> list[Pair]:
 
 
 def orders() -> Iterator[Pair]:
-    """Run. Don't run. Let's run."""
+    """Run, don't run, let's run."""
     for english, (one, several) in ORDERS.items():
         yield f"{english.capitalize()}.", f"{one.capitalize()} !"
         yield f"Don't {english}.", f"{negated(one).capitalize()} !"
@@ -123,7 +123,7 @@ def orders() -> Iterator[Pair]:
 
 
 def being() -> Iterator[Pair]:
-    """She is calm, is not, is she?"""
+    """What she is, what she is not, and whether she is."""
     for who in SUBJECTS:
         for english, french in described(who):
             asked, _ = who.inverted
@@ -146,7 +146,7 @@ def described(who: Subject) -> Iterator[Pair]:
 
 
 def having() -> Iterator[Pair]:
-    """She is hungry, is not, is she? In French she has hunger."""
+    """Whether she is hungry, which in French she has: hunger."""
     for who in SUBJECTS:
         for english, french in STATES.items():
             _, asked = who.inverted
@@ -178,7 +178,9 @@ def owning() -> Iterator[Pair]:
         for verb, forms in (("have", HAVE), ("want", WANT), ("see", SEE)):
             for english, french in THINGS.items():
                 says = {"have": "has"}.get(verb, f"{verb}s") if who.be == "is" else verb
-                yield statement(f"{who.english} {says} {article(english)}", f"{joined(who.french, forms[place])} {french}")
+                yield statement(
+                    f"{who.english} {says} {article(english)}", f"{joined(who.french, forms[place])} {french}"
+                )
 
 
 def article(noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Measurements → charts in SVG files. Without the libraries that draw, charts that are still true stay."""
+"""Measurements and losses → charts in SVG files. Without the libraries that draw, charts that are still true stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from suite.records import UsageError
-from suite.report import render
+from suite.report import learning, render
 from suite.report.benchmark.views import View, material
 from suite.report.charts.pictures import pictures
 from suite.report.page import Chart, Picture
@@ -64,7 +64,7 @@ def _due(recorded: Recorded) -> dict[str, Picture]:
         for name, picture in pictures(view, of).items():
             plain = f"{name}.svg"
             found.setdefault(f"{name}-{_slug(view)}.svg" if plain in found else plain, picture)
-    return found
+    return found | learning.pictures(recorded)
 
 
 def _slug(view: View) -> str:

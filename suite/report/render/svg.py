@@ -52,6 +52,8 @@ AXES = {
     "rate": "FLOPs per second",
     "error": "error, in units of the bound",
     "speed": "speed relative to the baseline",
+    "epoch": "epoch",
+    "loss": "mean loss of an epoch",
 }
 """The title of an axis, by the quantity on it."""
 
@@ -70,6 +72,8 @@ UNITS = {
     "rate": _scaled(units.RATES),
     "error": "format(datum.value, '~g')",
     "speed": "format(datum.value, '~g') + '×'",
+    "epoch": "format(datum.value, '~g')",
+    "loss": "format(datum.value, '~g')",
 }
 """An expression of Vega that writes a tick of an axis, by the quantity on it."""
 

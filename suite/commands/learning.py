@@ -1,0 +1,145 @@
+"""`attnsuite learn`: models are trained with attentions plugged in; curves and scores go to results/, row by row."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from suite import machine, registry
+from suite.commands.reporting import report
+from suite.records import Learned, Run, UsageError
+from suite.store import Results
+
+if TYPE_CHECKING:
+    from suite.learning.engine import Watch
+    from suite.learning.task import Attention, Task
+    from suite.learning.trained import Job
+
+DEVICE = "cpu"
+"""Where models are trained: what is learned here is small, and equal bits are promised."""
+
+
+def learn(
+    targets: Sequence[str],
+    tasks: Sequence[str],
+    seeds: Sequence[int],
+    epochs: int | None,
+    results: Path,
+    checkpoints: Path | None = None,
+) -> int:
+    """Train each task with each target plugged in, from each seed; an interrupted run is resumed where it stopped.
+
+    Raises UsageError before any training for a target that lacks what a task needs.
+    """
+    from suite.learning.attentions import DEFAULT, plug
+    from suite.learning.trained import Job, no_attention
+
+    _refuse(seeds, epochs)
+    declarations = registry.find(targets or [DEFAULT])
+    jobs = [
+        Job(task, seed, declaration)
+        for task in _tasks(tasks, epochs, only_plugs=bool(targets))
+        for declaration in ([None] if task.own else declarations)
+        for seed in (seeds or [0])
+    ]
+    plugs = {id(job): plug(job.declaration, job.task) if job.declaration else no_attention for job in jobs}
+    with Results(results).open_run(_run(jobs)) as writer:
+        if writer.resumed:
+            there = f"{len(writer.recorded_learned)} trainings are there already"
+            print(f"resuming the run of {writer.run.started}: {there}", file=sys.stderr)
+        for job in jobs:
+            if _key(job) not in writer.trained:
+                learned = _trained(job, plugs[id(job)], checkpoints)
+                writer.write(learned)
+                print(line(learned), flush=True)
+        writer.finish()
+    report(results, writer.run.machine.name)
+    return 0
+
+
+def line(learned: Learned) -> str:
+    """A training in a line: what came of it, beside what the documents print."""
+    scores = (
+        f"{name} {score:.3f}" + (f" ({learned.printed[name]:.3f} in the documents)" if name in learned.printed else "")
+        for name, score in learned.scores.items()
+    )
+    beside = (f"{name} {score:.3f}" for name, score in learned.beside.items())
+    said = f"{learned.task} with {learned.implementation}, seed {learned.seed}: loss {learned.curve[-1]:.4f}"
+    return "; ".join((said, *scores, *beside, *(f"without {each}" for each in learned.without)))
+
+
+def _refuse(seeds: Sequence[int], epochs: int | None) -> None:
+    if epochs is not None and epochs < 1:
+        raise UsageError(f"--epochs should be 1 or more, not {epochs}")
+    for seed in seeds:
+        if not 0 <= seed < 2**32:
+            raise UsageError(f"--seed should lie between 0 and {2**32 - 1}, not be {seed}")
+
+
+def _tasks(named: Sequence[str], epochs: int | None, only_plugs: bool) -> list[Task]:
+    """The tasks asked for; without names all, but where targets are named those alone that plug them in."""
+    from suite.learning import tasks
+
+    chosen = [tasks.task(name) for name in dict.fromkeys(named)] or list(tasks.tasks().values())
+    if only_plugs and (closed := [task for task in chosen if task.own]):
+        if named:
+            raise UsageError(f"{closed[0].name} plugs in no attention: leave the targets out")
+        chosen = [task for task in chosen if not task.own]
+    return [task if epochs is None else task.with_epochs(epochs) for task in chosen]
+
+
+def _run(jobs: Sequence[Job]) -> Run:
+    declared = {job.declaration.full_name: job.declaration for job in jobs if job.declaration}
+    sources = {name: registry.source_hash(declaration) for name, declaration in declared.items()}
+    asked = "; ".join(f"learn {job.task.name} {job.implementation} {job.seed} {job.task.epochs}" for job in jobs)
+    return machine.new_run(sources, machine.suite_hash(), asked)
+
+
+def _key(job: Job) -> tuple[str, ...]:
+    return (job.implementation, job.task.name, str(job.seed), DEVICE)
+
+
+def _trained(job: Job, attention: Attention, checkpoints: Path | None) -> Learned:
+    from suite.learning.attentions import without
+
+    began, seen = time.process_time(), list[int]()
+    with _bar(job) as watch:
+
+        def watched(epoch: int, epochs: int) -> None:
+            seen.append(epoch)
+            watch(epoch, epochs)
+
+        finished = job.run(attention, checkpoints, watched)
+    lacks = without(job.declaration, job.task) if job.declaration else frozenset()
+    return Learned(
+        job.implementation,
+        job.task.name,
+        job.seed,
+        DEVICE,
+        finished.curve,
+        finished.scores,
+        job.task.printed or {},
+        finished.beside,
+        job.task.config,
+        None if seen[0] else time.process_time() - began,
+        tuple(sorted(lacks)),
+    )
+
+
+@contextmanager
+def _bar(job: Job) -> Iterator[Watch]:
+    """A bar of epochs on standard error, if that is a terminal; it disappears at the end."""
+    if not sys.stderr.isatty():
+        yield lambda epoch, epochs: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown = bar.add_task(f"{job.task.name} with {job.implementation}, seed {job.seed}", total=job.task.epochs)
+        yield lambda epoch, epochs: bar.update(shown, completed=epoch)

@@ -1,0 +1,39 @@
+"""What one attention led to in one training: the loss of each epoch, and scores beside those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Losses: TypeAlias = tuple[float, ...]
+"""A mean loss for each epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """One training that ended, from one seed."""
+
+    implementation: str
+    """The attention that was plugged in; the model itself where none can be."""
+    task: str
+    seed: int
+    device: str
+    curve: Losses
+    scores: Mapping[str, float]
+    """By name, of what was not trained on."""
+    printed: Mapping[str, float] = field(default_factory=dict)
+    """The documents' scores, by the same names."""
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """Scores of simpler methods on the same data, by method."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The task's config: sizes, rates, epochs."""
+    seconds: float | None = None
+    """Seconds that the processor spent on it; None where it was not trained as a whole in this run."""
+    without: tuple[str, ...] = ()
+    """What the task uses and the attention lacks, so that it was trained without: dropout of weights."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What a resumed run looks up to see whether this was trained already."""
+        return (self.implementation, self.task, str(self.seed), self.device)
