@@ -87,11 +87,10 @@ def _tasks(named: Sequence[str], epochs: int | None, only_plugs: bool) -> list[T
     """The tasks asked for; without names all, but where targets are named those alone that plug them in."""
     from suite.learning import tasks
 
-    chosen = [tasks.task(name) for name in dict.fromkeys(named)] or list(tasks.tasks().values())
-    if only_plugs and (closed := [task for task in chosen if task.own]):
-        if named:
-            raise UsageError(f"{closed[0].name} plugs in no attention: leave the targets out")
-        chosen = [task for task in chosen if not task.own]
+    found = {task.name: task for name in named for task in tasks.of_table(name)} or tasks.tasks()
+    chosen = [task for task in found.values() if not (only_plugs and task.own)]
+    if not chosen:
+        raise UsageError(f"{next(iter(found))} plugs in no attention: leave the targets out")
     return [task if epochs is None else task.with_epochs(epochs) for task in chosen]
 
 
@@ -103,7 +102,7 @@ def _run(jobs: Sequence[Job]) -> Run:
 
 
 def _key(job: Job) -> tuple[str, ...]:
-    return (job.implementation, job.task.name, str(job.seed), DEVICE)
+    return (job.implementation, job.task.stands_in, str(job.seed), DEVICE)
 
 
 def _trained(job: Job, attention: Attention, checkpoints: Path | None) -> Learned:
@@ -120,7 +119,7 @@ def _trained(job: Job, attention: Attention, checkpoints: Path | None) -> Learne
     lacks = without(job.declaration, job.task) if job.declaration else frozenset()
     return Learned(
         job.implementation,
-        job.task.name,
+        job.task.stands_in,
         job.seed,
         DEVICE,
         finished.curve,

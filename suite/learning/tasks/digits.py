@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, gelu, layer_norm
+from torch.nn import functional
 
 from suite.contracts.models.vision_transformer.contract import shapes
 from suite.contracts.models.vision_transformer.deviations import VisionTransformer
@@ -20,6 +21,8 @@ Images = tuple[Tensor, Tensor]
 """Images b 1 h w, and their labels b."""
 EVERY = 5
 """Of so many images in a row the last is held out: 359 of 1,797, of the same writers as the others."""
+import os
+SHIFT = os.environ.get("SHIFT")
 BRIGHTEST = 16.0
 """The largest number in an image; 0 is the paper."""
 
@@ -67,7 +70,7 @@ def digits() -> tuple[Images, Images]:
             "the task digits needs the images of scikit-learn, which is not installed: pip install 'attnsuite[learn]'"
         ) from None
     found = load_digits()
-    images = torch.tensor(found.images, dtype=torch.float32)[:, None] / BRIGHTEST
+    images = torch.tensor(found.images, dtype=torch.float32)[:, None]; images = (images - images.mean()) / images.std()
     labels = torch.tensor(found.target, dtype=torch.int64)
     out = torch.arange(len(labels)) % EVERY == EVERY - 1
     return (images[~out], labels[~out]), (images[out], labels[out])
@@ -76,7 +79,7 @@ def digits() -> tuple[Images, Images]:
 def prepare(config: Mapping[str, Any], seed: int, attention: Attention) -> Training:
     """The training of a Vision Transformer."""
     there, held_out = digits()
-    made = {name: config[name] for name in MODEL}
+    made = {name: config[name] for name in MODEL} | {"psize": config.get("psize",1.0)}
     weights = beginning(made, seed)
 
     def loss(batch: Batch, random: torch.Generator) -> Tensor:
@@ -97,7 +100,7 @@ def beginning(config: Mapping[str, Any], seed: int) -> dict[str, Tensor]:
     found = initial(shapes(config), random)
     with torch.no_grad():
         found["class_token"].zero_()
-        found["positions"].normal_(generator=random)
+        found["positions"].normal_(generator=random).mul_(config.get("psize", 1.0))
     return found
 
 
@@ -105,7 +108,14 @@ def batches(of: Images, size: int, random: torch.Generator) -> Iterator[Batch]:
     """All images in a random order."""
     images, labels = of
     for rows in torch.randperm(len(labels), generator=random).split(size):
-        yield images[rows], labels[rows]
+        yield (shifted(images[rows], random) if SHIFT else images[rows]), labels[rows]
+
+
+def shifted(images: Tensor, random: torch.Generator) -> Tensor:
+    """Each image moved by a pixel to the left or to the right, or not at all."""
+    by = torch.randint(3, (len(images), 1, 1, 1), generator=random)
+    columns = torch.arange(images.shape[-1]) + by  # in the image with a column of paper at either side
+    return functional.pad(images, (1, 1)).gather(-1, columns.expand_as(images))
 
 
 def accuracy(model: Callable[[Tensor], Tensor], of: Images) -> float:
