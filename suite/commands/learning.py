@@ -18,8 +18,9 @@ from suite.records import Learned, Run, UsageError
 from suite.store import Results
 
 if TYPE_CHECKING:
+    from suite.learning.attentions import Plug
     from suite.learning.engine import Watch
-    from suite.learning.task import Attention, Task
+    from suite.learning.task import Task
     from suite.learning.trained import Job
 
 DEVICE = "cpu"
@@ -38,8 +39,8 @@ def learn(
 
     Raises UsageError before any training for a target that lacks what a task needs.
     """
-    from suite.learning.attentions import DEFAULT, plug
-    from suite.learning.trained import Job, no_attention
+    from suite.learning.attentions import DEFAULT
+    from suite.learning.trained import Job
 
     _refuse(seeds, epochs)
     declarations = registry.find(targets or [DEFAULT])
@@ -49,14 +50,14 @@ def learn(
         for declaration in ([None] if task.own else declarations)
         for seed in (seeds or [0])
     ]
-    plugs = {id(job): plug(job.declaration, job.task) if job.declaration else no_attention for job in jobs}
+    plugs = [job.plug() for job in jobs]
     with Results(results).open_run(_run(jobs)) as writer:
         if writer.resumed:
             there = f"{len(writer.recorded_learned)} trainings are there already"
             print(f"resuming the run of {writer.run.started}: {there}", file=sys.stderr)
-        for job in jobs:
+        for job, plug in zip(jobs, plugs, strict=True):
             if _key(job) not in writer.trained:
-                learned = _trained(job, plugs[id(job)], checkpoints)
+                learned = _trained(job, plug, checkpoints)
                 writer.write(learned)
                 print(line(learned), flush=True)
         writer.finish()
@@ -67,7 +68,7 @@ def learn(
 def line(learned: Learned) -> str:
     """A training in a line: what came of it, beside what the documents print."""
     scores = (
-        f"{name} {score:.3f}" + (f" ({learned.printed[name]:.3f} in the documents)" if name in learned.printed else "")
+        f"{name} {score:.3f}" + (f" (documents: {learned.printed[name]:.3f})" if name in learned.printed else "")
         for name, score in learned.scores.items()
     )
     beside = (f"{name} {score:.3f}" for name, score in learned.beside.items())
@@ -105,9 +106,7 @@ def _key(job: Job) -> tuple[str, ...]:
     return (job.implementation, job.task.stands_in, str(job.seed), DEVICE)
 
 
-def _trained(job: Job, attention: Attention, checkpoints: Path | None) -> Learned:
-    from suite.learning.attentions import without
-
+def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
     began, seen = time.process_time(), list[int]()
     with _bar(job) as watch:
 
@@ -115,8 +114,7 @@ def _trained(job: Job, attention: Attention, checkpoints: Path | None) -> Learne
             seen.append(epoch)
             watch(epoch, epochs)
 
-        finished = job.run(attention, checkpoints, watched)
-    lacks = without(job.declaration, job.task) if job.declaration else frozenset()
+        finished = job.run(plug.attention, checkpoints, watched)
     return Learned(
         job.implementation,
         job.task.stands_in,
@@ -128,7 +126,7 @@ def _trained(job: Job, attention: Attention, checkpoints: Path | None) -> Learne
         finished.beside,
         job.task.config,
         None if seen[0] else time.process_time() - began,
-        tuple(sorted(lacks)),
+        tuple(sorted(plug.without)),
     )
 
 

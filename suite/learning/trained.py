@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from suite import registry
-from suite.learning.attentions import DEFAULT, plug
+from suite.learning.attentions import DEFAULT, Plug, plug
 from suite.learning.checkpoint import Checkpoint
 from suite.learning.engine import Finished, Watch, train
 from suite.learning.sentences.preprocessing import Vocabulary
-from suite.learning.task import Attention, Task
+from suite.learning.task import Task
 from suite.learning.tasks import task as task_named
 from suite.learning.tasks.translation import corpus, model_config
 from suite.machine import system
@@ -71,7 +71,11 @@ class Job:
         }
         return Checkpoint.within(folder, f"{self.task.name}.{self.implementation}.seed-{self.seed}", identity)
 
-    def run(self, attention: Attention, folder: Path | None = None, watch: Watch | None = None) -> Finished:
+    def plug(self) -> Plug:
+        """What to plug in. Raises UsageError for an attention that lacks what the task needs."""
+        return plug(self.declaration, self.task) if self.declaration else Plug(no_attention)
+
+    def run(self, attention: Callable[..., Tensor], folder: Path | None = None, watch: Watch | None = None) -> Finished:
         """Train, or go on from the checkpoint."""
         told: dict[str, Any] = {} if watch is None else {"watch": watch}
         return train(self.task, self.seed, attention, checkpoint=self.checkpoint(folder), **told)
@@ -87,7 +91,7 @@ def translator(name: str, seed: int = 0) -> Trained:
     task = task_named(f"translation/{name}")
     declaration = None if task.own else registry.find([DEFAULT])[0]
     job = Job(task, seed, declaration)
-    finished = job.run(plug(declaration, task) if declaration else no_attention)
+    finished = job.run(job.plug().attention)
     of = corpus(task.config)
     return Trained(model_config(name, task.config, of), finished.weights, of.source, of.target, of.steps)
 

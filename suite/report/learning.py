@@ -62,7 +62,7 @@ def _marks(learned: Sequence[Learned]) -> Iterator[Mark]:
     """A line for each training; those of one implementation look alike."""
     styles = {name: place for place, name in enumerate(dict.fromkeys(each.implementation for each in learned))}
     for each in learned:
-        label = plain(f"{each.implementation.partition('/')[2]}, seed {each.seed}", 40)
+        label = plain(f"{each.implementation.rpartition('/')[2]}, seed {each.seed}", 40)
         points = tuple((float(epoch), loss) for epoch, loss in enumerate(each.curve, 1))
         yield Mark(label, styles[each.implementation], points, label)
 

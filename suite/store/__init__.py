@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.records import Machine, Measurement, Outcome, Run, UsageError
+from suite.records import Learned, Machine, Measurement, Outcome, Run, UsageError
 from suite.statistics import Interval, interval
 from suite.store import contents, files
 from suite.store.files import replace_file as replace_file
@@ -21,7 +21,11 @@ from suite.uncollected import uncollected
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-KINDS = ("conformance", "benchmark")
+KINDS: Mapping[str, type[Outcome | Measurement | Learned]] = {
+    "conformance": Outcome,
+    "benchmark": Measurement,
+    "learning": Learned,
+}
 
 
 class Results:
@@ -75,8 +79,8 @@ def read_outcomes(path: str | Path = "results") -> dict[str, Recorded]:
 
 
 def load(path: str | Path = "results", kind: str = "conformance") -> pandas.DataFrame:
-    """All outcomes of all machines as a table, or all measurements (`kind="benchmark"`): a row per question, the
-    columns of its run first.
+    """All outcomes of all machines as a table, all measurements (`kind="benchmark"`), or all that was learned
+    (`kind="learning"`): a row per question, the columns of its run first.
 
     Measurements have their samples in `seconds` as tuples, the median of these and the interval in which the true one
     lies in `median`, `low` and `high`, and in `peak` the memory of one call, in bytes; NaN where there is none.
@@ -86,10 +90,10 @@ def load(path: str | Path = "results", kind: str = "conformance") -> pandas.Data
     import pandas
 
     if kind not in KINDS:
-        raise UsageError(f"there are no results of the kind {kind!r:.80}; there are {' and '.join(KINDS)}")
+        raise UsageError(f"there are no results of the kind {kind!r:.80}; there are {', '.join(KINDS)}")
     if not Path(path).is_dir():
         raise UsageError(f"there is no folder {path}; `attnsuite run` writes results/ where it is started")
-    of, more = (Outcome, ()) if kind == "conformance" else (Measurement, ("median", "low", "high", "peak"))
+    of, more = KINDS[kind], ("median", "low", "high", "peak") if kind == "benchmark" else ()
     columns = ["machine", "run", "started", "commit", "torch", *(field.name for field in fields(of)), *more]
     table = pandas.DataFrame([dict(zip(columns, row, strict=True)) for row in _rows(path, kind)], columns=columns)
     table["started"] = pandas.to_datetime(table["started"], format="ISO8601", utc=True, errors="coerce")
@@ -99,11 +103,17 @@ def load(path: str | Path = "results", kind: str = "conformance") -> pandas.Data
 
 def _rows(path: str | Path, kind: str) -> Iterator[tuple[Any, ...]]:
     for recorded in read_outcomes(path).values():
-        for identity, record in recorded.rows if kind == "conformance" else recorded.measured:
+        for identity, record in _of_kind(recorded, kind):
             run = recorded.runs[identity]
             origin = recorded.machine, identity, run.started, run.commit, run.versions.get("torch", "")
             values = (getattr(record, field.name) for field in fields(record))
             yield (*origin, *values, *(_summary(record) if isinstance(record, Measurement) else ()))
+
+
+def _of_kind(recorded: Recorded, kind: str) -> Iterable[tuple[str, Outcome | Measurement | Learned]]:
+    if kind == "conformance":
+        return recorded.rows
+    return recorded.measured if kind == "benchmark" else recorded.trained
 
 
 def _summary(measurement: Measurement) -> tuple[float | None, ...]:

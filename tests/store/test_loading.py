@@ -66,7 +66,7 @@ def test_load_without_a_folder_says_what_writes_it(tmp_path):
 
 
 def test_load_of_another_kind_names_both(tmp_path):
-    with pytest.raises(UsageError, match="'audit'; there are conformance and benchmark"):
+    with pytest.raises(UsageError, match="'audit'; there are conformance, benchmark, learning"):
         load(tmp_path, "audit")
 
 

@@ -240,7 +240,7 @@ class _Axis:
         found: list[float] = []
         for steps in ((1,), (1, 3), (1, 2, 5), range(1, 10)):
             every = [float(f"{step}e{power}") for power in range(-12, 18) for step in steps]
-            found = [tick for tick in every if self.low <= tick <= self.high]
+            found = [tick for tick in every if self.low <= tick <= self.high and (tick >= 1 or self.what != "epoch")]
             if len(found) > 2:
                 break
         return found

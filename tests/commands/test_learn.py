@@ -1,0 +1,167 @@
+"""`attnsuite learn`: what it prints, writes and refuses; curves and scores in results/, and the page made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toys import TOY
+
+from suite.commands import learning
+from suite.learning import tasks
+from suite.learning.checkpoint import Checkpoint
+from suite.records import UsageError
+from suite.store import Results, load
+
+Write = Callable[[str, str], Path]
+OPEN = replace(TOY, name="open", own="", needs=frozenset({"causal", "gradient"}), printed={"error": 0.125})
+
+
+@pytest.fixture(autouse=True)
+def two_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tasks, "tasks", lambda: {"toy": TOY, "open": OPEN})
+
+
+def rows(results: Path) -> list[dict[str, object]]:
+    (file,) = results.glob("*/learning.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_all_tasks_are_learned_and_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert learning.learn([], [], [0, 1], None, tmp_path / "results") == 0
+
+    said = capsys.readouterr().out
+    (recorded,) = map(Results(tmp_path / "results").read, Results(tmp_path / "results").machines())
+    assert [(each.implementation, each.task, each.seed) for each in recorded.learned] == [
+        ("attention/matmul", "open", 0),
+        ("attention/matmul", "open", 1),
+        ("toy/line", "toy", 0),
+        ("toy/line", "toy", 1),
+    ]
+    assert all(len(each.curve) == 6 and each.seconds is not None for each in recorded.learned)
+    assert recorded.learned[0].curve == recorded.learned[2].curve  # the same model, whatever is plugged in
+    assert "open with attention/matmul, seed 1: loss " in said
+    assert "(documents: 0.125)" in said
+
+
+def test_the_page_has_scores_beside_the_documents_and_loss_curves(tmp_path: Path) -> None:
+    learning.learn(["chunked"], ["open"], [], None, tmp_path / "results")
+
+    (page,) = (tmp_path / "results").glob("*/learning.md")
+    text = page.read_text()
+    assert "| `attention/chunked` | 0 | 6 |" in text
+    assert "| the documents print |  |  |  | 0.125 |" in text
+    assert "| zeros |  |  |  | 3.562 |" in text
+    assert "![open: loss](learning-open.svg)" in text
+    assert "mean loss of an epoch" in (page.parent / "learning-open.svg").read_text()
+    assert not (page.parent / "conformance.md").exists()
+    assert "learning.md" in (tmp_path / "results" / "README.md").read_text()
+
+
+def test_a_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = learning._trained
+    count = iter(range(10))
+
+    def interrupted(*arguments):  # type: ignore[no-untyped-def]
+        if next(count) == 2:
+            raise KeyboardInterrupt
+        return trained(*arguments)
+
+    monkeypatch.setattr(learning, "_trained", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        learning.learn([], [], [0, 1], None, tmp_path / "results")
+    again: list[object] = []
+    monkeypatch.setattr(learning, "_trained", lambda *arguments: again.append(arguments) or trained(*arguments))
+    learning.learn([], [], [0, 1], None, tmp_path / "results")
+
+    assert len(again) == 2
+    assert len(rows(tmp_path / "results")) == 4
+
+
+def test_seconds_are_left_out_where_a_checkpoint_was_gone_on_from(tmp_path: Path) -> None:
+    learning.learn([], ["toy"], [], None, tmp_path / "first")
+    learning.learn([], ["toy"], [], None, tmp_path / "second")
+
+    (first,), (second,) = rows(tmp_path / "first"), rows(tmp_path / "second")
+    assert "seconds" in first
+    assert "seconds" not in second
+    assert {**first, "seconds": None} == {**second, "seconds": None}
+
+
+def test_the_newest_training_of_a_seed_replaces_the_one_before(tmp_path: Path) -> None:
+    learning.learn([], ["toy"], [0, 1], 2, tmp_path / "results")
+    learning.learn([], ["toy"], [0], 3, tmp_path / "results")
+
+    assert [row["config"]["epochs"] for row in rows(tmp_path / "results")] == [3, 2]  # type: ignore[index]
+
+
+def test_everything_is_refused_before_any_training(tmp_path: Path, write: Write) -> None:
+    forward = write("forward.py", "def attention(query, key, value, is_causal=False):\n    return query.detach()\n")
+
+    with pytest.raises(UsageError, match=r"^attention/forward, called, gives an output without a gradient: open needs"):
+        learning.learn(["matmul", str(forward)], ["open"], [], None, tmp_path / "results")
+
+    assert not (tmp_path / "results").exists()
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_checkpoint_of_another_configuration_costs_nothing_that_was_written(tmp_path: Path) -> None:
+    learning.learn([], ["toy"], [0], 2, tmp_path / "results", tmp_path / "kept")
+    (file,) = (tmp_path / "kept").iterdir()
+    before, recorded = file.read_bytes(), rows(tmp_path / "results")
+
+    with pytest.raises(UsageError, match=r"of another configuration \(config\.epochs is 2, and 3 is due\)"):
+        learning.learn([], ["toy"], [0], 3, tmp_path / "results", tmp_path / "kept")
+
+    assert file.read_bytes() == before
+    assert rows(tmp_path / "results") == recorded
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ((["matmul"], ["toy"], [], None), "toy plugs in no attention: leave the targets out"),
+        (([], ["nothing"], [], None), "unknown task 'nothing'; there are: toy, open"),
+        (([], [], [], 0), "--epochs should be 1 or more, not 0"),
+        (([], [], [-1], None), "--seed should lie between 0 and 4294967295, not be -1"),
+        ((["nothing"], [], [], None), "unknown target 'nothing'"),
+    ],
+)
+def test_requests_that_cannot_be_carried_out_are_one_line(tmp_path: Path, asked, says: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(UsageError, match=f"^{says}"):
+        learning.learn(*asked, tmp_path / "results")
+
+
+def test_targets_leave_tasks_out_that_plug_nothing_in(tmp_path: Path) -> None:
+    learning.learn(["chunked"], [], [], None, tmp_path / "results")
+
+    assert [row["task"] for row in rows(tmp_path / "results")] == ["open"]
+
+
+def test_what_was_learned_is_loaded_as_a_table(tmp_path: Path) -> None:
+    learning.learn([], ["toy"], [0], None, tmp_path / "results")
+
+    table = load(tmp_path / "results", "learning")
+    assert table.loc[0, "task"] == "toy"
+    assert len(table.loc[0, "curve"]) == 6
+
+
+def test_a_row_that_was_altered_is_noticed(tmp_path: Path) -> None:
+    learning.learn([], ["toy"], [0], None, tmp_path / "results")
+    (file,) = (tmp_path / "results").glob("*/learning.jsonl")
+    file.write_text(file.read_text().replace('"error": ', '"error": 1'))
+
+    with pytest.raises(UsageError, match="and what is there is not the same"):
+        Results(tmp_path / "results").read(file.parent.name)
+
+
+def test_checkpoints_are_found_where_they_are_asked_to_be(tmp_path: Path) -> None:
+    learning.learn([], ["toy"], [3], None, tmp_path / "results", tmp_path / "kept")
+
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["toy.toy-line.seed-3.pt"]
+    assert not (tmp_path / "cache").exists()
+    assert Checkpoint.within(tmp_path, "a/b", {}).path == tmp_path / "a-b.pt"

@@ -1,0 +1,242 @@
+"""Training: one seed gives one curve, a kill costs one epoch at most, and what is not finite ends it in a line."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from toys import SLOPE, TOY
+
+import suite
+from suite.learning.checkpoint import Checkpoint, cache
+from suite.learning.engine import deterministic, train
+from suite.learning.task import Task, Training, generator
+from suite.records import UsageError
+
+TESTS = Path(__file__).parent.parent
+HOME = Path(suite.__file__).parent.parent
+
+
+class Killed(Exception):
+    """Stands for a process that ends."""
+
+
+def nothing(*_: object, **__: object) -> torch.Tensor:
+    raise AssertionError
+
+
+def at(folder: Path, task: Task = TOY, seed: int = 0) -> Checkpoint:
+    return Checkpoint.within(folder, "toy", {"seed": seed, "config": dict(task.config)})
+
+
+def test_the_same_seed_gives_the_same_bits() -> None:
+    one, again = train(TOY, 3, nothing), train(TOY, 3, nothing)
+
+    assert one.curve == again.curve
+    assert torch.equal(one.weights["slope"], again.weights["slope"])
+
+
+def test_another_seed_gives_another_curve() -> None:
+    assert train(TOY, 3, nothing).curve != train(TOY, 4, nothing).curve
+
+
+def test_what_torch_s_own_generator_was_before_changes_nothing_and_stays() -> None:
+    torch.manual_seed(1)
+    one = train(TOY, 3, nothing)
+    drawn = torch.rand(3)
+    torch.manual_seed(1)
+
+    assert torch.equal(drawn, torch.rand(3))
+    torch.manual_seed(2)
+    assert train(TOY, 3, nothing).curve == one.curve
+
+
+def test_it_learns_and_scores_stand_beside() -> None:
+    found = train(replace(TOY, config={**TOY.config, "epochs": 60, "dropout": 0.0}), 0, nothing)
+
+    assert len(found.curve) == 60
+    assert found.curve[-1] < found.curve[0] / 4
+    assert found.scores["error"] < 0.2
+    assert found.beside == {"zeros": pytest.approx(float(SLOPE.square().mean()))}
+
+
+@pytest.mark.parametrize("epoch", range(1, 6))
+def test_ended_after_any_epoch_and_started_again_it_has_the_same_weights(tmp_path: Path, epoch: int) -> None:
+    whole = train(TOY, 0, nothing)
+
+    def end(done: int, _: int) -> None:
+        if done == epoch:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(TOY, 0, nothing, checkpoint=at(tmp_path), watch=end)
+    seen: list[int] = []
+    resumed = train(TOY, 0, nothing, checkpoint=at(tmp_path), watch=lambda done, _: seen.append(done))
+
+    assert seen[0] == epoch
+    assert resumed.curve == whole.curve
+    assert torch.equal(resumed.weights["slope"], whole.weights["slope"])
+
+
+def test_ended_in_the_midst_of_an_epoch_it_begins_that_epoch_again(tmp_path: Path) -> None:
+    whole = train(TOY, 0, nothing)
+    calls = iter(range(100))
+
+    def failing(config, seed, attention):  # type: ignore[no-untyped-def]
+        training = TOY.prepare(config, seed, attention)
+
+        def loss(batch, random):  # type: ignore[no-untyped-def]
+            if next(calls) == 7:
+                raise Killed
+            return training.loss(batch, random)
+
+        return replace(training, loss=loss)
+
+    with pytest.raises(Killed):
+        train(replace(TOY, prepare=failing), 0, nothing, checkpoint=at(tmp_path))
+
+    assert train(TOY, 0, nothing, checkpoint=at(tmp_path)).curve == whole.curve
+
+
+def test_killed_by_the_system_it_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    program = (
+        "import time; from pathlib import Path; from test_engine import TOY, at, nothing, train\n"
+        f"train(TOY.with_epochs(2000), 0, nothing, checkpoint=at(Path({str(tmp_path)!r}), TOY.with_epochs(2000)))"
+    )
+    path = os.pathsep.join(map(str, (TESTS, TESTS / "learning", HOME)))
+    process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path})
+    checkpoint, long = at(tmp_path, TOY.with_epochs(2000)), TOY.with_epochs(2000)
+    while not checkpoint.path.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    state = checkpoint.read()
+
+    assert state is not None
+    assert 0 < len(state["curve"]) < 2000
+    short = replace(TOY, config={**TOY.config, "epochs": len(state["curve"]) + 3})
+    assert train(short, 0, nothing, checkpoint=checkpoint).curve == train(short, 0, nothing).curve
+    assert long.epochs == 2000
+
+
+def test_a_finished_checkpoint_is_not_trained_again(tmp_path: Path) -> None:
+    first = train(TOY, 0, nothing, checkpoint=at(tmp_path))
+    before = at(tmp_path).path.read_bytes()
+    again = train(TOY, 0, nothing, checkpoint=at(tmp_path))
+
+    assert again.curve == first.curve
+    assert again.scores == first.scores
+    assert at(tmp_path).path.read_bytes() == before
+
+
+# What cannot go on
+
+
+def test_a_loss_that_is_nan_stops_and_the_checkpoint_before_it_stays(tmp_path: Path) -> None:
+    train(TOY.with_epochs(2), 0, nothing, checkpoint=at(tmp_path))
+    before = at(tmp_path).path.read_bytes()
+    broken = replace(TOY, prepare=lambda *given: _with_loss(TOY.prepare(*given), math.nan))
+
+    with pytest.raises(
+        UsageError, match=r"^toy: the loss is nan in epoch 3, batch 1, .*; the checkpoint of epoch 2 stays"
+    ):
+        train(broken, 0, nothing, checkpoint=at(tmp_path))
+
+    assert at(tmp_path).path.read_bytes() == before
+    assert train(TOY, 0, nothing, checkpoint=at(tmp_path)).curve == train(TOY, 0, nothing).curve
+
+
+def _with_loss(training: Training, factor: float) -> Training:
+    return replace(training, loss=lambda batch, random: factor * training.loss(batch, random))
+
+
+def test_a_gradient_that_is_not_finite_stops_before_the_weights_are_lost() -> None:
+    def prepare(config, seed, attention):  # type: ignore[no-untyped-def]
+        training = TOY.prepare(config, seed, attention)
+        (weight,) = training.weights.values()
+        return replace(training, loss=lambda batch, random: (weight * 0).sum().sqrt())  # 0 · ∞ in the gradient
+
+    with pytest.raises(UsageError, match=r"^toy: the gradient's norm is nan in epoch 1, batch 1"):
+        train(replace(TOY, prepare=prepare), 0, nothing)
+
+
+def test_gradients_are_clipped_together() -> None:
+    def moved(clip: float | None) -> torch.Tensor:
+        config = {**TOY.config, "epochs": 1, "optimiser": "sgd", "learning_rate": 0.001, "clip": clip, "dropout": 0.0}
+        begun = torch.randn(4, generator=generator(0, "weights"))
+        return train(replace(TOY, config=config), 0, nothing).weights["slope"] - begun
+
+    most = 3 * 0.001 * 0.5  # three batches, each at most as far as the learning rate times the norm
+    assert 0.5 * most < moved(0.5).norm() <= most * (1 + 1e-4)
+    assert moved(None).norm() > 2 * moved(0.5).norm()
+
+
+# Checkpoints
+
+
+def test_a_checkpoint_of_another_configuration_is_refused_and_left(tmp_path: Path) -> None:
+    train(TOY.with_epochs(2), 0, nothing, checkpoint=at(tmp_path, TOY.with_epochs(2)))
+    before = at(tmp_path).path.read_bytes()
+    other = replace(TOY, config={**TOY.config, "learning_rate": 0.5})
+
+    with pytest.raises(UsageError, match=r"another configuration .*learning_rate is 0.1, and 0.5 is due") as raised:
+        train(other, 0, nothing, checkpoint=at(tmp_path, other))
+
+    assert "\n" not in str(raised.value)
+    assert at(tmp_path).path.read_bytes() == before
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_damaged_checkpoint_is_named(tmp_path: Path, share: float) -> None:
+    train(TOY.with_epochs(2), 0, nothing, checkpoint=at(tmp_path))
+    path = at(tmp_path).path
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+
+    with pytest.raises(UsageError, match=r"^the checkpoint .*toy\.pt is damaged \(.*\): delete it to begin anew$"):
+        train(TOY, 0, nothing, checkpoint=at(tmp_path))
+
+
+def test_a_checkpoint_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+
+    with pytest.raises(UsageError, match=r"^the checkpoint .* cannot be written: "):
+        train(TOY, 0, nothing, checkpoint=at(tmp_path / "file"))
+
+
+def test_nothing_else_is_left_beside_a_checkpoint(tmp_path: Path) -> None:
+    train(TOY, 0, nothing, checkpoint=at(tmp_path))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["toy.pt"]
+
+
+def test_the_cache_has_a_folder_for_each_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path))
+    one, other = (Checkpoint.within(None, "a/b", {"seed": seed}).path for seed in (0, 1))
+
+    assert one.parent != other.parent
+    assert {one.name, other.name} == {"a-b.pt"}
+    assert cache() in one.parents
+
+
+def test_deterministic_puts_everything_back() -> None:
+    threads = torch.get_num_threads()
+    with deterministic():
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.get_num_threads() == 1
+
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.get_num_threads() == threads
+
+
+def test_generators_of_two_purposes_or_seeds_differ() -> None:
+    drawn = {float(torch.rand((), generator=generator(seed, purpose))) for seed in (0, 1) for purpose in ("a", "b")}
+
+    assert len(drawn) == 4
