@@ -5,7 +5,7 @@ from __future__ import annotations
 from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
 from suite.records.explanation import Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
-from suite.records.learned import Learned
+from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
 from suite.records.run import Machine, Run
@@ -34,8 +34,10 @@ __all__ = [
     "MEASURED_STATUSES",
     "PASSES",
     "PROFILES",
+    "RIGHT_GRADIENT",
     "STATUSES",
     "STEP",
+    "WRONG_GRADIENTS",
     "Audit",
     "Combinations",
     "ContractFacts",

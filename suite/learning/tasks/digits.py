@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, gelu, layer_norm
-from torch.nn import functional
 
 from suite.contracts.models.vision_transformer.contract import shapes
 from suite.contracts.models.vision_transformer.deviations import VisionTransformer
@@ -21,10 +20,6 @@ Images = tuple[Tensor, Tensor]
 """Images b 1 h w, and their labels b."""
 EVERY = 5
 """Of so many images in a row the last is held out: 359 of 1,797, of the same writers as the others."""
-import os
-SHIFT = os.environ.get("SHIFT")
-BRIGHTEST = 16.0
-"""The largest number in an image; 0 is the paper."""
 
 
 class _Dropping(VisionTransformer):
@@ -62,7 +57,10 @@ def vision_transformer(
 
 @cache
 def digits() -> tuple[Images, Images]:
-    """The images to train on, and those held out. Raises UsageError where scikit-learn is absent."""
+    """The images to train on, of mean 0 and spread 1, and those held out.
+
+    Raises UsageError where scikit-learn is absent.
+    """
     try:
         from sklearn.datasets import load_digits
     except ImportError:
@@ -70,16 +68,18 @@ def digits() -> tuple[Images, Images]:
             "the task digits needs the images of scikit-learn, which is not installed: pip install 'attnsuite[learn]'"
         ) from None
     found = load_digits()
-    images = torch.tensor(found.images, dtype=torch.float32)[:, None]; images = (images - images.mean()) / images.std()
+    images = torch.tensor(found.images, dtype=torch.float32)[:, None]
+    images = (images - images.mean()) / images.std()
     labels = torch.tensor(found.target, dtype=torch.int64)
     out = torch.arange(len(labels)) % EVERY == EVERY - 1
-    return (images[~out], labels[~out]), (images[out], labels[out])
+    mean, spread = images[~out].mean(), images[~out].std()
+    return (((images[~out] - mean) / spread, labels[~out]), ((images[out] - mean) / spread, labels[out]))
 
 
 def prepare(config: Mapping[str, Any], seed: int, attention: Attention) -> Training:
     """The training of a Vision Transformer."""
     there, held_out = digits()
-    made = {name: config[name] for name in MODEL} | {"psize": config.get("psize",1.0)}
+    made = {name: config[name] for name in MODEL}
     weights = beginning(made, seed)
 
     def loss(batch: Batch, random: torch.Generator) -> Tensor:
@@ -100,7 +100,7 @@ def beginning(config: Mapping[str, Any], seed: int) -> dict[str, Tensor]:
     found = initial(shapes(config), random)
     with torch.no_grad():
         found["class_token"].zero_()
-        found["positions"].normal_(generator=random).mul_(config.get("psize", 1.0))
+        found["positions"].normal_(generator=random)
     return found
 
 
@@ -108,14 +108,7 @@ def batches(of: Images, size: int, random: torch.Generator) -> Iterator[Batch]:
     """All images in a random order."""
     images, labels = of
     for rows in torch.randperm(len(labels), generator=random).split(size):
-        yield (shifted(images[rows], random) if SHIFT else images[rows]), labels[rows]
-
-
-def shifted(images: Tensor, random: torch.Generator) -> Tensor:
-    """Each image moved by a pixel to the left or to the right, or not at all."""
-    by = torch.randint(3, (len(images), 1, 1, 1), generator=random)
-    columns = torch.arange(images.shape[-1]) + by  # in the image with a column of paper at either side
-    return functional.pad(images, (1, 1)).gather(-1, columns.expand_as(images))
+        yield images[rows], labels[rows]
 
 
 def accuracy(model: Callable[[Tensor], Tensor], of: Images) -> float:

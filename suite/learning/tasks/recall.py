@@ -2,8 +2,8 @@
 
 A sequence is `k₁ v₁ k₂ v₂ … q`. One causal block, normalised first, reads it; each token is embedded together with the
 one before it, as a convolution of width two does in models for which recall is a test (Fu and others, "Hungry hungry
-hippos", arXiv 2212.14052; Arora and others, "Zoology", arXiv 2312.04927). So a value is found by the key beside it, which
-takes attention: in a mean of all positions it cannot be told which value stood beside which key.
+hippos", arXiv 2212.14052; Arora and others, "Zoology", arXiv 2312.04927). So a value is found by the key beside it,
+which takes attention: in a mean of all positions it cannot be told which value stood beside which key.
 """
 
 from __future__ import annotations

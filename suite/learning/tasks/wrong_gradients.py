@@ -1,4 +1,4 @@
-"""Attention whose answer is right and whose gradient is not: does a loss curve show it?
+"""Attention whose answer is right and whose gradient is not, to see whether a loss curve shows it.
 
 The contract `attention` has deviations with a mistake in the backward pass alone. Each is plugged into the model of the
 task `digits`, which is trained for few epochs, beside the same computation without a mistake.
@@ -13,11 +13,8 @@ from typing import Any
 from suite.contracts import contract
 from suite.learning.task import Attention, Task, Training
 from suite.learning.tasks import digits
+from suite.records import RIGHT_GRADIENT, WRONG_GRADIENTS
 
-TABLE = "wrong-gradients"
-"""The table of results in which they stand beside each other."""
-RIGHT = "right"
-"""The name of the gradient without a mistake."""
 CONTROL = "correct_backward"
 """What the contract calls the computation that the deviations are made of."""
 MISTAKES = (
@@ -35,18 +32,18 @@ CONFIG: Mapping[str, Any] = {**digits.CONFIG, "epochs": 10}
 def attentions() -> Mapping[str, Attention]:
     """The right gradient and the wrong ones, by name."""
     of = contract("attention")
-    return {RIGHT: of.controls()[CONTROL], **{each.name: each.function for each in of.deviations()}}
+    return {RIGHT_GRADIENT: of.controls()[CONTROL], **{each.name: each.function for each in of.deviations()}}
 
 
 def _tasks() -> Iterator[Task]:
-    for name in (RIGHT, *MISTAKES):
+    for name in (RIGHT_GRADIENT, *MISTAKES):
 
         def prepare(config: Mapping[str, Any], seed: int, attention: Attention, name: str = name) -> Training:
             return digits.prepare(config, seed, attentions()[name])
 
         says = "handwritten digits, with attention whose gradient is "
-        says += "right" if name == RIGHT else f"wrong: the deviation {name}"
-        yield Task(f"{TABLE}/{name}", says, CONFIG, prepare, own=name, table=TABLE)
+        says += "right" if name == RIGHT_GRADIENT else f"wrong: the deviation {name}"
+        yield Task(f"{WRONG_GRADIENTS}/{name}", says, CONFIG, prepare, own=name, table=WRONG_GRADIENTS)
 
 
 TASKS = tuple(_tasks())
