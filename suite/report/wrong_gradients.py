@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from suite.records import RIGHT_GRADIENT, Learned
-from suite.report.cells import code
+from suite.report.cells import Span, code
 from suite.report.page import Block, Column, Table, note
 from suite.report.page import table as table_of
 
-SHOWN = (
+SHOWN: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
     ("Shows in every seed", lambda seen, seeds: seen == seeds),
     ("Shows in some seeds", lambda seen, seeds: 0 < seen < seeds),
     ("Does not show", lambda seen, seeds: seen == 0),
@@ -66,7 +66,7 @@ def _spreads(of: Sequence[Learned]) -> tuple[str, str]:
     return f"{losses[0]:.3g} to {losses[-1]:.3g}", f"{scores[0]:.3f} to {scores[-1]:.3f}"
 
 
-def _listed(names: Sequence[str]) -> Iterator[object]:
+def _listed(names: Sequence[str]) -> Iterator[Span | str]:
     """Names with commas between them; "none" where there are none."""
     for place, name in enumerate(names):
         yield from ((", ",) if place else ())

@@ -25,7 +25,7 @@ MISTAKES = (
     "backward_drops_anew", "mean_ignores_dropout",
 )  # fmt: skip
 """The deviations that this model can show: its attention has no mask, one size, and dropout on its weights."""
-CONFIG: Mapping[str, Any] = {**digits.CONFIG, "epochs": 10}
+CONFIG: Mapping[str, Any] = {**digits.CONFIG, "width": 32, "mlp_width": 64, "epochs": 8}
 
 
 @cache
