@@ -276,11 +276,20 @@ def learn(
         Path | None,
         typer.Option("--checkpoints", metavar="DIR", help="the folder of checkpoints; the user's cache by default"),
     ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option("--pairs", metavar="FILE", help="translate these pairs: lines of source, tab, target, as fra.txt"),
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option("--examples", metavar="N", parser=count, help="only the first N pairs")
+    ] = None,
 ) -> None:
     """Does it learn? Models are trained with an attention plugged in (attention/matmul by default), and scored."""
     from suite.commands import learning
 
-    raise typer.Exit(learning.learn(targets or [], task or [], seed or [], epochs, results, checkpoints))
+    raise typer.Exit(
+        learning.learn(targets or [], task or [], seed or [], epochs, results, checkpoints, pairs, examples)
+    )
 
 
 @app.command()

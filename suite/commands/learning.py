@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -34,6 +34,8 @@ def learn(
     epochs: int | None,
     results: Path,
     checkpoints: Path | None = None,
+    pairs: Path | None = None,
+    examples: int | None = None,
 ) -> int:
     """Train each task with each target plugged in, from each seed; an interrupted run is resumed where it stopped.
 
@@ -42,11 +44,12 @@ def learn(
     from suite.learning.attentions import DEFAULT
     from suite.learning.trained import Job
 
-    _refuse(seeds, epochs)
+    _refuse(seeds, epochs, examples)
+    changes = {**({"epochs": epochs} if epochs else {}), **_data(pairs, examples)}
     declarations = registry.find(targets or [DEFAULT])
     jobs = [
         Job(task, seed, declaration)
-        for task in _tasks(tasks, epochs, only_plugs=bool(targets))
+        for task in _tasks(tasks, changes, only_plugs=bool(targets))
         for declaration in ([None] if task.own else declarations)
         for seed in (seeds or [0])
     ]
@@ -76,15 +79,27 @@ def line(learned: Learned) -> str:
     return "; ".join((said, *scores, *beside, *(f"without {each}" for each in learned.without)))
 
 
-def _refuse(seeds: Sequence[int], epochs: int | None) -> None:
-    if epochs is not None and epochs < 1:
-        raise UsageError(f"--epochs should be 1 or more, not {epochs}")
+def _refuse(seeds: Sequence[int], epochs: int | None, examples: int | None) -> None:
+    for option, number in (("--epochs", epochs), ("--examples", examples)):
+        if number is not None and number < 1:
+            raise UsageError(f"{option} should be 1 or more, not {number}")
     for seed in seeds:
         if not 0 <= seed < 2**32:
             raise UsageError(f"--seed should lie between 0 and {2**32 - 1}, not be {seed}")
 
 
-def _tasks(named: Sequence[str], epochs: int | None, only_plugs: bool) -> list[Task]:
+def _data(pairs: Path | None, examples: int | None) -> dict[str, Any]:
+    """What changes in a config where the user has data. Raises UsageError for a file that is none, before training."""
+    from suite.learning.sentences import loading
+
+    found: dict[str, Any] = {} if examples is None else {"examples": examples}
+    if pairs is not None:
+        loading.pairs(pairs)
+        found |= {"pairs": str(pairs), "pairs_sha256": hashlib.sha256(pairs.read_bytes()).hexdigest()}
+    return found
+
+
+def _tasks(named: Sequence[str], changes: Mapping[str, Any], only_plugs: bool) -> list[Task]:
     """The tasks asked for; without names all, but where targets are named those alone that plug them in."""
     from suite.learning import tasks
 
@@ -92,13 +107,20 @@ def _tasks(named: Sequence[str], epochs: int | None, only_plugs: bool) -> list[T
     chosen = [task for task in found.values() if not (only_plugs and task.own)]
     if not chosen:
         raise UsageError(f"{next(iter(found))} plugs in no attention: leave the targets out")
-    return [task if epochs is None else task.with_epochs(epochs) for task in chosen]
+    reading = [task for task in chosen if "pairs" in task.config or not changes.keys() - {"epochs"}]
+    if not reading:
+        raise UsageError(f"{chosen[0].name} reads no pairs of sentences: leave --pairs and --examples out")
+    return [task.changed(**changes) for task in reading]
 
 
 def _run(jobs: Sequence[Job]) -> Run:
+    from suite.learning.checkpoint import digest
+
     declared = {job.declaration.full_name: job.declaration for job in jobs if job.declaration}
     sources = {name: registry.source_hash(declaration) for name, declaration in declared.items()}
-    asked = "; ".join(f"learn {job.task.name} {job.implementation} {job.seed} {job.task.epochs}" for job in jobs)
+    asked = "; ".join(
+        f"learn {job.task.name} {job.implementation} {job.seed} {digest(job.task.config)}" for job in jobs
+    )
     return machine.new_run(sources, machine.suite_hash(), asked)
 
 
@@ -107,14 +129,8 @@ def _key(job: Job) -> tuple[str, ...]:
 
 
 def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
-    began, seen = time.process_time(), list[int]()
     with _bar(job) as watch:
-
-        def watched(epoch: int, epochs: int) -> None:
-            seen.append(epoch)
-            watch(epoch, epochs)
-
-        finished = job.run(plug.attention, checkpoints, watched)
+        finished = job.run(plug.attention, checkpoints, watch)
     return Learned(
         job.implementation,
         job.task.stands_in,
@@ -125,7 +141,7 @@ def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
         job.task.printed or {},
         finished.beside,
         job.task.config,
-        None if seen[0] else time.process_time() - began,
+        finished.seconds,
         tuple(sorted(plug.without)),
     )
 

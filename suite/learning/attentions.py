@@ -73,7 +73,10 @@ def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
     asked = f"called with {', '.join(OPTIONS[feature])}" if feature else "called"
     try:
         with torch.random.fork_rng(devices=[]):
-            output = function(*tensors, **OPTIONS.get(feature, {}))
+            output: object = function(*tensors, **OPTIONS.get(feature, {}))
+        if not isinstance(output, Tensor) or output.shape != tensors[0].shape:
+            came = f"one of {tuple(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
+            return f"{asked}, should return a tensor of {tuple(tensors[0].shape)}, and returns {came}"
         if with_gradient and not output.requires_grad:
             return f"{asked}, gives an output without a gradient"
         if with_gradient:

@@ -16,7 +16,7 @@ import torch
 from suite.records import UsageError
 
 State = Mapping[str, Any]
-"""`weights`, `optimiser`, `generator` and `curve`, as tensors, numbers, lists and dicts."""
+"""`weights`, `optimiser`, `generator`, `curve` and `seconds`, as tensors, numbers, lists and dicts."""
 VARIABLE = "ATTNSUITE_CACHE"
 """The environment variable that names the folder of checkpoints in place of the user's cache folder."""
 

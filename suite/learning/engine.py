@@ -7,6 +7,7 @@ the checkpoint; sums have a fixed order, since torch has one thread and determin
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from torch import Tensor
 from suite.learning.checkpoint import Checkpoint, State
 from suite.learning.task import Attention, Batch, Task, Training, generator
 from suite.records import UsageError
+from suite.registry.loading import in_one_line
 
 OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 Watch = Callable[[int, int], None]
@@ -32,6 +34,8 @@ class Finished:
     curve: tuple[float, ...]
     scores: Mapping[str, float]
     beside: Mapping[str, float]
+    seconds: float
+    """Of the processor, for all epochs, those before a checkpoint too."""
 
 
 def train(
@@ -54,7 +58,8 @@ def train(
             loop.restore(checkpoint.read())
         watch(len(loop.curve), task.epochs)
         while len(loop.curve) < task.epochs:
-            loop.epoch(f"; the checkpoint of epoch {len(loop.curve)} stays" if checkpoint and loop.curve else "")
+            stays = f"; the checkpoint of epoch {len(loop.curve)} stays in {checkpoint.path}" if checkpoint else ""
+            loop.epoch(stays if loop.curve else "")
             if checkpoint:
                 checkpoint.write(loop.state())
             watch(len(loop.curve), task.epochs)
@@ -64,6 +69,7 @@ def train(
                 tuple(loop.curve),
                 dict(training.scores()),
                 dict(training.beside()),
+                loop.seconds,
             )
 
 
@@ -94,10 +100,11 @@ class _Loop:
         self.falls = config["learning_rate"] / task.epochs if config.get("rate_falls") else 0.0
         self.first = config["learning_rate"]
         self.curve: list[float] = []
+        self.seconds = 0.0
 
     def epoch(self, stays: str) -> None:
         """One epoch, and its mean loss. `stays` says what is left when it fails."""
-        losses = []
+        began, losses = time.process_time(), []
         for group in self.optimiser.param_groups:
             group["lr"] = self.first - self.falls * len(self.curve)
         for number, batch in enumerate(self.training.batches(self.random), 1):
@@ -108,18 +115,26 @@ class _Loop:
                 raise UsageError(f"{self.name}: {what} {where}, and should be finite{stays}")
             losses.append(loss)
         self.curve.append(math.fsum(losses) / len(losses))
+        self.seconds += time.process_time() - began
 
     def step(self, batch: Batch) -> tuple[float, float]:
         """One step of the optimiser, unless something is not finite: the loss, and the norm of the gradient."""
         torch.manual_seed(int(torch.randint(2**62, (), generator=self.random)))
         self.optimiser.zero_grad()
         loss = self.training.loss(batch, self.random)
-        loss.backward()
+        self.backward(loss)
         norm = float(torch.nn.utils.clip_grad_norm_(self.tensors, self.clip))
         value = float(loss.detach())
         if math.isfinite(value) and math.isfinite(norm):
             self.optimiser.step()
         return value, norm
+
+    def backward(self, loss: Tensor) -> None:
+        """The gradients of the weights. Raises UsageError for what a backward pass of somebody's raises."""
+        try:
+            loss.backward()
+        except Exception as error:  # whatever a submission raises is its answer
+            raise UsageError(f"{self.name}: the backward pass raised {in_one_line(error)}") from error
 
     def state(self) -> State:
         return {
@@ -127,6 +142,7 @@ class _Loop:
             "optimiser": self.optimiser.state_dict(),
             "generator": self.random.get_state(),
             "curve": list(self.curve),
+            "seconds": self.seconds,
         }
 
     def restore(self, state: State | None) -> None:
@@ -137,4 +153,4 @@ class _Loop:
                 tensor.copy_(state["weights"][name])
         self.optimiser.load_state_dict(state["optimiser"])
         self.random.set_state(state["generator"])
-        self.curve = list(state["curve"])
+        self.curve, self.seconds = list(state["curve"]), state["seconds"]

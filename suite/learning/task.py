@@ -71,7 +71,11 @@ class Task:
 
     def with_epochs(self, epochs: int) -> Task:
         """The task with another number of epochs."""
-        return replace(self, config={**self.config, "epochs": epochs})
+        return self.changed(epochs=epochs)
+
+    def changed(self, **config: Any) -> Task:
+        """The task with other values in its config."""
+        return replace(self, config={**self.config, **config})
 
 
 def generator(seed: int, purpose: str) -> torch.Generator:

@@ -33,7 +33,7 @@ class Learned:
     config: Mapping[str, Any] = field(default_factory=dict)
     """The task's config: sizes, rates, epochs."""
     seconds: float | None = None
-    """Seconds that the processor spent on it; None where it was not trained as a whole in this run."""
+    """Seconds that the processor spent on its epochs; those before an interruption count too."""
     without: tuple[str, ...] = ()
     """What the task uses and the attention lacks, so that it was trained without: dropout of weights."""
 

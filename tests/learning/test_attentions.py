@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +74,17 @@ def test_a_file_whose_output_has_no_gradient_is_refused(write: Write) -> None:
     file = write("cut.py", "def attention(query, key, value, **options):\n    return query.detach()\n")
 
     assert refused(file) == "attention/cut, called, gives an output without a gradient: toy needs that"
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [("(query, key)", "a tuple"), ("query.sum()", r"one of \(\)"), ("query.mT[..., :1]", r"one of \(1, 1, 2, 1\)")],
+)
+def test_what_is_no_output_is_refused(write: Write, returned: str, said: str) -> None:
+    file = write("odd.py", f"def attention(query, key, value, **options):\n    return {returned}\n")
+
+    due = r"^attention/odd, called, should return a tensor of \(1, 1, 2, 2\), and returns "
+    assert re.search(due + said, refused(file))
 
 
 def test_a_gradient_that_raises_is_refused(write: Write) -> None:

@@ -169,6 +169,24 @@ def test_a_gradient_that_is_not_finite_stops_before_the_weights_are_lost() -> No
         train(replace(TOY, prepare=prepare), 0, nothing)
 
 
+def test_a_backward_pass_that_raises_is_one_line() -> None:
+    class Stuck(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):  # type: ignore[no-untyped-def]
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):  # type: ignore[no-untyped-def]
+            raise NotImplementedError("odd widths")
+
+    def prepare(config, seed, attention):  # type: ignore[no-untyped-def]
+        training = TOY.prepare(config, seed, attention)
+        return replace(training, loss=lambda batch, random: Stuck.apply(training.loss(batch, random)))
+
+    with pytest.raises(UsageError, match=r"^toy: the backward pass raised NotImplementedError: odd widths$"):
+        train(replace(TOY, prepare=prepare), 0, nothing)
+
+
 def test_gradients_are_clipped_together() -> None:
     def moved(clip: float | None) -> torch.Tensor:
         config = {**TOY.config, "epochs": 1, "optimiser": "sgd", "learning_rate": 0.001, "clip": clip, "dropout": 0.0}

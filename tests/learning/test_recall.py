@@ -16,7 +16,7 @@ from suite.records import UsageError
 def test_the_value_that_is_due_stood_after_the_key_that_is_asked() -> None:
     tokens, due = drawn(RECALL.config, 50, generator(1, "test"))
 
-    pairs, keys = RECALL.config["pairs"], RECALL.config["keys"]
+    pairs, keys = RECALL.config["items"], RECALL.config["keys"]
     assert tokens.shape == (50, 2 * pairs + 1)
     for row, value in zip(tokens.tolist(), due.tolist(), strict=True):
         memory = dict(zip(row[:-1:2], row[1:-1:2], strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +15,16 @@ from suite.learning.sentences.loading import pairs
 from suite.learning.sentences.preprocessing import BEGIN, END, PAD, Corpus, tokens
 from suite.learning.task import Training, generator
 from suite.learning.tasks import task, tasks
-from suite.learning.tasks.translation import BAHDANAU, DOCUMENTS, PRINTED, TRANSFORMER, divided, model_config, printed
+from suite.learning.tasks.translation import (
+    BAHDANAU,
+    DOCUMENTS,
+    PRINTED,
+    TRANSFORMER,
+    USUAL,
+    divided,
+    model_config,
+    printed,
+)
 from suite.learning.trained import Job, no_attention, translator
 from suite.learning.translating import bleu, greedy, translate
 from suite.records import UsageError
@@ -46,7 +56,7 @@ def test_tasks_are_found_by_name() -> None:
 
 
 def test_the_documents_sentences_are_trained_on_and_others_held_out() -> None:
-    trained, held_out = divided(pairs())
+    trained, held_out = divided(USUAL)
 
     assert set(DOCUMENTS) <= {(source, target.replace("\N{NARROW NO-BREAK SPACE}", " ")) for source, target in trained}
     assert not set(trained) & set(held_out)
@@ -54,8 +64,16 @@ def test_the_documents_sentences_are_trained_on_and_others_held_out() -> None:
     assert len(held_out) > 40
 
 
+def test_other_pairs_are_read_from_a_file_the_first_alone(tmp_path: Path) -> None:
+    (tmp_path / "fra.txt").write_text("".join(f"Say {number}.\tDis {number}.\n" for number in range(60)))
+    trained, held_out = divided({**USUAL, "pairs": str(tmp_path / "fra.txt"), "examples": 30})
+
+    assert len(trained) == 29
+    assert held_out == [("Say 24.", "Dis 24.")]
+
+
 def test_no_word_of_the_documents_sentences_is_unknown() -> None:
-    of = Corpus.of(divided(pairs())[0], 9, 2)
+    of = Corpus.of(divided(USUAL)[0], 9, 2)
 
     for source, target in DOCUMENTS:
         assert set(tokens(source)) <= of.source.numbers.keys()
@@ -77,13 +95,14 @@ def test_the_loss_is_the_mean_over_tokens_that_are_no_padding() -> None:
     config = {**BAHDANAU.config, "dropout": 0.0}
     training = BAHDANAU.prepare(config, 0, no_attention)
     source, lengths, begun, following = batch = next(iter(training.batches(generator(0, "order"))))
-    of = Corpus.of(divided(pairs())[0], 9, 2)
+    of = Corpus.of(divided(USUAL)[0], 9, 2)
     model = models.seq2seq_attention(model_config("seq2seq_attention", config, of), training.weights)
-    surprise = -model(source, lengths, begun).log_softmax(-1).gather(-1, following[..., None])[..., 0]
+    loss = training.loss(batch, generator(0, "dropout")).detach()
+    surprise = -model(source, lengths, begun).log_softmax(-1).gather(-1, following[..., None])[..., 0].detach()
     real = following != of.target[PAD]
 
     assert not real.all()
-    assert float(training.loss(batch, generator(0, "dropout"))) == pytest.approx(float(surprise[real].mean()), rel=1e-5)
+    assert float(loss) == pytest.approx(float(surprise[real].mean()), rel=1e-5)
 
 
 def test_an_epoch_has_every_pair_once_in_an_order_of_the_seed() -> None:
@@ -92,7 +111,7 @@ def test_an_epoch_has_every_pair_once_in_an_order_of_the_seed() -> None:
     def order(seed: int) -> Tensor:
         return torch.cat([batch[0] for batch in training.batches(generator(seed, "order"))])
 
-    assert len(order(0)) == len(divided(pairs())[0])
+    assert len(order(0)) == len(divided(USUAL)[0])
     assert not torch.equal(order(0), order(1))
     assert sorted(map(tuple, order(0).tolist())) == sorted(map(tuple, order(1).tolist()))
 

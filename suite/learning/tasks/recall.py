@@ -71,9 +71,9 @@ def drawn(config: Mapping[str, Any], count: int, random: torch.Generator) -> Bat
     Keys are the tokens 0 to keys − 1, values those after them; those that are due count from 0. In a sequence no key
     and no value comes twice.
     """
-    pairs = config["pairs"]
-    keys, values = (torch.rand(count, config[of], generator=random).argsort(-1)[:, :pairs] for of in ("keys", "values"))
-    asked = torch.randint(pairs, (count, 1), generator=random)
+    items = config["items"]
+    keys, values = (torch.rand(count, config[of], generator=random).argsort(-1)[:, :items] for of in ("keys", "values"))
+    asked = torch.randint(items, (count, 1), generator=random)
     memory = torch.stack([keys, config["keys"] + values], -1).flatten(1)
     return torch.cat([memory, keys.gather(1, asked)], 1), values.gather(1, asked)[:, 0]
 
@@ -89,7 +89,7 @@ def prepare(config: Mapping[str, Any], seed: int, attention: Attention) -> Train
     def scores() -> dict[str, float]:
         return {ACCURACY: float((answer(held_out[0]).argmax(-1) == held_out[1]).double().mean())}
 
-    return Training(weights, partial(batches, config), loss, scores, lambda: {CHANCE: 1 / config["pairs"]})
+    return Training(weights, partial(batches, config), loss, scores, lambda: {CHANCE: 1 / config["items"]})
 
 
 def batches(config: Mapping[str, Any], random: torch.Generator) -> Iterator[Batch]:
@@ -114,7 +114,7 @@ def uniform(
 
 
 CONFIG: Mapping[str, Any] = {
-    "pairs": 8, "keys": 16, "values": 16, "width": 32, "heads": 2, "ffn_width": 64,
+    "items": 8, "keys": 16, "values": 16, "width": 32, "heads": 2, "ffn_width": 64,
     "batch": 128, "steps": 25, "learning_rate": 0.003, "epochs": 15,
 }  # fmt: skip
 RECALL = Task(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -35,15 +36,21 @@ EVERY = 25
 """Of this many pairs in a row one is held out, unless the documents have it: 4 %, so that most words stay frequent."""
 
 
-def divided(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
-    """The pairs to train on, and those held out."""
-    out = [pair for number, pair in enumerate(pairs) if number % EVERY == EVERY - 1 and pair not in DOCUMENTS]
-    return [pair for pair in pairs if pair not in out], out
+def divided(config: Mapping[str, Any]) -> tuple[list[Pair], list[Pair]]:
+    """The pairs to train on, and those held out. Raises UsageError for a file that holds no pairs."""
+    path = Path(config["pairs"]) if config["pairs"] else loading.SHIPPED
+    pairs = loading.pairs(path)[: config["examples"]]
+    of_documents = {source for source, _ in DOCUMENTS}
+    out = [number % EVERY == EVERY - 1 and pair[0] not in of_documents for number, pair in enumerate(pairs)]
+    trained, held_out = (
+        [pair for pair, is_out in zip(pairs, out, strict=True) if is_out == wanted] for wanted in (False, True)
+    )
+    return trained, held_out
 
 
 def corpus(config: Mapping[str, Any]) -> Corpus:
     """What is trained on, as numbers."""
-    return Corpus.of(divided(loading.pairs())[0], config["steps"], config["min_frequency"])
+    return Corpus.of(divided(config)[0], config["steps"], config["min_frequency"])
 
 
 def model_config(contract: str, config: Mapping[str, Any], of: Corpus) -> dict[str, Any]:
@@ -60,8 +67,8 @@ MODELS = {
 
 
 def prepare(contract: str, config: Mapping[str, Any], seed: int, attention: Attention) -> Training:
-    """The training of a translator on the set that ships."""
-    held_out, of = divided(loading.pairs())[1], corpus(config)
+    """The training of a translator."""
+    held_out, of = divided(config)[1], corpus(config)
     made = model_config(contract, config, of)
     weights = models.initial(models.SHAPES[contract](made), generator(seed, "weights"))
 
@@ -89,7 +96,7 @@ def scores(model: models.Model, of: Corpus, held_out: Sequence[Pair]) -> dict[st
     found = [bleu(*each) for each in translations(model, of, (*DOCUMENTS, *held_out))]
     ours, others = found[: len(DOCUMENTS)], found[len(DOCUMENTS) :]
     named = {" ".join(tokens(source)): score for (source, _), score in zip(DOCUMENTS, ours, strict=True)}
-    return {**named, "BLEU": fmean(ours), "BLEU held out": fmean(others)}
+    return {**named, "BLEU": fmean(ours), **({"BLEU held out": fmean(others)} if others else {})}
 
 
 def translations(model: models.Model, of: Corpus, pairs: Sequence[Pair]) -> list[tuple[list[str], list[str]]]:
@@ -105,13 +112,22 @@ def printed(contract: str) -> dict[str, float]:
     return {**named, "BLEU": fmean(named.values())}
 
 
-USUAL = {"steps": 9, "min_frequency": 2, "batch": 128, "dropout": 0.2, "clip": 1.0}
-"""What the documents have, for both."""
+USUAL: Mapping[str, Any] = {
+    "pairs": "",
+    "examples": None,
+    "steps": 9,
+    "min_frequency": 2,
+    "batch": 128,
+    "dropout": 0.2,
+    "clip": 1.0,
+}
+"""What both have. `pairs` is a file of other pairs than those that ship, `examples` how many of its first are read; the
+others are the documents' own."""
 
 TRANSFORMER = Task(
     "translation/transformer",
     "short English sentences into French, by the Transformer of documents, section 11.7.6",
-    USUAL
+    {**USUAL}
     | {"width": 32, "heads": 4, "ffn_width": 64, "encoder_blocks": 2, "decoder_blocks": 2, "decoding": "full"}
     | {"learning_rate": 0.005, "epochs": 30},
     partial(prepare, "transformer"),
@@ -122,9 +138,9 @@ TRANSFORMER = Task(
 BAHDANAU = Task(
     "translation/seq2seq_attention",
     "short English sentences into French, by the Bahdanau model of documents, section 11.4.3",
-    USUAL
-    | {"embedding": 32, "hidden": 32, "layers": 2, "score": "additive", "cell": "gru", "window": None}
-    | {"learning_rate": 0.005, "epochs": 30},
+    {**USUAL}
+    | {"embedding": 64, "hidden": 64, "layers": 2, "score": "additive", "cell": "gru", "window": None}
+    | {"learning_rate": 0.01, "epochs": 35},
     partial(prepare, "seq2seq_attention"),
     own="seq2seq_attention/eager",
     printed=printed("seq2seq_attention"),
