@@ -28,6 +28,8 @@ CPU, HALF, FORWARD = ("float32",), ("float16", "bfloat16"), ("forward",)
 USUALLY = {"standard": FORWARD, "full": FORWARD}
 TRAINED = {"standard": (*FORWARD, STEP), "full": (*FORWARD, STEP)}
 """The profiles of models whose training step is timed as well."""
+TRAINED_IN_FULL = {"standard": FORWARD, "full": (*FORWARD, STEP)}
+"""Those of models whose training step the profile `standard` has no time for."""
 STEP_FLOPS = 3.0
 """A step computes three matrix products where a forward computes one: backward has two, for the input's gradient and for
 the weights'."""

@@ -33,7 +33,7 @@ def workloads() -> list[Workload]:
     """All of them, in the order of tables."""
     return [
         Workload("translation/10", "ten words a sentence, as the documents train their translator", 128, 10),
-        Workload("translation/128", "longer sentences", 8, 128),
+        Workload("translation/128", "longer sentences", 8, 128, profiles={"full": TRAINED["full"]}),
     ]
 
 
