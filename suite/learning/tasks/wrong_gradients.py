@@ -18,13 +18,13 @@ from suite.records import RIGHT_GRADIENT, WRONG_GRADIENTS
 CONTROL = "correct_backward"
 """What the contract calls the computation that the deviations are made of."""
 MISTAKES = (
-    "gradient_lacks_mean", "query_gradient_lacks_scale", "key_gradient_lacks_scale", "doubles_query_gradient",
-    "negates_key_gradient", "stops_gradient_at_weights", "value_gradient_lacks_weights",
-    "swaps_gradients_of_key_and_value", "clips_gradients", "scores_gradient_off_by_one_percent",
-    "value_gradient_off_by_one_percent", "rounds_scores_gradient_to_half", "backward_ignores_dropout",
+    "gradient_lacks_mean", "query_gradient_lacks_scale", "key_gradient_lacks_scale", "negates_key_gradient",
+    "stops_gradient_at_weights", "value_gradient_lacks_weights", "swaps_gradients_of_key_and_value",
+    "scores_gradient_off_by_one_percent", "rounds_scores_gradient_to_half", "backward_ignores_dropout",
     "backward_drops_anew", "mean_ignores_dropout",
 )  # fmt: skip
-"""The deviations that this model can show: its attention has no mask, one size, and dropout on its weights."""
+"""Deviations that this model can show: its attention has no mask, one size, and dropout on its weights. Left out are
+those of others' kind, as a query's gradient that is doubled, and `clips_gradients`, for none here exceeds 1."""
 CONFIG: Mapping[str, Any] = {**digits.CONFIG, "width": 32, "mlp_width": 64, "epochs": 8}
 
 
