@@ -60,7 +60,7 @@ def chart_file(task: str) -> str:
 
 def _marks(learned: Sequence[Learned]) -> Iterator[Mark]:
     """A line for each training; those of one implementation look alike."""
-    styles = {name: place for place, name in enumerate(dict.fromkeys(each.implementation for each in learned))}
+    styles = {name: place for place, name in enumerate(dict.fromkeys(each.implementation for each in learned), 1)}
     for each in learned:
         label = plain(f"{each.implementation.rpartition('/')[2]}, seed {each.seed}", 40)
         points = tuple((float(epoch), loss) for epoch, loss in enumerate(each.curve, 1))
@@ -120,7 +120,10 @@ def _without(learned: Sequence[Learned]) -> Iterator[Block]:
 
 def _configs(learned: Sequence[Learned]) -> Block:
     """Each config once."""
-    said = dict.fromkeys(", ".join(f"{name} {value}" for name, value in each.config.items()) for each in learned)
+    said = dict.fromkeys(
+        ", ".join(f"{name} {value}" for name, value in each.config.items() if value not in ("", None))
+        for each in learned
+    )
     return note("Config: ", "; or ".join(said), longest=LONGEST_FACT)
 
 

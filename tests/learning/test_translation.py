@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -170,3 +171,13 @@ def test_a_translator_s_weights_are_those_of_its_contract(monkeypatch, tmp_path)
         again = translator(name, seed=1)
         assert all(torch.equal(again.weights[weight], found.weights[weight]) for weight in found.weights)
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")} == before
+
+
+def test_what_tox_and_the_page_on_learning_name_is_there() -> None:
+    home = Path(__file__).parent.parent.parent
+    page, tox = ((home / name).read_text(encoding="utf-8") for name in ("docs/learning.md", "tox.ini"))
+    named = re.findall(r"--task ([a-z][\w/]+)", page + tox)
+
+    assert len(named) >= 4
+    assert set(named) <= tasks().keys()
+    assert f"{len(pairs()):,} pairs of short sentences" in page

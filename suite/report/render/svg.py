@@ -130,7 +130,9 @@ def _line_panel(panel: Panel, across: _Axis, up: _Axis, size: tuple[int, int]) -
     every = [{**_said(mark), "x": x, "y": y} for mark in panel.marks for x, y in mark.points]
     styles = _styles(panel.marks)
     at, end = up.encoding(alt.Y, "at"), up.encoding(alt.Y, "y")
-    line = _chart(every).mark_line(strokeWidth=2).encode(across.encoding(alt.X, "x"), end, *styles[:1], styles[2])
+    each = alt.Detail("name:N")  # lines that look alike are several all the same
+    line = _chart(every).mark_line(strokeWidth=2)
+    line = line.encode(across.encoding(alt.X, "x"), end, *styles[:1], styles[2], each)
     dots = _dots(every).encode(across.encoding(alt.X, "x"), end, *styles[:2])
     dotted = (
         _chart(named)
