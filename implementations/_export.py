@@ -99,7 +99,7 @@ def session(of: Graph, weights: Mapping[str, Tensor]) -> tuple[onnxruntime.Infer
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     model.graph.initializer.extend(
-        numpy_helper.from_array(tensor.contiguous().numpy(), name) for name, tensor in weights.items()
+        numpy_helper.from_array(tensor.detach().contiguous().numpy(), name) for name, tensor in weights.items()
     )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()

@@ -191,6 +191,7 @@ def bench(
     profile: Profile = None,
     device: Device = "cpu",
     backward: Annotated[bool, typer.Option("--backward", help="time backward, and both together, too")] = False,
+    step: Annotated[bool, typer.Option("--step", help="time training steps, too: of models and their blocks")] = False,
     threads: Threads = None,
     cache: Cache = None,
     budget: Budget = None,
@@ -206,7 +207,7 @@ def bench(
         from suite.benchmark import Request
 
         chosen, counts = tuple(workload or ()), tuple(threads or ())
-        return Request(chosen, profile, device, backward, cache, counts, time_limit, budget)
+        return Request(chosen, profile, device, backward, cache, counts, time_limit, budget, step)
 
     raise typer.Exit(benching.bench(targets or [], contract, asked, json, results, except_ or []))
 

@@ -86,8 +86,9 @@ def benchmarks(
         test_speed = benchmarks(attention)
 
     `workloads` are names, groups or patterns, by default those of the profile `quick`; `directions` are `forward`,
-    `backward` and `forward_backward`; `dtypes` default to those of each workload. Several functions stand side by side
-    in pytest-benchmark's tables. Calls are made in this process, on a CPU with one of PyTorch's threads.
+    `backward` and `forward_backward`, and for models `step`, a training step; `dtypes` default to those of each
+    workload. Several functions stand side by side in pytest-benchmark's tables. Calls are made in this process, on a
+    CPU with one of PyTorch's threads.
 
     A function that fails the contract on what a workload uses, or whose answer is wrong after it was timed, fails the
     test and gets no time; a workload that it declines is skipped with the reason. Raises UsageError for an unknown
@@ -120,7 +121,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     only = "with --benchmark-only, which times instead of checking:"
     add("--attention-workload", action="append", default=[], metavar="PATTERN", help=f"{only} only these workloads")
     add("--attention-profile", metavar="P", help=f"{only} quick, standard or full")
-    ways = "forward (unless said), backward or forward_backward"
+    ways = "forward (unless said), backward or forward_backward; of models step"
     add("--attention-direction", action="append", default=[], metavar="D", help=f"{only} {ways}")
 
 

@@ -28,6 +28,7 @@ class Call:
     options: Mapping[str, float | bool | str | None] = field(default_factory=dict)
     positional: tuple[str, ...] = ("query", "key", "value")
     gradient_of: tuple[str, ...] = ()
+    """The tensors whose gradients are wanted; of a training step the tensors or weights that it changes."""
     output_gradient: Tensor | None = None
     seed: int | None = None
     grad_mode: bool = True

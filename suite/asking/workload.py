@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from suite.asking.call import Call
-from suite.records import DIRECTIONS
+from suite.records import PASSES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +31,7 @@ class Workload(ABC):
     cores: Mapping[str, tuple[int, ...]]
     dtypes: Mapping[str, tuple[str, ...]]
     """The dtypes to time by kind of device."""
-    directions: tuple[str, ...] = DIRECTIONS
+    directions: tuple[str, ...] = PASSES
     """The directions that can be timed at all."""
     is_model: bool = False
     """Whether what is called has to be made first, of a config and weights."""
@@ -47,11 +47,15 @@ class Workload(ABC):
 
     @abstractmethod
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
-        """The call of round 0, with gradients for every direction but forward.
+        """The call of round 0, with gradients for every direction but forward; of a step those of what it changes.
 
         On the device `meta` its numbers and weights have no data. Masks, lengths and tokens have theirs there too:
         what the call needs of an implementation is read off them.
         """
+
+    def loss(self, output: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+        """What a training step makes smaller, a number without axes: of an answer and all inputs by name."""
+        raise NotImplementedError(f"{self.name} is not trained")
 
     @abstractmethod
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
@@ -63,7 +67,10 @@ class Workload(ABC):
 
     @abstractmethod
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
-        """Which rows of `output` and of each gradient, flattened to two axes, to hold against the oracle."""
+        """Which rows of `output` and of each gradient, flattened to two axes, to hold against the oracle.
+
+        Of a step: of the loss and of the gradients (suite.asking.step).
+        """
 
     @abstractmethod
     def verdict(

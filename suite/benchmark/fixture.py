@@ -85,12 +85,16 @@ class Plan:
         request = self.request
         threads = (1,) if request.kind == "cpu" else ()
         tables = replace(request, threads=threads).tables(contract_named(contract))
-        return [
+        found = [
             replace(table, dtype=dtype, direction=direction)
             for table in {table.workload.name: table for table in tables}.values()
             for dtype in self.dtypes or table.workload.dtypes[request.kind]
             for direction in self.directions
+            if direction in table.workload.directions
         ]
+        if not found:
+            raise UsageError(f"{contract} is not timed {', '.join(self.directions)} on these workloads")
+        return found
 
     def gate(self, contract: str) -> Gate:
         """The gate of a contract, one for all implementations that are timed by this plan."""

@@ -30,15 +30,17 @@ def bench(
     threads: int | Iterable[int] = (),
     budget: float | None = None,
     time_limit: float = TIME_LIMIT,
+    step: bool = False,
 ) -> list[Measurement]:
     """Time a function, or several against each other, on a contract's workloads and return a Measurement for each.
 
     `workloads` are names, groups or patterns (`"ladder"`), by default those of the profile `quick`. Each function
     is timed in a process of its own; one that no other process can import (a lambda, a closure) is timed in this one,
     and its rows say so. `cache` is hot or cold, `threads` are thread counts on a CPU, `budget` is in seconds of timed
-    calls for each in each table, `time_limit` in seconds for an answer. A function that fails the contract there is
-    `refused`. Functions of one name get numbers: `attention`, `attention-2`. Raises UsageError for an unknown contract,
-    workload, profile or device.
+    calls for each in each table, `time_limit` in seconds for an answer. `backward` times gradients too, `step`
+    training steps, of models and blocks that have one. A function that fails the contract there is `refused`. Functions
+    of one name get numbers: `attention`, `attention-2`. Raises UsageError for an unknown contract, workload, profile or
+    device.
     """
     given: object = function
     functions = [function] if callable(function) else list(given) if isinstance(given, Iterable) else []
@@ -47,7 +49,7 @@ def bench(
         raise UsageError(f"suite.bench takes a function or several, not {came}")
     patterns = (workloads,) if isinstance(workloads, str) else tuple(workloads or ())
     counts = (threads,) if isinstance(threads, int) else tuple(threads)
-    request = Request(patterns, profile, str(device), backward, cache, counts, time_limit, budget)
+    request = Request(patterns, profile, str(device), backward, cache, counts, time_limit, budget, step)
     implementations = with_unique_names([registry.from_function(each, contract) for each in functions])
     benchmark = Benchmark(contract_named(contract), implementations, request)
     return [row for _, rows in benchmark.run() for row in rows]

@@ -14,7 +14,7 @@ import torch
 from suite.asking import ALL, Contract, Workload
 from suite.conformance.session import check_device, matches
 from suite.measure.protocol import Failed, Job
-from suite.records import CACHES, DIRECTIONS, PROFILES, Measurement, Status, UsageError
+from suite.records import CACHES, PASSES, PROFILES, STEP, Measurement, Status, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Declaration
 
@@ -74,8 +74,8 @@ class Request:
 
     `workloads` are names, groups or shell patterns; a group without a profile is what `standard` has of it, on a GPU
     `full`. `threads` are thread counts for a CPU, by default one, and all cores where the workload's profile says so.
-    `backward` times backward alone and forward and backward together for every workload. `budget`, in seconds, replaces
-    the profile's.
+    `backward` times backward alone and forward and backward together for every workload, `step` a training step for
+    each that has one; forward is timed beside either. `budget`, in seconds, replaces the profile's.
     """
 
     workloads: tuple[str, ...] = ()
@@ -86,6 +86,7 @@ class Request:
     threads: tuple[int, ...] = ()
     time_limit: float = TIME_LIMIT
     budget: float | None = None
+    step: bool = False
 
     def __post_init__(self) -> None:
         check_device(self.device)
@@ -128,14 +129,17 @@ class Request:
         said += [f"threads {' '.join(map(str, self.threads))}"] if self.threads else []
         said += [f"budget {self.budget:g} s"] if self.budget is not None else []
         said += [self.cache] if self.cache else []
-        return ", ".join([*said, *(["backward"] if self.backward else [])])
+        return ", ".join([*said, *(["backward"] if self.backward else []), *([STEP] if self.step else [])])
 
     def tables(self, contract: Contract) -> list[Table]:
         """The tables asked for, in the order of measuring: those of one thread count together. UsageError for none."""
         chosen = self._chosen(contract)
         if self.backward and not any("backward" in workload.directions for workload in chosen):
             names = ", ".join(workload.name for workload in chosen)
-            raise UsageError(f"{names}: {contract.name} is timed forward alone, there is no backward")
+            raise UsageError(f"{names}: {contract.name} is timed forward{_or_step(chosen)}, there is no backward")
+        if self.step and not any(STEP in workload.directions for workload in chosen):
+            names = ", ".join(workload.name for workload in chosen)
+            raise UsageError(f"{names}: there is no training step of {contract.name} to time")
         found = [
             Table(workload, dtype, direction, threads, self.cache or ("cold" if self.kind == "cuda" else "hot"))
             for workload in chosen
@@ -183,8 +187,13 @@ class Request:
         return list(dict.fromkeys(len(cores()) if threads == ALL else threads for threads in asked))
 
     def _directions(self, workload: Workload) -> Sequence[str]:
-        asked = DIRECTIONS if self.backward else workload.profiles.get(self.timed_as or "", DIRECTIONS[:1])
-        return [direction for direction in asked if direction in workload.directions]
+        usual = workload.profiles.get(self.timed_as or "", PASSES[:1])
+        asked = PASSES if self.backward else PASSES[:1] if self.step else usual
+        return [direction for direction in (*asked, *([STEP] if self.step else [])) if direction in workload.directions]
+
+
+def _or_step(workloads: Sequence[Workload]) -> str:
+    return ", or as a training step" if any(STEP in workload.directions for workload in workloads) else " alone"
 
 
 def cores() -> list[int]:

@@ -103,11 +103,10 @@ def _tasks(named: Sequence[str], changes: Mapping[str, Any], only_plugs: bool) -
     """The tasks asked for; without names all, but where targets are named those alone that plug them in."""
     from suite.learning import tasks
 
-    chosen = [tasks.task(name) for name in dict.fromkeys(named)] or list(tasks.tasks().values())
-    if only_plugs and (closed := [task for task in chosen if task.own]):
-        if named:
-            raise UsageError(f"{closed[0].name} plugs in no attention: leave the targets out")
-        chosen = [task for task in chosen if not task.own]
+    found = {task.name: task for name in named for task in tasks.of_table(name)} or tasks.tasks()
+    chosen = [task for task in found.values() if not (only_plugs and task.own)]
+    if not chosen:
+        raise UsageError(f"{next(iter(found))} plugs in no attention: leave the targets out")
     reading = [task for task in chosen if "pairs" in task.config or not changes.keys() - {"epochs"}]
     if not reading:
         raise UsageError(f"{chosen[0].name} reads no pairs of sentences: leave --pairs and --examples out")
@@ -126,7 +125,7 @@ def _run(jobs: Sequence[Job]) -> Run:
 
 
 def _key(job: Job) -> tuple[str, ...]:
-    return (job.implementation, job.task.name, str(job.seed), DEVICE)
+    return (job.implementation, job.task.stands_in, str(job.seed), DEVICE)
 
 
 def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
@@ -134,7 +133,7 @@ def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
         finished = job.run(plug.attention, checkpoints, watch)
     return Learned(
         job.implementation,
-        job.task.name,
+        job.task.stands_in,
         job.seed,
         DEVICE,
         finished.curve,

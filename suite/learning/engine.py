@@ -97,12 +97,16 @@ class _Loop:
         self.tensors = list(training.weights.values())
         make: Any = OPTIMISERS[config.get("optimiser", "adam")]
         self.optimiser: torch.optim.Optimizer = make(self.tensors, lr=config["learning_rate"])
+        self.falls = config["learning_rate"] / task.epochs if config.get("rate_falls") else 0.0
+        self.first = config["learning_rate"]
         self.curve: list[float] = []
         self.seconds = 0.0
 
     def epoch(self, stays: str) -> None:
         """One epoch, and its mean loss. `stays` says what is left when it fails."""
         began, losses = time.process_time(), []
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.first - self.falls * len(self.curve)
         for number, batch in enumerate(self.training.batches(self.random), 1):
             loss, norm = self.step(batch)
             if not (math.isfinite(loss) and math.isfinite(norm)):

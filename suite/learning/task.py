@@ -43,7 +43,8 @@ class Task:
     config: Mapping[str, Any]
     """All that the curve depends on beside seed and attention, as JSON holds it: sizes of model and data, dropout, and
     what the engine reads: `epochs`, `learning_rate`, and where they differ from the usual `optimiser` ("adam" or
-    "sgd"), `clip` (the largest norm of all gradients together; None for any)."""
+    "sgd"), `clip` (the largest norm of all gradients together; None for any), `rate_falls` (whether the learning rate
+    falls from epoch to epoch, in equal steps, to 0 after the last)."""
     prepare: Callable[[Mapping[str, Any], int, Attention], Training]
     """Makes the training from the config, a seed, and the attention that is plugged in. It draws nothing from torch's
     own generator: `generator(seed, "weights")` makes one."""
@@ -53,8 +54,15 @@ class Task:
     """The features that it uses where the attention has them, and does without where it lacks them: dropout."""
     own: str = ""
     """The implementation that stands in results/ where nothing can be plugged in; empty where an attention is."""
+    table: str = ""
+    """The task among whose rows in results/ its own stand, where it is not to stand alone: what is compared with it."""
     printed: Mapping[str, float] | None = None
     """The documents' scores, by the names that `scores` has."""
+
+    @property
+    def stands_in(self) -> str:
+        """The name of the task that its rows bear."""
+        return self.table or self.name
 
     @property
     def epochs(self) -> int:

@@ -16,8 +16,11 @@ from torch import Tensor
 
 from suite.asking import Workload
 from suite.asking.pairs import output_of
+from suite.asking.step import LOSS
 from suite.measure import SAMPLE, Stopwatch, calls_per_sample
 from suite.measure.clock import Before, Call
+from suite.measure.step import Step
+from suite.records import STEP
 
 NEW_NUMBERS = 0.2
 """Seconds of calls on new numbers, one call at least, that show whether the function remembers answers."""
@@ -63,12 +66,14 @@ class Task:
         turned = frozenset(workload.turned(call, 0))
         self._workload, self._direction, self.is_model = workload, direction, workload.is_model
         self.making: dict[str, float | None] = {}
-        if call.config is not None:
-            function = self._made(function, call.config, {n: w.to(device) for n, w in call.weights.items()})
+        weights = {name: weight.to(device) for name, weight in call.weights.items()}
         base = {name: tensor.to(device) for name, tensor in call.tensors.items()}
         self._base = call.__class__(base, call.options)
         self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
         self._names, self._positional, self._options = call.gradient_of, call.positional, call.options
+        self._step = self._training({**self.inputs, **weights}) if direction == STEP else None
+        if call.config is not None:
+            function = self._made(function, call.config, weights)
         self._upstream = None if call.output_gradient is None else call.output_gradient.to(device)
         self._function = function
         self.call, self.before, self._both = self._bound(self.inputs)
@@ -94,6 +99,10 @@ class Task:
             if isinstance(said, Mapping) and isinstance(said.get(name), float | int):
                 self.making[name] = float(said[name])
         return model
+
+    def _training(self, tensors: Mapping[str, Tensor]) -> Step:
+        """A step that changes those of the tensors whose gradients are asked for."""
+        return Step({name: tensors[name] for name in self._names}, self._workload.loss)
 
     def enter_round(self, number: int, expected: float = math.inf) -> float:
         """Give the inputs the numbers of that round, in memory that is laid out anew, and drop the inputs of a proof.
@@ -166,7 +175,7 @@ class Task:
             size = sum(tensor.numel() * tensor.element_size() for tensor in turned.values())
             for number in numbers[: max(1, PROOF_BYTES // max(1, size))]:
                 changed = {name: tensor.clone() for name, tensor in self._workload.turned(self._base, number).items()}
-                kept = {name: tensor.detach() for name, tensor in self.inputs.items()}
+                kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
                 self._proof_calls.append(self._bound(kept | changed)[:2])
         return len(self._proof_calls)
 
@@ -203,14 +212,17 @@ class Task:
     def _of_gradients(self, result: Any) -> dict[str, Any]:
         output, gradients = result
         named = dict(zip(self._names, gradients, strict=True))
-        return {**named} if output is None else {"output": output.detach(), **named}
+        return {**named} if output is None else {LOSS if self._step else "output": output.detach(), **named}
 
     def _bound(self, inputs: Mapping[str, Tensor]) -> tuple[Call, Before | None, Call]:
         """The call in its direction on these inputs, what is to be made before it (if anything), and both together."""
-        wanted = [inputs[name].requires_grad_(True) for name in self._names]
         positional = [inputs[name] for name in self._positional if name in inputs]
         by_name = {name: tensor for name, tensor in inputs.items() if name not in self._positional}
         forward = partial(self._function, *positional, **by_name, **self._options)
+        if self._step:
+            take = partial(self._step.take, forward, inputs)
+            return lambda _: take(), self._step.restore, lambda _: take()
+        wanted = [inputs[name].requires_grad_(True) for name in self._names]
 
         def without_gradients(_: Any) -> Any:
             with torch.no_grad():
@@ -253,5 +265,5 @@ def _swap_numbers(tensor: Tensor) -> None:
 def _rows(name: str, tensor: Any, rows: Sequence[int]) -> Tensor:
     if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
         raise TypeError(f"{name} is a {type(tensor).__name__}, should be a Tensor")
-    found: Tensor = tensor.detach().flatten(0, -2)[list(rows)].cpu()
+    found: Tensor = tensor.detach().reshape(-1, tensor.shape[-1] if tensor.dim() else 1)[list(rows)].cpu()
     return found

@@ -6,7 +6,7 @@ from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings,
 from suite.records.claim import Claimed, Evidence, Holds
 from suite.records.explanation import Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
-from suite.records.learned import Learned
+from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
 from suite.records.run import Machine, Run
@@ -17,7 +17,9 @@ from suite.records.words import (
     DIRECTIONS,
     DTYPES,
     EVERY_CASE,
+    PASSES,
     PROFILES,
+    STEP,
     UsageError,
 )
 
@@ -32,8 +34,12 @@ __all__ = [
     "FAILURES",
     "GIVEN",
     "MEASURED_STATUSES",
+    "PASSES",
     "PROFILES",
+    "RIGHT_GRADIENT",
     "STATUSES",
+    "STEP",
+    "WRONG_GRADIENTS",
     "Audit",
     "Claimed",
     "Combinations",

@@ -10,6 +10,10 @@ Losses: TypeAlias = tuple[float, ...]
 """A mean loss for each epoch."""
 
 
+WRONG_GRADIENTS, RIGHT_GRADIENT = "wrong-gradients", "right"
+"""The task in which attentions with wrong gradients are trained, and what stands there for the right one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Learned:
     """One training that ended, from one seed."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 """The dtypes in which cases are asked, the widest first, which is their order in tables."""
-DIRECTIONS = ("forward", "backward", "forward_backward")
+PASSES = ("forward", "backward", "forward_backward")
 """What is timed of a call: the answer, its gradients, or both together."""
+STEP = "step"
+"""A training step: forward, loss, backward, and the optimiser's update of the weights."""
+DIRECTIONS = (*PASSES, STEP)
+"""All that is timed, in the order of tables."""
 CACHES = ("hot", "cold")
 """The last-level cache before a timed call: as the call before left it, or flushed."""
 PROFILES = ("quick", "standard", "full")

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from suite.records import Learned
-from suite.report import provenance
+from suite.records import WRONG_GRADIENTS, Learned
+from suite.report import provenance, wrong_gradients
 from suite.report.cells import NOTHING, Cell, code, number, plain
 from suite.report.page import Block, Chart, Column, Mark, Page, Panel, Picture, Section, Table, blocks, note, section
 from suite.report.page import table as table_of
@@ -70,7 +70,8 @@ def _marks(learned: Sequence[Learned]) -> Iterator[Mark]:
 def _task(task: str, trained: Sequence[tuple[str, Learned]], charts: Sequence[Chart]) -> Section:
     learned = [each for _, each in trained]
     shown = [chart for chart in charts if chart.file == chart_file(task)]
-    return section(task, _scores(learned), _without(learned), shown, _configs(learned))
+    compared = wrong_gradients.comparison(learned) if task == WRONG_GRADIENTS else ()
+    return section(task, compared, _scores(learned), _without(learned), shown, _configs(learned))
 
 
 def _scores(learned: Sequence[Learned]) -> Table:

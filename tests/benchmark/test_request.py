@@ -55,7 +55,7 @@ def test_workloads_that_are_not_there_are_said_in_one_line(asked: dict[str, Any]
 
 
 def test_a_backward_that_there_is_not_is_said() -> None:
-    with pytest.raises(UsageError, match=r"^translator/10, .*: transformer is timed forward alone"):
+    with pytest.raises(UsageError, match=r"^translator/10, .*: transformer is timed forward, or as a training step"):
         Request(("translator",), backward=True).tables(contract("transformer"))
 
 
@@ -91,10 +91,32 @@ def test_backward_is_timed_alone_and_together_with_forward() -> None:
     assert [table.direction for table in tables] == ["forward", "backward", "forward_backward"]
 
 
+def test_a_training_step_is_timed_beside_forward() -> None:
+    tables = Request(("translator/10",), step=True).tables(contract("seq2seq_attention"))
+
+    assert [table.direction for table in tables] == ["forward", "step"]
+    assert tables[1].says == "translator/10 step"
+
+
+def test_of_workloads_without_a_step_forward_alone_is_timed() -> None:
+    tables = Request(("vit",), "standard", step=True).tables(contract("vision_transformer"))
+
+    assert [(table.workload.name, table.direction) for table in tables] == [
+        ("vit/fashion", "forward"),
+        ("vit/fashion", "step"),
+        ("vit/b16", "forward"),
+    ]
+
+
+def test_a_step_of_what_is_not_trained_is_refused_in_one_line() -> None:
+    with pytest.raises(UsageError, match=f"^{TINY}: there is no training step of attention to time$"):
+        Request((TINY,), step=True).tables(CONTRACT)
+
+
 @pytest.mark.parametrize(
     "other",
     [
-        {"profile": "full"}, {"backward": True}, {"cache": "cold"}, {"threads": (1,)}, {"budget": 1.0},
+        {"profile": "full"}, {"backward": True}, {"step": True}, {"cache": "cold"}, {"threads": (1,)}, {"budget": 1.0},
         {"workloads": (TINY, "vit")},
     ],
 )  # fmt: skip

@@ -184,3 +184,28 @@ def test_checkpoints_are_found_where_they_are_asked_to_be(tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["toy.toy-line.seed-3.pt"]
     assert not (tmp_path / "cache").exists()
     assert Checkpoint.within(tmp_path, "a/b", {}).path == tmp_path / "a-b.pt"
+
+
+def test_tasks_of_one_table_are_learned_together_and_stand_beside_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(TOY, name="open/line", table="open")
+    monkeypatch.setattr(tasks, "tasks", lambda: {"toy": TOY, "open": OPEN, "open/line": other})
+
+    learning.learn([], ["open"], [], None, tmp_path / "results")
+    learning.learn(["chunked"], ["open"], [], None, tmp_path / "results")
+
+    found = {(row["implementation"], row["task"]) for row in rows(tmp_path / "results")}
+    assert found == {("attention/matmul", "open"), ("toy/line", "open"), ("attention/chunked", "open")}
+    (page,) = (tmp_path / "results").glob("*/learning.md")
+    assert "## open/line" not in page.read_text()
+
+
+def test_a_table_without_a_task_of_its_name_is_meant_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {name: replace(TOY, name=name, table="lines") for name in ("lines/a", "lines/b")}
+    monkeypatch.setattr(tasks, "tasks", lambda: known)
+
+    assert [task.name for task in tasks.of_table("lines")] == ["lines/a", "lines/b"]
+    assert [task.name for task in tasks.of_table("lines/b")] == ["lines/b"]
+    with pytest.raises(UsageError, match="unknown task 'circles'"):
+        tasks.of_table("circles")

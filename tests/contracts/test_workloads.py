@@ -17,12 +17,12 @@ from suite.contracts import contract
 from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.workloads.workload import VERIFIED_SCORES, Workload
 from suite.judging.verdicts import Verdict
-from suite.records import DIRECTIONS, PROFILES
+from suite.records import PASSES, PROFILES
 
 CONTRACT = contract("attention")
 WORKLOADS = {workload.name: workload for workload in CONTRACT.workloads()}
 each_workload = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list(WORKLOADS))
-each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+each_direction = pytest.mark.parametrize("direction", PASSES)
 
 SMALL = Workload("test/small", "all that a workload may have", 65, 130, 16, 4, key_heads=2, batch=2, causal=True)
 TINY = WORKLOADS["documents/one-sentence"]
@@ -213,7 +213,7 @@ def test_causal_pairs_are_those_that_a_mask_leaves(queries: int, keys: int, pair
 @each_workload
 def test_operations_follow_the_convention(workload: Workload) -> None:
     """4·b·h·l·s·e, half of it when causal, 2.5 times for a backward: as FlashAttention's authors count."""
-    forward, backward, both = (workload.work("float16", direction) for direction in DIRECTIONS)
+    forward, backward, both = (workload.work("float16", direction) for direction in PASSES)
 
     dense = 4 * workload.batch * workload.heads * workload.queries * workload.keys * workload.width
     assert forward["convention"] == (dense / 2 if workload.values.get("causal") else dense)

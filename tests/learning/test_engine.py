@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -258,3 +259,33 @@ def test_generators_of_two_purposes_or_seeds_differ() -> None:
     drawn = {float(torch.rand((), generator=generator(seed, purpose))) for seed in (0, 1) for purpose in ("a", "b")}
 
     assert len(drawn) == 4
+
+
+def test_a_learning_rate_may_fall_to_nothing_after_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    step = torch.optim.Adam.step
+
+    def watched(self: torch.optim.Adam, *given: Any, **named: Any) -> Any:
+        rates.append(self.param_groups[0]["lr"])
+        return step(self, *given, **named)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", watched)
+    task = replace(TOY, config={**TOY.config, "epochs": 4, "rate_falls": True})
+
+    train(task, 0, nothing)
+
+    assert rates == pytest.approx([0.1] * 3 + [0.075] * 3 + [0.05] * 3 + [0.025] * 3)
+
+
+def test_a_training_whose_rate_falls_goes_on_where_it_was(tmp_path: Path) -> None:
+    task = replace(TOY, config={**TOY.config, "rate_falls": True})
+
+    def killed(epoch: int, epochs: int) -> None:
+        if epoch == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(task, 0, nothing, checkpoint=at(tmp_path, task), watch=killed)
+
+    again = train(task, 0, nothing, checkpoint=at(tmp_path, task))
+    assert torch.equal(again.weights["slope"], train(task, 0, nothing).weights["slope"])

@@ -31,7 +31,7 @@ from suite.measure.protocol import (
     Weighed,
     read,
 )
-from suite.records import DIRECTIONS, Status
+from suite.records import PASSES, Status
 
 JOB = Job("attention", "documents/one-sentence", "float32", "forward")
 Function = Callable[..., Any]
@@ -60,7 +60,7 @@ def honest(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return sdpa(query, key, value)
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", PASSES)
 def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     bench, rows = bench_of(honest), {"output": [1], "query": [0, 2]}
     names = {"forward": {"output"}, "backward": {"query"}}.get(direction, {"output", "query"})

@@ -17,7 +17,7 @@ from suite.contracts import contract
 from suite.contracts.attention.workloads.workload import Workload
 from suite.measure import task
 from suite.measure.task import Task
-from suite.records import DIRECTIONS
+from suite.records import PASSES
 
 SMALL = Workload("test/small", "", 16, 16, 8, 2)
 
@@ -79,7 +79,7 @@ def test_each_direction_is_timed_alone(now: Time, direction: str, seconds: float
     assert watch.first_call() == seconds
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", PASSES)
 def test_gradients_are_recorded_where_they_are_asked_for_only(direction: str) -> None:
     seen = []
 
@@ -105,7 +105,7 @@ def test_options_and_tensors_are_passed_as_the_contract_has_them() -> None:
     assert given == [(3, {"is_causal": True, "enable_gqa": True})]
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", PASSES)
 def test_a_round_has_its_own_numbers_and_memory_in_the_same_tensors(direction: str) -> None:
     prepared = a_task(sdpa, direction)
     tensors, places = dict(prepared.inputs), set()
@@ -122,7 +122,7 @@ def test_a_round_has_its_own_numbers_and_memory_in_the_same_tensors(direction: s
     assert not torch.equal(prepared.inputs["key"], call.tensors["key"])
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", PASSES)
 def test_a_proof_is_made_of_calls_on_the_numbers_that_were_loaded(direction: str) -> None:
     prepared = a_task(sdpa, direction)
     rows = {"output": [0, 17], "query": [0, 17], "key": [31, 20], "value": [5]}
@@ -189,7 +189,7 @@ def test_the_version_of_an_input_does_not_tell_that_its_numbers_are_new() -> Non
     assert prepared.inputs["query"]._version == before
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", PASSES)
 def test_the_rows_found_are_those_of_the_last_timed_call(direction: str) -> None:
     prepared = a_task(sdpa, direction)
     prepared.enter_round(4)

@@ -1,11 +1,11 @@
-"""Whole forward passes of models to be timed, verified on one item of the batch."""
+"""Models to be timed: whole forward passes, verified on one item of the batch, and training steps, verified by gradients."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ from suite import asking
 from suite.asking import Call, Reply
 from suite.asking.due import Form, Near
 from suite.asking.model import Config, Model, Shapes
+from suite.asking.step import Learned, Loss, learned, rows_of
+from suite.records import STEP
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +25,17 @@ if TYPE_CHECKING:
     from suite.judging.verdicts import Verdict
 
 CPU, HALF, FORWARD = ("float32",), ("float16", "bfloat16"), ("forward",)
+USUALLY = {"standard": FORWARD, "full": FORWARD}
+TRAINED = {"standard": (*FORWARD, STEP), "full": (*FORWARD, STEP)}
+"""The profiles of models whose training step is timed as well."""
+TRAINED_IN_FULL = {"standard": FORWARD, "full": (*FORWARD, STEP)}
+"""Those of models whose training step the profile `standard` has no time for."""
+STEP_FLOPS = 3.0
+"""A step computes three matrix products where a forward computes one: backward has two, for the input's gradient and for
+the weights'."""
+STEP_BYTES = 9.0
+"""So often a step moves the bytes of the weights, which a forward reads once: forward and backward read them, the
+gradients are written and read, and Adam reads and writes two moments and writes the weights."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +55,16 @@ class ModelWorkload(asking.Workload):
     """The tokens or images of one call."""
     sizes: str
     vocabularies: Mapping[str, int] = field(default_factory=dict)
-    profiles: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"standard": FORWARD, "full": FORWARD})
+    profiles: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: USUALLY)
     cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": CPU, "cuda": HALF})
-    directions = FORWARD
+    learns: Loss | None = None
+    """What a training step makes smaller; None where none is timed."""
     is_model = True
+
+    @property
+    def directions(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (*FORWARD, STEP) if self.learns else FORWARD
 
     @property
     def shape(self) -> str:
@@ -62,7 +80,11 @@ class ModelWorkload(asking.Workload):
             name: torch.empty(shape, dtype=of, device="meta") if device == "meta" else _drawn(name, shape, random, of)
             for name, shape in self.shapes(self.config).items()
         }
-        return Call(given, {}, self.model.positional, config=self.config, weights=weights)
+        trained = tuple(weights) if direction == STEP else ()
+        return Call(given, {}, self.model.positional, gradient_of=trained, config=self.config, weights=weights)
+
+    def loss(self, output: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+        return self.learns(output, inputs) if self.learns else super().loss(output, inputs)
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
         """Other tokens, or images whose numbers have moved and grown."""
@@ -77,10 +99,14 @@ class ModelWorkload(asking.Workload):
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         size = getattr(torch, dtype).itemsize
         weights = sum(float(np.prod(shape)) for shape in self.shapes(self.config).values())
-        return {"attended": self.flops, "convention": self.flops, "bytes": weights * size, **self.counted}
+        flops, bytes_ = (STEP_FLOPS, STEP_BYTES) if direction == STEP else (1.0, 1.0)
+        flops, bytes_ = flops * self.flops, bytes_ * weights * size
+        return {"attended": flops, "convention": flops, "bytes": bytes_, **self.counted}
 
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
-        """All rows of one item."""
+        """All rows of one item; of a step some rows of every gradient."""
+        if direction == STEP:
+            return rows_of(self.call("float32", direction, device="meta"), random)
         call = self.call("float32", device="meta")
         first = call.tensors[call.positional[0]]
         rows = call.tensors[call.positional[-1]].shape[1] if self.vocabularies else 1
@@ -90,6 +116,8 @@ class ModelWorkload(asking.Workload):
     def verdict(
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
     ) -> Verdict:
+        if direction == STEP:
+            return _learned(self.name, number, dtype, self).verdict(rows, found)
         item = rows["output"][0] // len(rows["output"])
         due = _truth(self.name, number, item, dtype, self)
         return due.verdict(Reply(found["output"]))
@@ -107,6 +135,19 @@ def _truth(name: str, number: int, item: int, dtype: str, workload: ModelWorkloa
     (due,) = workload.model.dues([Call(alone, {}, call.positional, config=call.config, weights=call.weights)])
     rows = due.value.reshape(-1, due.value.shape[-1])
     return Near(Form(rows.shape, due.form.dtype), rows, due.allowed.reshape(-1))
+
+
+@lru_cache(maxsize=1)
+def _learned(name: str, number: int, dtype: str, workload: ModelWorkload) -> Learned:
+    """What is true of the step of a round."""
+    call = workload.call(dtype, STEP)
+    call = replace(call, tensors={**call.tensors, **workload.turned(call, number)})
+    return learned(partial(_eager, workload.model), workload.loss, call, dtype)
+
+
+def _eager(model: Model, call: Call) -> Tensor:
+    assert call.config is not None
+    return model.eager(call.config, call.weights)(*(call.tensors[name] for name in call.positional))
 
 
 def _drawn(name: str, shape: tuple[int, ...], random: torch.Generator, dtype: torch.dtype) -> Tensor:

@@ -15,6 +15,14 @@ def tasks() -> dict[str, Task]:
     return {task.name: task for module in modules for task in getattr(module, "TASKS", ())}
 
 
+def of_table(name: str) -> list[Task]:
+    """The task of this name; where others stand in its table, or only a table has the name, all of that table.
+
+    Raises UsageError for a name that neither has.
+    """
+    return [each for each in tasks().values() if each.stands_in == name] or [task(name)]
+
+
 def task(name: str) -> Task:
     """The task of this name. Raises UsageError for a name that no task has."""
     there = tasks()

@@ -6,7 +6,7 @@ from itertools import product
 
 from suite.asking import ALL
 from suite.contracts.attention.workloads.workload import Workload
-from suite.records import DIRECTIONS
+from suite.records import PASSES
 
 CPU, HALF = ("float32",), ("float16", "bfloat16")
 FORWARD, TOGETHER = ("forward",), ("forward_backward",)
@@ -30,7 +30,7 @@ def _documents() -> list[Workload]:
 def _vit() -> list[Workload]:
     why = "a layer of ViT-B/16 at 224 × 224: 196 patches and a class token"
     dtypes = {"cpu": ("float32", "bfloat16"), "cuda": HALF}
-    trained = {"quick": FORWARD, "standard": DIRECTIONS, "full": DIRECTIONS}
+    trained = {"quick": FORWARD, "standard": PASSES, "full": PASSES}
     return [
         Workload("vit/b16", why, 197, 197, 64, 12, profiles=trained, cores={"standard": (1, ALL)}),
         Workload("vit/b16-batch8", f"{why}, 8 images", 197, 197, 64, 12, batch=8, dtypes=dtypes),
@@ -49,12 +49,12 @@ def _decode() -> list[Workload]:
 
 def _ladder() -> list[Workload]:
     """From 8k on also on all cores, 32k on them alone: one of them would take minutes for a call."""
-    trained = {"standard": (*FORWARD, *TOGETHER), "full": DIRECTIONS}
+    trained = {"standard": (*FORWARD, *TOGETHER), "full": PASSES}
     found = []
     for thousands in (1, 2, 4, 8, 16, 32, 64):
         length = thousands * 1024
         why = "one head of width 64: how time and memory grow with the length"
-        profiles = EVERY if thousands < 4 else {"full": DIRECTIONS} if thousands > 32 else trained
+        profiles = EVERY if thousands < 4 else {"full": PASSES} if thousands > 32 else trained
         cores = {"standard": (1,) if thousands < 8 else (ALL,) if thousands > 16 else (1, ALL)}
         found.append(Workload(f"ladder/{thousands}k", why, length, length, profiles=profiles, cores=cores))
     return found
@@ -68,11 +68,11 @@ def _grid() -> list[Workload]:
     ):
         name = f"flash/{_thousands(length)}-e{width}" + "-causal" * causal
         why = "FlashAttention's grid: 16,384 tokens, heads times width 2,048"
-        found.append(Workload(name, why, length, length, width, 2048 // width, batch=batch, causal=causal, profiles={"full": DIRECTIONS}, dtypes={"cuda": HALF}))  # fmt: skip
+        found.append(Workload(name, why, length, length, width, 2048 // width, batch=batch, causal=causal, profiles={"full": PASSES}, dtypes={"cuda": HALF}))  # fmt: skip
     for (batch, length), width, causal in product(((4, 512), (2, 1024), (1, 2048)), (64, 128), (False, True)):
         name = f"flash-small/{_thousands(length)}-e{width}" + "-causal" * causal
         why = "FlashAttention's grid made small for CPUs: 2,048 tokens, heads times width 256"
-        directions = DIRECTIONS if (length, width) == (2048, 64) else FORWARD
+        directions = PASSES if (length, width) == (2048, 64) else FORWARD
         found.append(Workload(name, why, length, length, width, 256 // width, batch=batch, causal=causal, profiles={"standard": directions}, dtypes={"cpu": CPU}))  # fmt: skip
     return found
 

@@ -101,4 +101,6 @@ CONTRACT = declare(
         "value_width": lambda call: _columns(call, "value") != _columns(call, "query"),
         "large": _large,
     },
+    baseline="split_heads",
+    lists={"workloads": "workloads.workloads"},
 )

@@ -113,4 +113,5 @@ CONTRACT = declare(
     },
     baseline="eager",
     is_model=True,
+    lists={"workloads": "workloads.workloads"},
 )

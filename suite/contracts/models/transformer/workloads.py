@@ -1,4 +1,4 @@
-"""What is timed of Transformers: the documents' translator."""
+"""What is timed of Transformers: the documents' translator, forward and in training."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from suite.asking.model import Config
+from suite.asking.step import of_next_tokens
 from suite.contracts.models.transformer.cases.draws import model
 from suite.contracts.models.transformer.contract import shapes
-from suite.contracts.models.workloads import ModelWorkload
+from suite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload
 
 TRANSLATOR: Config = {
     "source_vocab": 200,
@@ -29,12 +30,12 @@ TRANSLATOR: Config = {
 def workloads() -> list[ModelWorkload]:
     """All of them, in the order of tables."""
     return [
-        _workload("translator/10", "ten words a sentence, as the documents train it", 128, 10),
-        _workload("translator/128", "longer sentences, of which half are padded", 8, 128),
+        _workload("translator/10", "ten words a sentence, as the documents train it", 128, 10, TRAINED),
+        _workload("translator/128", "longer sentences, of which half are padded", 8, 128, TRAINED_IN_FULL),
     ]
 
 
-def _workload(name: str, why: str, batch: int, length: int) -> ModelWorkload:
+def _workload(name: str, why: str, batch: int, length: int, profiles: Mapping[str, tuple[str, ...]]) -> ModelWorkload:
     config = TRANSLATOR
     vocabularies = {"source": config["source_vocab"], "target": config["target_vocab"]}
     sizes = (
@@ -42,7 +43,7 @@ def _workload(name: str, why: str, batch: int, length: int) -> ModelWorkload:
     )
     tokens = float(batch * length)
     return ModelWorkload(name, why, model, config, shapes, partial(_tokens, batch, length), length,
-                         batch * _flops(config, length), {"tokens": tokens}, sizes, vocabularies)  # fmt: skip
+                         batch * _flops(config, length), {"tokens": tokens}, sizes, vocabularies, profiles=profiles, learns=of_next_tokens)  # fmt: skip
 
 
 def _tokens(batch: int, length: int, random: torch.Generator) -> Mapping[str, Tensor]:

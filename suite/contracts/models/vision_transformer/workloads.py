@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from suite.asking.model import Config
+from suite.asking.step import Loss, of_classes
 from suite.contracts.models.vision_transformer.cases.draws import BASE, USUAL, model
 from suite.contracts.models.vision_transformer.contract import shapes
-from suite.contracts.models.workloads import ModelWorkload
+from suite.contracts.models.workloads import TRAINED, USUALLY, ModelWorkload
 
 FASHION: Config = {
     **USUAL,
@@ -30,17 +31,24 @@ FASHION: Config = {
 def workloads() -> list[ModelWorkload]:
     """All of them, in the order of tables."""
     return [
-        _workload("vit/fashion", "the documents' classifier of Fashion-MNIST", FASHION, 16),
+        _workload("vit/fashion", "the documents' classifier of Fashion-MNIST", FASHION, 16, TRAINED, of_classes),
         _workload("vit/b16", "ViT-B/16 at 224 × 224", BASE, 1),
     ]
 
 
-def _workload(name: str, why: str, config: Config, batch: int) -> ModelWorkload:
+def _workload(
+    name: str,
+    why: str,
+    config: Config,
+    batch: int,
+    profiles: Mapping[str, tuple[str, ...]] = USUALLY,
+    learns: Loss | None = None,
+) -> ModelWorkload:
     length = shapes(config)["positions"][0]
     sizes = f"batch {batch}, {config['image_height']} × {config['image_width']}, {config['blocks']} blocks of width "
     sizes += f"{config['width']}, {config['heads']} heads"
     return ModelWorkload(name, why, model, config, shapes, partial(_images, config, batch), length,
-                         batch * _flops(config, length), {"images": float(batch)}, sizes)  # fmt: skip
+                         batch * _flops(config, length), {"images": float(batch)}, sizes, profiles=profiles, learns=learns)  # fmt: skip
 
 
 def _images(config: Config, batch: int, random: torch.Generator) -> Mapping[str, Tensor]:

@@ -1,0 +1,63 @@
+"""What is timed of encoder–decoders with Bahdanau's attention: the documents' translator, forward and in training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from suite.asking.model import Config
+from suite.asking.step import of_next_tokens
+from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, model
+from suite.contracts.models.seq2seq_attention.contract import GATES, shapes
+from suite.contracts.models.workloads import TRAINED, ModelWorkload
+
+TRANSLATOR: Config = {
+    **USUAL,
+    "source_vocab": 200,
+    "target_vocab": 200,
+    "embedding": 256,
+    "hidden": 256,
+    "layers": 2,
+}
+"""The documents' English–French translator; they do not say how many words it knows."""
+BATCH, LENGTH = 128, 10
+"""Sentences of a batch, and words of a sentence, as the documents train it."""
+
+
+def workloads() -> list[ModelWorkload]:
+    """All of them, in the order of tables."""
+    config = TRANSLATOR
+    why = "ten words a sentence, as the documents train it"
+    sizes = f"batch {BATCH}, {LENGTH} tokens to {LENGTH}, 2 + 2 layers of width {config['hidden']}, additive scores"
+    vocabularies = {"source": config["source_vocab"], "target": config["target_vocab"]}
+    found = ModelWorkload(f"translator/{LENGTH}", why, model, config, shapes, partial(_tokens, config), LENGTH,
+                          BATCH * _flops(config, LENGTH), {"tokens": float(BATCH * LENGTH)}, sizes, vocabularies,
+                          profiles=TRAINED, learns=of_next_tokens)  # fmt: skip
+    return [found]
+
+
+def _tokens(config: Config, random: torch.Generator) -> Mapping[str, Tensor]:
+    """Every second source is padded by half."""
+    lengths = torch.full((BATCH,), LENGTH)
+    lengths[1::2] = (LENGTH + 1) // 2
+    return {
+        "source": torch.randint(config["source_vocab"], (BATCH, LENGTH), generator=random),
+        "lengths": lengths,
+        "target": torch.randint(config["target_vocab"], (BATCH, LENGTH), generator=random),
+    }
+
+
+def _flops(config: Config, length: int) -> float:
+    """Of one item: products with weights, and at each step those of the scores and the weighted sum."""
+    width, embedding = float(config["hidden"]), float(config["embedding"])
+    gates = GATES[config["cell"]] * width
+
+    def stack(first: float) -> float:
+        return 2 * gates * (first + width + (float(config["layers"]) - 1) * 2 * width)
+
+    scored = 2.0 * width * width + 4.0 * length * width  # the query's map, then scores and the sum of values
+    step = stack(embedding) + stack(width + embedding) + scored + 2.0 * width * float(config["target_vocab"])
+    return length * (step + 2.0 * width * width)  # and the map of each key

@@ -1,0 +1,66 @@
+"""A training step in a benchmark: an honest one has a time, one with a wrong gradient or none has its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from implementations.multi_head_attention.split_heads import multi_head_attention as split_heads
+from suite.benchmark import Benchmark, Request
+from suite.contracts import contract
+from suite.contracts.attention.deviations.gradients import gradient_lacks_mean
+from suite.records import Measurement, Outcome, Status
+from suite.registry import from_function
+
+CONTRACT = contract("multi_head_attention")
+CEILINGS = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
+"""Those of no machine: to measure real ones takes seconds."""
+
+
+def rows(function: Callable[..., Any]) -> dict[str, Measurement]:
+    """The measurements of a function that has passed all cases, by direction."""
+    named = from_function(function, "multi_head_attention")
+    name = named.declaration.full_name
+    cases = [case.name for case in CONTRACT.cases()]
+    earlier = {name: [Outcome(name, "multi_head_attention", case, "float32", "cpu", Status.PASSED) for case in cases]}
+    request = Request(("translation/128",), step=True, budget=0.005)
+    of = Benchmark(CONTRACT, [named], request, earlier, ceilings=CEILINGS)
+    return {row.direction: row for _, found in of.run() for row in found}
+
+
+def test_an_honest_step_has_a_time_and_three_times_the_operations_of_its_forward() -> None:
+    def honest(*given: Tensor, **named: Any) -> Tensor:
+        return split_heads(*given, **named)
+
+    found = rows(honest)
+
+    assert {direction: row.status for direction, row in found.items()} == {"forward": "measured", "step": "measured"}
+    assert len(found["step"].seconds) >= 12
+    assert found["step"].work["attended"] == 3 * found["forward"].work["attended"]
+    assert found["step"].error_ratio is not None
+
+
+def test_a_wrong_gradient_behind_a_right_answer_has_no_time() -> None:
+    def lacking(*given: Tensor, **named: Any) -> Tensor:
+        return split_heads(*given, **named, attention=gradient_lacks_mean.function)
+
+    found = rows(lacking)
+
+    assert found["forward"].status == "measured"
+    assert (found["step"].status, found["step"].seconds) == ("refused", ())
+    assert "its answer was wrong: gradient of w_" in found["step"].detail
+
+
+def test_what_has_no_gradient_is_declined() -> None:
+    def detached(*given: Tensor, **named: Any) -> Tensor:
+        return split_heads(*given, **named).detach()
+
+    found = rows(detached)
+
+    assert found["forward"].status == "measured"
+    assert (found["step"].status, found["step"].detail) == (
+        "declined",
+        "no gradient reaches its weights: it is built for inference",
+    )
