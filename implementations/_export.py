@@ -10,8 +10,8 @@ import inspect
 import logging
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, wraps
 from importlib.metadata import version
@@ -140,9 +140,8 @@ def graph(
 
     Raises ValueError where the opset cannot express the module.
     """
-    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)  # it misses torchvision
     started = perf_counter()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _unlogged():
         warnings.simplefilter("ignore")  # torch warns of itself
         program = torch.onnx.export(
             module.eval(),
@@ -160,6 +159,17 @@ def graph(
     if came != opset:
         raise ValueError(f"PyTorch's exporter made a graph of opset {came}, not of {opset}")
     return Graph(model, perf_counter() - started)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Without lines in the log: exporters miss torchvision, and print whole tracebacks of what they go on without."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def readable(model: onnx.ModelProto, part: Part) -> onnx.ModelProto:
@@ -267,6 +277,12 @@ def _write_beside(model: onnx.ModelProto, weights: Weights, data: Path) -> None:
             file.write(_bytes(tensor))
 
 
+def quantisable(dtype: torch.dtype, exports: Exports) -> None:
+    """Raise NotImplementedError for a dtype whose graphs cannot be quantised, where they are to be."""
+    if exports.quantised and dtype != torch.float32:
+        raise NotImplementedError(f"onnxruntime quantises graphs of float32 alone, not of {dtype}")
+
+
 def quantised(model: onnx.ModelProto, weights: Weights) -> onnx.ModelProto:
     """The graph whose matrix products by weights are those of 8-bit integers; inputs are rounded call by call.
 
@@ -278,12 +294,8 @@ def quantised(model: onnx.ModelProto, weights: Weights) -> onnx.ModelProto:
     whole.graph.initializer.extend(_constant(name, tensor) for name, tensor in weights.items())
     with TemporaryDirectory() as folder:
         file = Path(folder, "quantised.onnx")
-        root = logging.getLogger()
-        before, root.disabled = root.disabled, True  # it advises to optimise the graph first
-        try:
+        with _unlogged():
             quantize_dynamic(whole, file, ["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
-        finally:
-            root.disabled = before
         return onnx.load(file)
 
 

@@ -212,6 +212,62 @@ def bench(
 
 
 @app.command()
+def export(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="a model that is exported, as transformer, or vision_transformer/onnx_export.opset18"
+        ),
+    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="the ONNX file to write")],
+    opset: Annotated[
+        int | None,
+        typer.Option("--opset", metavar="N", parser=count, help="the newest that onnxruntime runs, by default"),
+    ] = None,
+    dtype: Annotated[str, typer.Option("--dtype", metavar="D", help="of the weights and what is computed")] = "float32",
+    part: Annotated[
+        str, typer.Option("--part", metavar="P", help="full (the default), or encoder and decoder, which keep a cache")
+    ] = "",
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="JSON", help="a file with what the config has otherwise than usual"),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="the same, one by one; may be repeated")
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights", metavar="FILE", help="a .npz, .safetensors or .pt of tensors, named as the contract does"
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", parser=count, help="of weights that are drawn; 0 by default")
+    ] = 0,
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device", metavar="D", help="cpu or cuda: where the graph is run once; by default CUDA where there is"
+        ),
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="replace a file that exists")] = False,
+    data_above: Annotated[
+        int | None,
+        typer.Option(
+            "--data-above", metavar="BYTES", parser=count, help="weights of more go into FILE.data; 2 GiB by default"
+        ),
+    ] = None,
+) -> None:
+    """Write a model as an ONNX file, which is checked, run and held against its contract before it is there."""
+    from suite.commands import exporting
+    from suite.export import DATA_ABOVE, Request
+    from suite.export.config import read
+
+    chosen, above = read(config, set_ or []), DATA_ABOVE if data_above is None else data_above
+    exporting.export(Request(target, file, opset, dtype, part, chosen, weights, seed, device, force, above))
+
+
+@app.command()
 def audit(
     contract: Annotated[
         str | None, typer.Option("--contract", metavar="C", help="only this contract; writes nothing")

@@ -67,7 +67,9 @@ def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Mode
         return torch.cat(token_by_token(source, lengths, target), 1).to(like.dtype)
 
     def token_by_token(source: Tensor, lengths: Tensor, target: Tensor) -> list[Tensor]:
-        asked = {part: runs.get(part) or _part(config, like.dtype, part).run(weights) for part in ("encoder", "decoder")}
+        asked = {
+            part: runs.get(part) or _part(config, like.dtype, part).run(weights) for part in ("encoder", "decoder")
+        }
         memory, *states = asked["encoder"](source=source)
         logits = []
         for step, token in enumerate(target.split(1, 1)):

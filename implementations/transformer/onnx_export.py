@@ -66,9 +66,20 @@ def opset23(config: Config, weights: Weights) -> Model:
     return _model(config, weights, opset23.exports)
 
 
+@implementation(
+    variant="int8",
+    requires=["onnx", "onnxruntime", "onnxscript"],
+    conventions={"accuracy": "measured"},
+)
+def int8(config: Config, weights: Weights) -> Model:
+    """With matrix products by weights rounded to 8 bits: no limit of its errors is promised, they are measured."""
+    return _model(config, weights, int8.exports)
+
+
 def _model(config: Config, weights: Weights, exports: Exports) -> Model:
     """Make the model. Raises ValueError for a config, weights or inputs that do not go together."""
     check_model(config, weights)
+    _export.quantisable(weights["source_embedding"].dtype, exports)
     parts = ["encoder", "decoder"] if _is_cached(config) else ["full"]
     given = (tuple(sorted(config.items())), weights["source_embedding"].dtype, exports.opset)
     device, runs, making = weights["source_embedding"].device, {}, dict[str, float]()
@@ -163,7 +174,9 @@ class _Encoder(_Module):
         source = given["source"]
         within = padding_mask(given["lengths"], source.shape[1])
         states, heads = encode(self.config, weights, _attention, source, within), self.config["heads"]
-        blocks = (eager._Block(weights, f"decoder.{n}", heads, _attention) for n in range(self.config["decoder_blocks"]))
+        blocks = (
+            eager._Block(weights, f"decoder.{n}", heads, _attention) for n in range(self.config["decoder_blocks"])
+        )
         return tuple(each for at in blocks for each in at.keys_and_values("cross_attention", states))
 
 
@@ -234,4 +247,4 @@ def _exports(opset: int, quantised: bool = False) -> Exports:
     return Exports(TRANSLATOR, check_config, shapes, PARTS, _part, answering, opset, quantised)
 
 
-opset18.exports, opset23.exports = _exports(18), _exports(23)
+opset18.exports, opset23.exports, int8.exports = _exports(18), _exports(23), _exports(18, quantised=True)

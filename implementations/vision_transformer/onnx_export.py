@@ -60,10 +60,21 @@ def opset23(config: Config, weights: Weights) -> Model:
     return _model(config, weights, opset23.exports)
 
 
+@implementation(
+    variant="int8",
+    requires=["onnx", "onnxruntime", "onnxscript"],
+    conventions={"accuracy": "measured"},
+)
+def int8(config: Config, weights: Weights) -> Model:
+    """With matrix products by weights rounded to 8 bits: no limit of its errors is promised, they are measured."""
+    return _model(config, weights, int8.exports)
+
+
 def _model(config: Config, weights: Weights, exports: Exports) -> Model:
     """Make the model. Raises ValueError for a config, weights or images that do not go together."""
     check_model(config, weights)
     of = weights["w_patch"]
+    _export.quantisable(of.dtype, exports)
     run, making = exports.opened(_graph(tuple(sorted(config.items())), of.dtype, exports.opset), weights, of.device)
     model = answering(config, weights, {"full": run})
     model.making = making  # type: ignore[attr-defined]
@@ -113,4 +124,4 @@ def _exports(opset: int, quantised: bool = False) -> Exports:
     return Exports(FASHION, check_config, shapes, parts, _part, answering, opset, quantised)
 
 
-opset18.exports, opset23.exports = _exports(18), _exports(23)
+opset18.exports, opset23.exports, int8.exports = _exports(18), _exports(23), _exports(18, quantised=True)

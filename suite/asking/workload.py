@@ -65,6 +65,12 @@ class Workload(ABC):
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
         """Which rows of `output` and of each gradient, flattened to two axes, to hold against the oracle."""
 
+    def errors(
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+    ) -> Mapping[str, float]:
+        """The errors of the rows that were found, relative to the truth; nothing where that is no measure of them."""
+        return {}
+
     @abstractmethod
     def verdict(
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
