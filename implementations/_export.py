@@ -55,7 +55,7 @@ class Graph(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """What of a model becomes one graph. `module(inputs, weights)` takes lists, weights by name, and returns a tuple."""
+    """What of a model becomes one graph. `module(inputs, weights)` takes lists, weights in the order of their names."""
 
     module: nn.Module
     inputs: Mapping[str, Tensor]

@@ -1,8 +1,8 @@
 """The one seam to onnxruntime's execution providers: a session has the one of its device, or there is no session.
 
-onnxruntime by itself goes on without a provider that is absent or fails, on the CPU. Here that is an error: who asks for
-CUDA never gets the time of a CPU. What a session really got is in its calls' records: PyTorch's profiler, and by it the
-column *what ran* of a benchmark, sees each call as `onnxruntime CPUExecutionProvider`.
+onnxruntime by itself goes on without a provider that is absent or fails, on the CPU. Here that is an error: who asks
+for CUDA never gets the time of a CPU. PyTorch's profiler, and by it the column *what ran* of a benchmark, sees each
+call under the name of the provider that the session really has: `onnxruntime CPUExecutionProvider`.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Written:
 
 
 def export(request: Request) -> Written:
-    """Write the file, or raise UsageError with the one reason why not; a file that was there before is then unharmed."""
+    """Write the file, or raise UsageError with the reason why not; a file that was there before is then unharmed."""
     if request.dtype not in DTYPES:
         raise UsageError(f"unknown dtype {request.dtype!r}; there are: {', '.join(DTYPES)}")
     with replacing(request.file, request.force) as place:

@@ -80,7 +80,7 @@ def _reference(file: Path) -> Callable[..., Any]:
 
     def run(**tensors: Any) -> tuple[Any, ...]:
         given = {name: _to_numpy(tensors[name]) for name in evaluator.input_names}
-        outputs: list[Any] = evaluator.run(None, given)
+        outputs: Any = evaluator.run(None, given)
         return tuple(torch.from_numpy(each.astype("float32")).bfloat16() for each in outputs)
 
     return run

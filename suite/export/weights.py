@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.records import UsageError
+from suite.registry.loading import in_one_line
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,10 +39,8 @@ def read(file: Path, due: Shapes, dtype: str) -> dict[str, Tensor]:
         raise UsageError(f"{file} cannot be read without {error.name}: pip install attnsuite[onnx]") from error
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{file} cannot be read as {file.suffix}: {str(error).splitlines()[0][:200]}") from error
-    except Exception as error:  # safetensors' own exception has no base but Exception
-        raise UsageError(f"{file} cannot be read as {file.suffix}: {str(error)[:200]}") from error
+    except Exception as error:  # of a damaged file each format's library raises what it likes
+        raise UsageError(f"{file} cannot be read as {file.suffix}: {in_one_line(error)[:200]}") from error
     _check(file, found, due)
     return {name: found[name].to(getattr(torch, dtype)) for name in due}
 
@@ -69,7 +66,7 @@ def _of_numpy(file: Path) -> dict[str, Any]:
     import numpy as np
     import torch
 
-    with np.load(file, allow_pickle=False) as arrays:
+    with file.open("rb") as data, np.load(data, allow_pickle=False) as arrays:  # numpy closes no damaged file
         return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
 
 

@@ -41,7 +41,7 @@ def _move(folder: Path, file: Path, data: Path) -> None:
     before = [each for each in (file, data) if each.exists()]
     try:
         for each in before:
-            os.replace(each, aside / each.name)
+            each.replace(aside / each.name)
         for each in (data, file):
             if (folder / each.name).exists():
                 (folder / each.name).replace(each)
