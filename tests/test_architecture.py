@@ -50,6 +50,7 @@ FLOORS: dict[str, set[str]] = {
         *("conformance", "measure", "store"),
     },
     "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
+    "export": {"records", "asking", "contracts", "registry", "machine"},
     "campaign": {"records", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
 }
 """The rooms that each room may import from, besides itself; commands, the command line and the pytest plugin may import

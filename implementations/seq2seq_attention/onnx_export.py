@@ -7,7 +7,7 @@ exported once, with the weights as inputs. Half types are computed in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -108,7 +108,7 @@ class _Full(nn.Module):
             of = _part_of(weights, f"encoder.{layer}")
             products = x @ of["w_input"] + of["b_input"]
             zeros = x.new_zeros(x.shape[1], self.config["hidden"])
-            states, x = scan(lambda state, product, of=of: self.step(of, product, state), self.first(zeros), products)
+            states, x = _loop(lambda state, product, of=of: self.step(of, product, state), self.first(zeros), products)
             last.append(states)
         return x.transpose(0, 1), tuple(map(torch.stack, zip(*last, strict=True)))
 
@@ -148,7 +148,7 @@ class _Full(nn.Module):
                 after.append(state)
             return tuple(map(torch.stack, zip(*after, strict=True))), x
 
-        last, tops = scan(step, states, (embedded, steps))
+        last, tops = _loop(step, states, (embedded, steps))
         return (tops.transpose(0, 1) @ weights["w_logits"] + weights["b_logits"], *last)
 
     def context(
@@ -167,6 +167,18 @@ class _Full(nn.Module):
         hidden = ~within & within.any(-1, keepdim=True)  # none where all are: the product gives zeros there
         seen = scores.masked_fill(hidden, -torch.inf).softmax(-1) * within
         return (seen.unsqueeze(1) @ memory).squeeze(1)
+
+
+def _loop(step: Callable[..., tuple[State, Tensor]], state: State, over: Any) -> tuple[State, Tensor]:
+    """The state after all steps, and what each of them gave. Only an exporter needs a loop that is one operator."""
+    if torch.compiler.is_exporting():
+        return scan(step, state, over)
+    given = zip(*over, strict=True) if isinstance(over, tuple) else over
+    found = []
+    for each in given:
+        state, out = step(state, each)
+        found.append(out)
+    return state, torch.stack(found)
 
 
 class _Encoder(_Full):

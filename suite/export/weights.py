@@ -20,7 +20,7 @@ def drawn(due: Shapes, seed: int, dtype: str) -> dict[str, Tensor]:
     import torch
 
     random, found = torch.Generator().manual_seed(seed), {}
-    for name, shape in due.items():
+    for name, shape in sorted(due.items()):  # whatever order they are named in
         size = shape[0] ** -0.5 if len(shape) == 2 else 0.1
         tensor = torch.randn(shape, generator=random).mul_(size)
         found[name] = tensor.add_("norm" in name and name.endswith("weight")).to(getattr(torch, dtype))
