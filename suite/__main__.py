@@ -132,6 +132,46 @@ BenchJson = Annotated[
 ]
 Folder = Annotated[Path, typer.Option("--results", metavar="DIR", help="the folder of results")]
 
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET", help="a model, as transformer, or an export of it, transformer/onnx_export.opset18"
+    ),
+]
+Opset = Annotated[
+    int | None, typer.Option("--opset", metavar="N", parser=count, help="the implementation's own by default")
+]
+Part = Annotated[
+    str, typer.Option("--part", metavar="P", help="full (the default), or encoder and decoder, which keep a cache")
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="JSON: what the config has otherwise than usual")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="the same, one by one; may be repeated")
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights", metavar="FILE", help=".npz, .safetensors or .pt: tensors named as the contract names them"
+    ),
+]
+WeightSeed = Annotated[
+    int, typer.Option("--seed", metavar="N", parser=count, help="of weights that are drawn; 0 by default")
+]
+GraphDevice = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="D", help="where the graph is run once: cpu or cuda; by default CUDA if it is there"
+    ),
+]
+DataAbove = Annotated[
+    int | None,
+    typer.Option(
+        "--data-above", metavar="BYTES", parser=count, help="weights of more go to FILE.data; 2 GiB by default"
+    ),
+]
+
 
 @app.command("list")
 def list_(
@@ -213,50 +253,18 @@ def bench(
 
 @app.command()
 def export(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET", help="a model that is exported, as transformer, or vision_transformer/onnx_export.opset18"
-        ),
-    ],
+    target: Model,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="the ONNX file to write")],
-    opset: Annotated[
-        int | None,
-        typer.Option("--opset", metavar="N", parser=count, help="the newest that onnxruntime runs, by default"),
-    ] = None,
+    opset: Opset = None,
     dtype: Annotated[str, typer.Option("--dtype", metavar="D", help="of the weights and what is computed")] = "float32",
-    part: Annotated[
-        str, typer.Option("--part", metavar="P", help="full (the default), or encoder and decoder, which keep a cache")
-    ] = "",
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="JSON", help="a file with what the config has otherwise than usual"),
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="the same, one by one; may be repeated")
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            "--weights", metavar="FILE", help="a .npz, .safetensors or .pt of tensors, named as the contract does"
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", parser=count, help="of weights that are drawn; 0 by default")
-    ] = 0,
-    device: Annotated[
-        str,
-        typer.Option(
-            "--device", metavar="D", help="cpu or cuda: where the graph is run once; by default CUDA where there is"
-        ),
-    ] = "",
+    part: Part = "",
+    config: ConfigFile = None,
+    set_: Settings = None,
+    weights: Weights = None,
+    seed: WeightSeed = 0,
+    device: GraphDevice = "",
     force: Annotated[bool, typer.Option("--force", help="replace a file that exists")] = False,
-    data_above: Annotated[
-        int | None,
-        typer.Option(
-            "--data-above", metavar="BYTES", parser=count, help="weights of more go into FILE.data; 2 GiB by default"
-        ),
-    ] = None,
+    data_above: DataAbove = None,
 ) -> None:
     """Write a model as an ONNX file, which is checked, run and held against its contract before it is there."""
     from suite.commands import exporting

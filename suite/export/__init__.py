@@ -57,6 +57,8 @@ def export(request: Request) -> Written:
     """Write the file, or raise UsageError with the reason why not; a file that was there before is then unharmed."""
     if request.dtype not in DTYPES:
         raise UsageError(f"unknown dtype {request.dtype!r}; there are: {', '.join(DTYPES)}")
+    if request.device.partition(":")[0] not in ("", "cpu", "cuda"):
+        raise UsageError(f"unknown device {request.device!r}; there are: cpu, cuda, cuda:N")
     with replacing(request.file, request.force) as place:
         found = exporter(request.target)
         part, opset = _part(found, request.part), request.opset or found.exports.opset

@@ -57,7 +57,7 @@ def _run(found: Exporter, file: Path, weights: Mapping[str, Any], device: str) -
     """What runs the graph, and its name. Raises NotImplementedError where there is no provider for the device."""
     import torch
 
-    if next(iter(weights.values())).dtype == torch.bfloat16 and device != "cuda":
+    if next(iter(weights.values())).dtype == torch.bfloat16 and not device.startswith("cuda"):
         return _reference(file), REFERENCE
     session = found.exports.open(file, device or _best())
     return session, f"onnxruntime's {session.provider}"
