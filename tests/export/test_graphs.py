@@ -248,7 +248,8 @@ def test_8_bits_neither_keep_the_contract_nor_break_it(name: str) -> None:
     assert statuses["plain"] == statuses["sizes"] == {"declined"}
     assert "passed" in statuses["bad_input"] <= {"passed", "declined"}
     says = {outcome.detail for outcome in outcomes if outcome.status == "declined"}
-    assert says <= {"no limit of its errors is promised: accuracy is measured", "takes no attention"}
+    other = {"takes no attention", "onnxruntime quantises graphs of float32 alone, not of torch.float16"}
+    assert says - other == {"no limit of its errors is promised: accuracy is measured"}
 
 
 def test_who_promises_nothing_cannot_decline_the_core_by_any_other_word() -> None:
