@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from implementations._watching import weights_of
 from suite import implementation
 
 
@@ -35,9 +36,11 @@ def multi_head_attention(
     is_causal: bool = False,
     dropout_p: float = 0.0,
     attention: Callable[..., Tensor] | None = None,
-) -> Tensor:
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return the heads side by side, b l c, or mapped by w_output, b l o, in the query's dtype.
 
+    With `need_weights` a pair: that, and the weights of all heads before dropout, b h l s.
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
     biases = {"b_query": b_query, "b_key": b_key, "b_value": b_value, "b_output": b_output}
@@ -57,12 +60,16 @@ def multi_head_attention(
     asked: dict[str, Any] = {"attn_mask": attn_mask} if attn_mask is not None else {}
     asked |= {"is_causal": True} if is_causal else {}
     asked |= {"dropout_p": dropout_p} if dropout_p else {}
-    if attention is None:
-        mixed = _attention(*heads, **asked)  # b h l v
-    else:
-        mixed = attention(*(head.to(dtype) for head in heads), **asked)
+    if attention is not None:
+        heads = [head.to(dtype) for head in heads]
+    attend = attention or _attention
+    mixed = attend(*heads, **asked)  # b h l v
     merged = mixed.transpose(1, 2).flatten(2)  # b l c
-    return (merged if w_output is None else mapped(merged, w_output, b_output)).to(dtype)
+    output = (merged if w_output is None else mapped(merged, w_output, b_output)).to(dtype)
+    if not need_weights:
+        return output
+    asked.pop("dropout_p", None)
+    return output, weights_of(attend, *heads, **asked).to(dtype)
 
 
 def _attention(

@@ -28,9 +28,11 @@ def multi_head_attention(
     attn_mask: Tensor | None = None,  # broadcastable to l s or to b h l s, True = may attend
     is_causal: bool = False,
     dropout_p: float = 0.0,
-) -> Tensor:
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return the heads side by side, b l c, or mapped by w_output, b l o, in the query's dtype.
 
+    With `need_weights` a pair: that, and the weights of all heads before dropout, b h l s.
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
     maps = {"query": (query, w_query, b_query), "key": (key, w_key, b_key), "value": (value, w_value, b_value)}
@@ -49,19 +51,25 @@ def multi_head_attention(
     scores_shape = (len(query), num_heads, query.shape[1], key.shape[1])
     allowed = _allowed(attn_mask, is_causal, scores_shape, query.device)
 
-    heads = []
+    heads, shown = [], []
     for head in range(num_heads):
         mine = (
             _mapped(x, _share(weights, head, num_heads), None if bias is None else _share(bias, head, num_heads))
             for x, weights, bias in maps.values()
         )
         may_attend = None if allowed is None else allowed[:, head]  # b l s
-        heads.append(_head(*mine, may_attend, dropout_p))
-    output = torch.cat(heads, dim=-1)  # b l c
-    return (output if w_output is None else _mapped(output, w_output, b_output)).to(query.dtype)
+        mixed, weights = _head(*mine, may_attend, dropout_p)
+        heads.append(mixed)
+        shown.append(weights)
+    merged = torch.cat(heads, dim=-1)  # b l c
+    output = (merged if w_output is None else _mapped(merged, w_output, b_output)).to(query.dtype)
+    return (output, torch.stack(shown, dim=1).to(query.dtype)) if need_weights else output
 
 
-def _head(query: Tensor, key: Tensor, value: Tensor, may_attend: Tensor | None, dropout_p: float) -> Tensor:
+def _head(
+    query: Tensor, key: Tensor, value: Tensor, may_attend: Tensor | None, dropout_p: float
+) -> tuple[Tensor, Tensor]:
+    """The mixed values, b l v, and the weights before dropout, b l s."""
     scores = query @ key.mT / math.sqrt(query.shape[-1])  # b l s
     if may_attend is None:
         weights = scores.softmax(dim=-1)
@@ -69,9 +77,8 @@ def _head(query: Tensor, key: Tensor, value: Tensor, may_attend: Tensor | None, 
         empty_row = ~may_attend.any(dim=-1, keepdim=True)  # b l 1
         scores = scores.masked_fill(~may_attend, -math.inf).masked_fill(empty_row, 0.0)
         weights = scores.softmax(dim=-1).masked_fill(empty_row, 0.0)
-    if dropout_p > 0:
-        weights = torch.nn.functional.dropout(weights, dropout_p)
-    return weights @ value  # b l v
+    dropped = torch.nn.functional.dropout(weights, dropout_p) if dropout_p > 0 else weights
+    return dropped @ value, weights
 
 
 def _mapped(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:

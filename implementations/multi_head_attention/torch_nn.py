@@ -6,6 +6,8 @@ one axis, and it always has an output map: here the identity where none is given
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.nn.functional import multi_head_attention_forward
@@ -36,9 +38,12 @@ def multi_head_attention(
     attn_mask: Tensor | None = None,  # broadcastable to l s or to b h l s, True = may attend
     is_causal: bool = False,
     dropout_p: float = 0.0,
-) -> Tensor:
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return the heads side by side, b l d, or mapped by w_output, b l o, in the query's dtype.
 
+    With `need_weights` a pair: that, and the weights of all heads before dropout, b h l s. PyTorch's own are those
+    after it, so that they are asked for once more without any.
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
     _check_inputs(query, key, value, w_query, w_key, w_value, num_heads)
@@ -60,18 +65,22 @@ def multi_head_attention(
     blocked = _blocked(attn_mask, is_causal, (len(query), num_heads, query.shape[1], key.shape[1]), query.device)
 
     biases = (b_query, b_key, b_value)
-    output, _ = multi_head_attention_forward(
+    forward = partial(
+        multi_head_attention_forward,
         query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1), width, num_heads,
         in_proj_weight=None,
         in_proj_bias=torch.cat([query.new_zeros(width) if bias is None else bias for bias in biases]),
-        bias_k=None, bias_v=None, add_zero_attn=False, dropout_p=dropout_p,
+        bias_k=None, bias_v=None, add_zero_attn=False,
         out_proj_weight=torch.eye(width, dtype=query.dtype, device=query.device) if w_output is None else w_output.T,
-        out_proj_bias=b_output,
-        need_weights=False,  # with weights, a query that may attend to nothing gets NaN
-        attn_mask=blocked, is_causal=is_causal,
+        out_proj_bias=b_output, attn_mask=blocked,
         use_separate_proj_weight=True, q_proj_weight=w_query.T, k_proj_weight=w_key.T, v_proj_weight=w_value.T,
     )  # fmt: skip
-    return output.transpose(0, 1)  # b l o
+    # with weights, a query that may attend to nothing gets NaN
+    output, _ = forward(dropout_p=dropout_p, need_weights=False, is_causal=is_causal)
+    if not need_weights:
+        return output.transpose(0, 1)  # b l o
+    _, weights = forward(dropout_p=0.0, need_weights=True, average_attn_weights=False)
+    return output.transpose(0, 1), weights.nan_to_num(0.0)
 
 
 def _blocked(

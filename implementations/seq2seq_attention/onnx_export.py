@@ -16,6 +16,7 @@ from torch._higher_order_ops.scan import scan  # PyTorch's only loop over steps 
 
 from implementations import _export
 from implementations._export import Config, Exports, Model, Part, Run, Weights
+from implementations._greedy import by_whole_targets, check_greedy
 from implementations.seq2seq_attention._checks import check_config, check_inputs, check_model, shapes
 from suite import implementation
 
@@ -41,15 +42,22 @@ State = tuple[Tensor, ...]  # s, and for an LSTM its memory cell: layers b d
 
 
 @implementation(requires=["onnx", "onnxruntime", "onnxscript"])
-def seq2seq_attention(config: Config, weights: Weights) -> Model:
-    """Return the model of this config. Raises ValueError if the weights are not those of the config."""
+def seq2seq_attention(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None = None) -> Model:
+    """Return the model of this config. Raises ValueError if the weights are not those of the config.
+
+    With `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps.
+    """
     dtype = check_model(config, weights)
+    if greedy is not None:
+        check_greedy(greedy, config["target_vocab"])
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     given = {name: tensor.detach().to(wide) for name, tensor in weights.items()}
     exports = seq2seq_attention.exports
     graph = _graph(tuple(sorted(config.items())), wide, exports.opset)
     run, making = exports.opened(graph, given, weights["w_logits"].device)
     model = answering(config, weights, {"full": run})
+    if greedy is not None:
+        model = by_whole_targets(model, greedy)
     model.making = making  # type: ignore[attr-defined]
     return model
 

@@ -52,6 +52,12 @@ def check_config(config: Config) -> None:
         raise ValueError(f"decoding is {decoding!r}, due is one of 2 ways, full or cached")
 
 
+def check_decoder(config: Config) -> None:
+    """Raise ValueError where there is no decoder."""
+    if not config["decoder_blocks"]:
+        raise ValueError("there are 0 blocks of a decoder, due is 1 at least where translations are wanted")
+
+
 def check_inputs(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> None:
     """Raise ValueError for tokens outside their vocabulary, lengths beyond the source, and batches that differ."""
     if (target is not None) != (config["decoder_blocks"] > 0):

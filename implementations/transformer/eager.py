@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implementations.transformer._checks import check_inputs, check_model
+from implementations._greedy import check_greedy, translation
+from implementations._watching import Watching
+from implementations.transformer._checks import check_decoder, check_inputs, check_model
 from suite import implementation
 
 Config = Mapping[str, Any]
@@ -20,23 +23,74 @@ Model = Callable[..., Tensor]
 
 
 @implementation
-def transformer(config: Config, weights: Weights, *, attention: Attention | None = None) -> Model:
+def transformer(
+    config: Config,
+    weights: Weights,
+    *,
+    attention: Attention | None = None,
+    need_weights: bool = False,
+    greedy: Mapping[str, int] | None = None,
+) -> Model:
     """Return model(source, lengths, target) → logits, b t v; without a decoder model(source, lengths) → states, b s d.
 
+    With `need_weights` the model returns a pair: that, and the weights of every attention by name, b h queries keys.
+    With `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps.
     Raises ValueError for a config, weights or inputs that do not go together.
     """
     check_model(config, weights)
     attend = attention or softmax_attention
     decode = decode_cached if config.get("decoding") == "cached" else decode_full
 
-    def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
+    def run(attend: Attention, source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
         check_inputs(config, source, lengths, target)
         padded = bool((lengths < source.shape[1]).any())
         within = padding_mask(lengths, source.shape[1]) if padded else None
         states = encode(config, weights, attend, source, within)
         return states if target is None else decode(config, weights, attend, states, within, target)
 
-    return model
+    def watched(*inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        watching = Watching(attend)
+        return run(watching, *inputs), attention_weights(config, watching.seen)
+
+    if greedy is not None:
+        check_decoder(config)
+        check_greedy(greedy, config["target_vocab"])
+        return partial(translate, config, weights, attend, greedy)
+    return watched if need_weights else partial(run, attend)
+
+
+def translate(
+    config: Config, weights: Weights, attend: Attention, greedy: Mapping[str, int], source: Tensor, lengths: Tensor
+) -> Tensor:
+    """The translations of the sources, b steps, with a cache where the config says so."""
+    check_inputs({**config, "decoder_blocks": 0}, source, lengths, None)  # of an encoder, which reads no target either
+    within = padding_mask(lengths, source.shape[1]) if bool((lengths < source.shape[1]).any()) else None
+    states = encode(config, weights, attend, source, within)
+    if config.get("decoding") == "cached":
+        cached = Cached(config, weights, attend, states, within)
+        return translation(lambda latest: cached(latest[:, None])[:, 0], greedy, source)
+    tokens: list[Tensor] = []
+
+    def step(latest: Tensor) -> Tensor:
+        tokens.append(latest)
+        return decode_full(config, weights, attend, states, within, torch.stack(tokens, 1))[:, -1]
+
+    return translation(step, greedy, source)
+
+
+def attention_weights(config: Config, seen: Sequence[Tensor]) -> dict[str, Tensor]:
+    """The weights of each attention by name, b h queries keys, from those of all its calls, in their order."""
+    encoder = [f"encoder.{number}.attention" for number in range(config["encoder_blocks"])]
+    decoder = [
+        f"decoder.{number}.{kind}"
+        for number in range(config["decoder_blocks"])
+        for kind in ("self_attention", "cross_attention")
+    ]
+    found = dict(zip(encoder, seen, strict=False))
+    for place, name in enumerate(decoder):
+        rows = seen[len(encoder) + place :: len(decoder)]
+        found[name] = torch.cat([functional.pad(row, (0, rows[-1].shape[-1] - row.shape[-1])) for row in rows], 2)
+    return found
 
 
 def padding_mask(lengths: Tensor, length: int) -> Tensor:
@@ -70,23 +124,35 @@ def decode_full(
 def decode_cached(
     config: Config, weights: Weights, attend: Attention, states: Tensor, within: Tensor | None, target: Tensor
 ) -> Tensor:
-    """The same, position by position: the keys and values of earlier positions and of the source are computed once."""
-    blocks = [
-        _Block(weights, f"decoder.{number}", config["heads"], attend) for number in range(config["decoder_blocks"])
-    ]
-    sources = [at.keys_and_values("cross_attention", states) for at in blocks]
-    seen = [at.keys_and_values("self_attention", states[:, :0]) for at in blocks]
-    logits = []
-    for step in range(target.shape[1]):
-        hidden = _embedded(target[:, step : step + 1], weights["target_embedding"], step)
-        for number, at in enumerate(blocks):
-            new = at.keys_and_values("self_attention", hidden)
-            seen[number] = tuple(torch.cat(pair, 2) for pair in zip(seen[number], new, strict=True))
-            hidden = at.norm("norm1", hidden + at.mixed("self_attention", hidden, *seen[number]))
-            hidden = at.norm("norm2", hidden + at.mixed("cross_attention", hidden, *sources[number], mask=within))
-            hidden = at.norm("norm3", hidden + at.feed_forward(hidden))
-        logits.append(hidden @ weights["w_logits"] + weights["b_logits"])
+    """The same, position by position."""
+    cached = Cached(config, weights, attend, states, within)
+    logits = [cached(tokens) for tokens in target.split(1, 1)] if target.shape[1] else []
     return torch.cat(logits, 1) if logits else states.new_empty(len(target), 0, config["target_vocab"])
+
+
+class Cached:
+    """A decoder that keeps keys and values: those of the source, and those of the positions before."""
+
+    def __init__(
+        self, config: Config, weights: Weights, attend: Attention, states: Tensor, within: Tensor | None
+    ) -> None:
+        numbers = range(config["decoder_blocks"])
+        self.blocks = [_Block(weights, f"decoder.{number}", config["heads"], attend) for number in numbers]
+        self.weights, self.within = weights, within
+        self.sources = [at.keys_and_values("cross_attention", states) for at in self.blocks]
+        self.seen = [at.keys_and_values("self_attention", states[:, :0]) for at in self.blocks]
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """The logits of the next position, b 1 v, by its tokens, b 1."""
+        hidden = _embedded(tokens, self.weights["target_embedding"], self.seen[0][0].shape[2])
+        for number, at in enumerate(self.blocks):
+            new = at.keys_and_values("self_attention", hidden)
+            seen = self.seen[number] = tuple(torch.cat(pair, 2) for pair in zip(self.seen[number], new, strict=True))
+            hidden = at.norm("norm1", hidden + at.mixed("self_attention", hidden, *seen))
+            read = at.mixed("cross_attention", hidden, *self.sources[number], mask=self.within)
+            hidden = at.norm("norm2", hidden + read)
+            hidden = at.norm("norm3", hidden + at.feed_forward(hidden))
+        return hidden @ self.weights["w_logits"] + self.weights["b_logits"]
 
 
 def softmax_attention(

@@ -7,7 +7,7 @@ decoding has two graphs, one that reads the source and one that adds tokens to w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,8 +16,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from implementations import _export
 from implementations._export import Config, Exports, Model, Part, Run, Weights
+from implementations._greedy import by_whole_targets, check_greedy, translation
 from implementations.transformer import eager
-from implementations.transformer._checks import check_config, check_inputs, check_model, shapes
+from implementations.transformer._checks import check_config, check_decoder, check_inputs, check_model, shapes
 from implementations.transformer.eager import decode_full, encode, padding_mask
 from suite import implementation
 
@@ -48,9 +49,9 @@ PARTS = {
         "bfloat16": "onnxruntime multiplies no bfloat16 matrices on a CPU",
     },
 )
-def opset18(config: Config, weights: Weights) -> Model:
+def opset18(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None = None) -> Model:
     """With attention as many operators."""
-    return _model(config, weights, opset18.exports)
+    return _model(config, weights, opset18.exports, greedy)
 
 
 @implementation(
@@ -61,9 +62,9 @@ def opset18(config: Config, weights: Weights) -> Model:
         "bfloat16": "onnxruntime multiplies no bfloat16 matrices on a CPU",
     },
 )
-def opset23(config: Config, weights: Weights) -> Model:
+def opset23(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None = None) -> Model:
     """With attention as the one operator `Attention`."""
-    return _model(config, weights, opset23.exports)
+    return _model(config, weights, opset23.exports, greedy)
 
 
 @implementation(
@@ -71,14 +72,17 @@ def opset23(config: Config, weights: Weights) -> Model:
     requires=["onnx", "onnxruntime", "onnxscript"],
     conventions={"accuracy": "measured"},
 )
-def int8(config: Config, weights: Weights) -> Model:
+def int8(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None = None) -> Model:
     """With matrix products by weights rounded to 8 bits: no limit of its errors is promised, they are measured."""
-    return _model(config, weights, int8.exports)
+    return _model(config, weights, int8.exports, greedy)
 
 
-def _model(config: Config, weights: Weights, exports: Exports) -> Model:
-    """Make the model. Raises ValueError for a config, weights or inputs that do not go together."""
+def _model(config: Config, weights: Weights, exports: Exports, greedy: Mapping[str, int] | None) -> Model:
+    """Make the model, of logits or of translations. Raises ValueError for what does not go together."""
     check_model(config, weights)
+    if greedy is not None:
+        check_decoder(config)
+        check_greedy(greedy, config["target_vocab"])
     _export.quantisable(weights["source_embedding"].dtype, exports)
     parts = ["encoder", "decoder"] if _is_cached(config) else ["full"]
     given = (tuple(sorted(config.items())), weights["source_embedding"].dtype, exports.opset)
@@ -86,7 +90,7 @@ def _model(config: Config, weights: Weights, exports: Exports) -> Model:
     for part in parts:
         runs[part], took = exports.opened(_graph(*given, part), weights, device)
         making = {name: making.get(name, 0.0) + number for name, number in took.items()}
-    model = answering(config, weights, runs)
+    model = answering(config, weights, runs) if greedy is None else _translating(config, weights, runs, greedy)
     model.making = making  # type: ignore[attr-defined]
     return model
 
@@ -107,7 +111,8 @@ def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Mode
         check_inputs(config, source, lengths, target)
         logits = [empty.new_empty(len(target), 0, config["target_vocab"])]
         if target.numel():
-            logits += _token_by_token(config, empty, asked, source, lengths, target)
+            decoder = _Cached(config, empty, asked, source, lengths)
+            logits += [decoder(token) for token in target.split(1, 1)]
         return torch.cat(logits, 1)
 
     asked = {part: runs.get(part) or _part(config, empty.dtype, part).run(weights) for part in _parts(config, runs)}
@@ -118,17 +123,34 @@ def _parts(config: Config, runs: Mapping[str, Run]) -> Sequence[str]:
     return () if "full" in runs else ("encoder", "decoder")
 
 
-def _token_by_token(
-    config: Config, like: Tensor, asked: Mapping[str, Run], source: Tensor, lengths: Tensor, target: Tensor
-) -> Iterator[Tensor]:
-    """The logits of each token, b 1 v."""
-    sources = dict(zip(_kept(config, "source"), asked["encoder"](source=source, lengths=lengths), strict=True))
-    nothing = like.new_empty(len(target), config["heads"], 0, config["width"] // config["heads"])
-    past = dict.fromkeys(_kept(config, "past"), nothing)
-    for token in target.split(1, 1):
-        logits, *present = asked["decoder"](target=token, lengths=lengths, **sources, **past)
-        past = dict(zip(past, present, strict=True))
-        yield logits
+def _translating(config: Config, weights: Weights, runs: Mapping[str, Run], greedy: Mapping[str, int]) -> Model:
+    """The model that translates, with a cache where its graphs have one."""
+    if "full" in runs:
+        return by_whole_targets(answering(config, weights, runs), greedy)
+
+    def translate(source: Tensor, lengths: Tensor) -> Tensor:
+        check_inputs({**config, "decoder_blocks": 0}, source, lengths, None)  # of an encoder, which reads no target
+        decoder = _Cached(config, weights["source_embedding"], runs, source, lengths)
+        return translation(lambda latest: decoder(latest[:, None])[:, 0], greedy, source)
+
+    return translate
+
+
+class _Cached:
+    """A decoder that runs graphs, and keeps keys and values: those of the source, and of the tokens before."""
+
+    def __init__(self, config: Config, like: Tensor, runs: Mapping[str, Run], source: Tensor, lengths: Tensor) -> None:
+        found = runs["encoder"](source=source, lengths=lengths)
+        self.decoder, self.lengths = runs["decoder"], lengths
+        self.sources = dict(zip(_kept(config, "source"), found, strict=True))
+        nothing = like.new_empty(len(source), config["heads"], 0, config["width"] // config["heads"])
+        self.past = dict.fromkeys(_kept(config, "past"), nothing)
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """The logits of some tokens more, b t v."""
+        logits, *present = self.decoder(target=tokens, lengths=self.lengths, **self.sources, **self.past)
+        self.past = dict(zip(self.past, present, strict=True))
+        return logits
 
 
 def _is_cached(config: Config) -> bool:

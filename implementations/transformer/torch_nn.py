@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from implementations.transformer._checks import check_inputs, check_model
+from implementations._greedy import by_whole_targets, check_greedy
+from implementations._watching import watched
+from implementations.transformer._checks import check_decoder, check_inputs, check_model
 from suite import implementation
 
 Config = Mapping[str, Any]
@@ -17,15 +19,24 @@ Weights = Mapping[str, Tensor]
 
 
 @implementation(lacks={"cached": "torch.nn.TransformerDecoderLayer keeps no cache"})
-def transformer(config: Config, weights: Weights) -> Callable[..., Tensor]:
+def transformer(
+    config: Config, weights: Weights, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
+) -> Callable[..., Any]:
     """Return model(source, lengths, target) → logits, b t v; without a decoder model(source, lengths) → states, b s d.
 
+    With `need_weights` the model returns a pair: that, and the weights of every attention by name, b h queries keys.
+    With `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps.
     Raises ValueError for a config, weights or inputs that do not go together.
     """
     check_model(config, weights)
     if config.get("decoding") == "cached":
         raise NotImplementedError("torch.nn.TransformerDecoderLayer keeps no cache")
-    return _Transformer(config, weights).eval()
+    model = _Transformer(config, weights).eval()
+    if greedy is not None:
+        check_decoder(config)
+        check_greedy(greedy, config["target_vocab"])
+        return by_whole_targets(model, greedy)
+    return watched(model, model.attentions()) if need_weights else model
 
 
 class _Transformer(nn.Module):
@@ -36,6 +47,14 @@ class _Transformer(nn.Module):
         self.decoder = [_converted(config, weights, f"decoder.{i}") for i in range(config["decoder_blocks"])]
         for layer in (*self.encoder, *self.decoder):
             layer.eval().requires_grad_(False)
+
+    def attentions(self) -> dict[str, nn.Module]:
+        """The modules that attend, by name."""
+        found = {f"encoder.{number}.attention": layer.self_attn for number, layer in enumerate(self.encoder)}
+        for number, layer in enumerate(self.decoder):
+            found[f"decoder.{number}.self_attention"] = layer.self_attn
+            found[f"decoder.{number}.cross_attention"] = layer.multihead_attn
+        return found
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
         check_inputs(self.config, source, lengths, target)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from implementations._watching import Watching
 from implementations.vision_transformer._checks import check_images, check_model
 from suite import implementation
 
@@ -20,10 +21,11 @@ Attention = Callable[..., Tensor]
 
 @implementation
 def vision_transformer(
-    config: Config, weights: Weights, *, attention: Attention | None = None
-) -> Callable[[Tensor], Tensor]:
+    config: Config, weights: Weights, *, attention: Attention | None = None, need_weights: bool = False
+) -> Callable[[Tensor], Any]:
     """Return model(images) → logits, b k; without classes the states of all positions, b n d.
 
+    With `need_weights` the model returns a pair: that, and the weights of every attention by name, b h n n.
     Raises ValueError for a config, weights or images that do not go together.
     """
     check_model(config, weights)
@@ -32,7 +34,13 @@ def vision_transformer(
         check_images(config, weights, images)
         return classified(config, weights, attention or softmax_attention, images)
 
-    return model
+    def watched(images: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        check_images(config, weights, images)
+        watching = Watching(attention or softmax_attention)
+        output = classified(config, weights, watching, images)
+        return output, {f"blocks.{number}.attention": seen for number, seen in enumerate(watching.seen)}
+
+    return watched if need_weights else model
 
 
 def classified(config: Config, weights: Weights, attend: Attention, images: Tensor) -> Tensor:

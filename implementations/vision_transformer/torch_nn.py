@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from implementations._watching import watched
 from implementations.vision_transformer._checks import check_images, check_model
 from suite import implementation
 
@@ -16,13 +17,16 @@ Weights = Mapping[str, Tensor]
 
 
 @implementation
-def vision_transformer(config: Config, weights: Weights) -> Callable[[Tensor], Tensor]:
+def vision_transformer(config: Config, weights: Weights, *, need_weights: bool = False) -> Callable[[Tensor], Any]:
     """Return model(images) → logits, b k; without classes the states of all positions, b n d.
 
+    With `need_weights` the model returns a pair: that, and the weights of every attention by name, b h n n.
     Raises ValueError for a config, weights or images that do not go together.
     """
     check_model(config, weights)
-    return _VisionTransformer(config, weights).eval().requires_grad_(False)
+    model = _VisionTransformer(config, weights).eval().requires_grad_(False)
+    attentions = {f"blocks.{number}.attention": block.self_attn for number, block in enumerate(model.blocks)}
+    return watched(model, attentions) if need_weights else model
 
 
 class _VisionTransformer(nn.Module):

@@ -55,6 +55,8 @@ class Call:
     config: Mapping[str, Any] | None = None
     """Where it is given, the function is a factory, `factory(config, weights)`, and what it returns is called."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
+    making: Mapping[str, Any] = field(default_factory=dict)
+    """What the factory is given by keyword beside them; calls of the model it has made have it too."""
     model_of: int | None = None
     """Call the model of an earlier call of the question, counted from 0; config and weights are not given again."""
     probed: bool = False
@@ -64,7 +66,13 @@ class Call:
     def arguments(self) -> frozenset[str]:
         """The parameters that a function needs to take this call."""
         plug = {"attention"} if self.probed else frozenset[str]()
-        return frozenset(self.tensors) - frozenset(self.positional) | frozenset(self.options) | plug
+        given = frozenset(self.options) | frozenset(self.making)
+        return frozenset(self.tensors) - frozenset(self.positional) | given | plug
+
+    @property
+    def need_weights(self) -> bool:
+        """Whether attention weights are due beside the output."""
+        return bool(self.options.get("need_weights") or self.making.get("need_weights"))
 
 
 Calls = tuple[Call, ...]
@@ -103,6 +111,10 @@ class Reply:
     """A later call of the same question changed this output."""
     attended: tuple[str, ...] = ()
     """How a probe was called, a line for each call: `Attended` of plugged.py in writing."""
+    attention_weights: Mapping[str, Tensor | None] = field(default_factory=dict)
+    """What came beside the output where it was asked for, by name; of a lone tensor the name is "". None: no tensor."""
+    weights_overwritten: tuple[str, ...] = ()
+    """The attention weights that a later call of the same question changed."""
     gradients_overwritten: tuple[str, ...] = ()
     """The inputs whose gradients a later call of the same question changed."""
     seconds: float = 0.0

@@ -209,7 +209,9 @@ class Near(Due):
     def equal(self, reply: Reply, theirs: Reply) -> bool:
         """Finite vectors lie near each other, and all others are in the same places."""
         ours, values = (compare.numbers(_known(each.output)) for each in (reply, theirs))
-        room = self.allowed + ROUNDINGS * _unit(self.form) * np.sqrt((np.nan_to_num(values) ** 2).sum(-1))
+        room = self.allowed + ROUNDINGS * _unit(self.form) * np.sqrt(
+            (np.nan_to_num(values, posinf=0.0, neginf=0.0) ** 2).sum(-1)
+        )
         known = np.isfinite(values).all(-1)
         if compare.distance(ours[known], values[known], room[known]):
             return False

@@ -42,9 +42,10 @@ def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Functi
         return given.to(dtype(given)) if isinstance(given, Tensor) and given.is_floating_point() else given
 
     @functools.wraps(core)
-    def answer(*given: Any, **options: Any) -> Tensor:
-        found: Tensor = core(*map(converted, given), **{name: converted(each) for name, each in options.items()})
-        return found.to(given[0].dtype)
+    def answer(*given: Any, **options: Any) -> Any:
+        found = core(*map(converted, given), **{name: converted(each) for name, each in options.items()})
+        back = given[0].dtype
+        return tuple(each.to(back) for each in found) if isinstance(found, tuple) else found.to(back)
 
     return answer
 

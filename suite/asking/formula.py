@@ -12,12 +12,13 @@ import torch
 
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.case import Case, Traits
-from suite.asking.due import Form, Posed, Within
+from suite.asking.due import Due, Form, Posed, Within
 from suite.asking.layouts import out_of_order
 from suite.asking.refused import Refused, Row
-from suite.asking.tensors import PRECISE, Draw, Inputs, as_tensors, dtype_of, generator
+from suite.asking.seen import Seen, Shares
+from suite.asking.tensors import PRECISE, Array, Draw, Inputs, as_tensors, dtype_of, generator
 from suite.judging import compare
-from suite.judging.precision import PRECISIONS, widest
+from suite.judging.precision import PRECISIONS, Bounded, widest
 from suite.judging.rounded import Rounded
 from suite.records import DTYPES
 
@@ -35,6 +36,10 @@ class Formula:
     """The arguments that are passed by position, in order."""
     draw: Callable[..., Inputs]
     """`draw(random, **unusual)` makes the inputs; each of its arguments has a plain default."""
+    weights: Oracle | None = None
+    """Of what attends and shows its attention weights, these, … l s."""
+    hidden: Callable[[Call], Array] | None = None
+    """Where, of the same, a query may not attend to a key; … l s."""
     options: tuple[str, ...] = ()
     """Which unusual arguments are given to the function, and not to `draw`."""
     shared: tuple[str, ...] = ()
@@ -64,7 +69,20 @@ class Formula:
     def again(self, *rows: Row) -> Iterator[FormulaCase]:
         """Cases of the family `again`, of calls one after the other: the usual one, and one of each row."""
         for what, why, unusual in (("usual", "other numbers, and others yet in the same tensors", {}), *rows):
-            yield Again(**vars(self(f"again/{what}", why, PRECISE, **unusual)))
+            yield again(self(f"again/{what}", why, PRECISE, **unusual))
+
+    def dues(self, calls: Calls, conventions: Conventions, **told: Any) -> tuple[Due, ...]:
+        """What is due of calls, attention weights too where they are wanted."""
+        return tuple((self.seen if call.need_weights else self.due)(call, conventions, **told) for call in calls)
+
+    def seen(self, call: Call, conventions: Conventions, **told: Any) -> Seen:
+        """What is due of a call whose attention weights are wanted; what is hidden has no bound."""
+        assert self.weights is not None
+        assert self.hidden is not None
+        plain = replace(call, options={name: each for name, each in call.options.items() if name != "need_weights"})
+        due, hidden = replace(self, oracle=self.weights).due(plain, conventions), self.hidden(call)
+        exact = Bounded(due.output.value, np.where(hidden, 0.0, due.output.bound))
+        return Seen(self.due(plain, conventions, **told), {"": Shares(replace(due, output=exact), hidden)})
 
     def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
         """What is due of a call. `told` is what the oracle has to know besides, such as what a draw has kept."""
@@ -99,8 +117,8 @@ class FormulaCase(Posed):
         """Its dtype and its options; what it is drawn from is not known."""
         return {"dtype": (dtype,), **{name: (f"{name} {value}",) for name, value in self.options.items()}}
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
-        return tuple(self.formula.due(call, conventions) for call in calls)
+    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Due, ...]:
+        return self.formula.dues(calls, conventions)
 
 
 @dataclass(frozen=True)
@@ -111,3 +129,8 @@ class Again(FormulaCase):
         draws = (self.draw(generator(f"{self.name} {number}")) for number in (1, 2, 3))
         first, second, third = (Call(as_tensors(each, dtype), self.options, self.formula.positional) for each in draws)
         return first, second, replace(third, same_storage=True)
+
+
+def again(case: FormulaCase) -> Again:
+    """The same case, of three calls."""
+    return Again(**vars(case))

@@ -11,29 +11,31 @@ from torch import Tensor
 from suite.asking.contract import Deviation
 
 
-def reused_output(function: Callable[..., Tensor]) -> Deviation:
+def reused_output(function: Callable[..., Any]) -> Deviation:
     """A correct function that writes its answers over earlier ones of the same shape."""
     kept: dict[tuple[Any, ...], Tensor] = {}
 
-    def deviating(*arguments: Any, **named: Any) -> Tensor:
+    def written(found: Tensor) -> Tensor:
+        return kept.setdefault((found.shape, found.dtype), torch.empty_like(found)).copy_(found)
+
+    def deviating(*arguments: Any, **named: Any) -> Any:
         found = function(*arguments, **named)
-        place = kept.setdefault((found.shape, found.dtype), torch.empty_like(found))
-        return place.copy_(found)
+        return (written(found[0]), *found[1:]) if isinstance(found, tuple) else written(found)
 
     says = "answers of one shape are written over each other: an earlier one changes with the next call"
     return Deviation("reuses_output", says, deviating)
 
 
-def remembered_tensors(function: Callable[..., Tensor]) -> Deviation:
+def remembered_tensors(function: Callable[..., Any]) -> Deviation:
     """A correct function that does not look again at the tensors of the call before."""
     before: list[Any] = []
 
-    def deviating(*arguments: Any, **named: Any) -> Tensor:
+    def deviating(*arguments: Any, **named: Any) -> Any:
         given = [*arguments, *named.values()]
         if not before or not _same(given, before[0]):
             before[:] = [given, function(*arguments, **named)]
-        found: Tensor = before[1].clone()
-        return found
+        found = before[1]
+        return tuple(each.clone() for each in found) if isinstance(found, tuple) else found.clone()
 
     says = "the tensors of the call before are not read again, whatever has been written into them"
     return Deviation("remembers_tensors", says, deviating)

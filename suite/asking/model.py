@@ -11,16 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.due import Due, Form, Near, Posed
 from suite.asking.refused import Refused, Row
+from suite.asking.seen import Seen, Shares
 from suite.asking.tensors import Array, Generator, Inputs, as_tensor, as_tensors, dtype_of, generator
+from suite.asking.tokens import Tokens, chosen
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Precision, widest
 from suite.judging.rounded import Rounded, Unbounded
@@ -29,22 +34,25 @@ from suite.records import DTYPES
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 Weights = Mapping[str, Array]
+Attentions = Mapping[str, tuple[Rounded, Array]]
+"""The weights of every attention by name, … l s, and who may attend to whom, which broadcasts to them."""
 Draws = Callable[[Generator], Sequence[Inputs]]
 """Makes the inputs of every call of a case."""
 Change = Callable[[Weights], Mapping[str, Array | Tensor]]
 """Makes bad weights of good ones. A tensor of torch keeps its dtype."""
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 TIMES_EAGER = 2.0
 """How much farther from the truth than the eager model a model may be."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """What all cases of a kind of model have in common. `model("family/what", "why", **unusual)` makes one."""
 
-    oracle: Callable[..., Rounded]
-    """`oracle(config, weights, **inputs)`, weights and numbers as `Rounded`."""
-    eager: Callable[[Config, Mapping[str, Tensor]], Callable[..., Tensor]]
+    oracle: Callable[..., tuple[Rounded, Attentions]]
+    """`oracle(config, weights, **inputs)`, weights and numbers as `Rounded`: the output, and what attends in it."""
+    eager: Callable[..., Callable[..., Any]]
     """A factory whose models compute in the dtype of their weights, step by step."""
     weights: Callable[[Config, Generator], Weights]
     """Weights for a config, so that mistakes show."""
@@ -65,51 +73,95 @@ class Model:
         calls: Draws | None = None,
         weights: Weights | None = None,
         same_storage: bool = False,
+        making: Mapping[str, Any] = NOTHING,
         **unusual: Any,
     ) -> ModelCase:
-        """A case with one call of unusual inputs, or with `calls`."""
+        """A case with one call of unusual inputs, or with `calls`; `making` is what its factory is given by keyword."""
         config = self.usual if config is None else config
 
         def once(random: Generator) -> Sequence[Inputs]:
             return [self.draw(random, config=config, **unusual)]
 
-        return ModelCase(name, why, self, config, calls or once, weights, dtypes, same_storage)
+        return ModelCase(name, why, self, config, calls or once, weights, dtypes, same_storage, making=making)
 
-    def given(self, name: str, why: str, config: Config, inputs: Inputs, weights: Weights | None = None) -> ModelCase:
+    def given(
+        self,
+        name: str,
+        why: str,
+        config: Config,
+        inputs: Inputs,
+        weights: Weights | None = None,
+        making: Mapping[str, Any] = NOTHING,
+    ) -> ModelCase:
         """A case with these very inputs, and weights."""
-        return ModelCase(name, why, self, config, lambda random: [inputs], weights)
+        return ModelCase(name, why, self, config, lambda random: [inputs], weights, making=making)
 
     def refused(self, *rows: Row, **usual: Any) -> Iterator[Refused]:
         """Cases of the family `bad_input`, of what is usual in all and unusual in each row.
 
         Beside what a case may have, that is `bad_weights`, which makes them of good ones, `bad_config`, what a config
-        has that its weights were not made for, and `inputs`, which take the place of drawn ones.
+        has that its weights were not made for, `bad_making`, and `inputs`, which take the place of drawn ones.
         """
         for what, why, unusual in rows:
             own = {**usual, **unusual}
-            bad = {name: own.pop(name) for name in ("bad_weights", "bad_config") if name in own}
+            bad = {name: own.pop(name) for name in ("bad_weights", "bad_config", "bad_making") if name in own}
             inputs = own.pop("inputs", {})
             case = replace(self(f"bad_input/{what}", why, **own), **bad)
             yield Refused(replace(case, inputs=_replacing(case.inputs, inputs)))
 
     def dues(self, calls: Sequence[Call]) -> tuple[Near, ...]:
-        """What is due of the calls of one model."""
-        config, dtype = calls[0].config, dtype_of(calls[0])
+        """What is due of the outputs of one model's calls."""
+        return self._near(calls)([output.value for output, _ in self._truths(calls)], self._eager(calls))
+
+    def seen(self, calls: Sequence[Call]) -> tuple[Seen, ...]:
+        """What is due of one model's calls, attention weights too: of each attention its farthest row counts."""
+        near, truths, theirs = self._near(calls), self._truths(calls), self._eager(calls, need_weights=True)
+        outputs = near([output.value for output, _ in truths], [output for output, _ in theirs])
+        found: list[dict[str, Shares]] = [{} for _ in calls]
+        for name in truths[0][1]:
+            dues = near([of[name][0].value for _, of in truths], [of[name] for _, of in theirs])
+            for shares, due, (_, of) in zip(found, dues, truths, strict=True):
+                shares[name] = Shares(due, ~np.broadcast_to(of[name][1], due.form.shape))
+        return tuple(Seen(output, shares) for output, shares in zip(outputs, found, strict=True))
+
+    def translated(self, calls: Sequence[Call]) -> tuple[Tokens, ...]:
+        """What is due of one model's calls that translate greedily.
+
+        The eager model proposes tokens in float64; the oracle's logits, where these are read, say whether they are due.
+        """
+        config, greedy = calls[0].config, calls[0].making["greedy"]
         assert config is not None
+        propose = self.eager(config, {name: w.double() for name, w in calls[0].weights.items()}, greedy=greedy)
+        with torch.no_grad():
+            proposed = [propose(*_inputs(call)) for call in calls]
+        read = [pad(tokens[:, :-1], (1, 0), value=greedy["begin"]) for tokens in proposed]
+        taught = [
+            replace(call, tensors={**call.tensors, call.positional[-1]: tokens})
+            for call, tokens in zip(calls, read, strict=True)
+        ]
+        pairs = zip(self.dues(taught), proposed, strict=True)
+        return tuple(chosen(due, tokens.numpy(), greedy) for due, tokens in pairs)
+
+    def _truths(self, calls: Sequence[Call]) -> list[tuple[Rounded, Attentions]]:
+        """What the oracle says of each call."""
+        config, dtype = calls[0].config, dtype_of(calls[0])
         weights = {name: _exact(tensor, dtype) for name, tensor in calls[0].weights.items()}
-        eager = self.eager(config, calls[0].weights)
-        values, farthest = [], 0.0
-        for call in calls:
-            inputs = {name: _exact(tensor, dtype) for name, tensor in call.tensors.items()}
-            with np.errstate(all="ignore"):
-                value = self.oracle(config, weights, **inputs).value
-            with torch.no_grad():
-                theirs = eager(*(call.tensors[name] for name in call.positional if name in call.tensors))
-            values.append(value)
-            farthest = max(farthest, _norms(compare.numbers(theirs).astype(value.dtype) - value).max(initial=0.0))
-        allowed, floor = TIMES_EAGER * farthest, _floor(weights, PRECISIONS[dtype])
-        form = getattr(torch, dtype)
-        return tuple(Near(Form(value.shape, form), value, allowed + floor * _norms(value)) for value in values)
+        inputs = ({name: _exact(tensor, dtype) for name, tensor in call.tensors.items()} for call in calls)
+        with np.errstate(all="ignore"):
+            return [self.oracle(config, weights, **each) for each in inputs]
+
+    def _eager(self, calls: Sequence[Call], **making: Any) -> list[Any]:
+        """What the eager model answers to each call."""
+        assert calls[0].config is not None
+        eager = self.eager(calls[0].config, calls[0].weights, **making)
+        with torch.no_grad():
+            return [eager(*_inputs(call)) for call in calls]
+
+    def _near(self, calls: Sequence[Call]) -> Callable[[Sequence[Array], Sequence[Tensor]], tuple[Near, ...]]:
+        """How near to true values answers have to lie, of these and the eager model's."""
+        dtype = dtype_of(calls[0])
+        floor = _floor([tensor.shape for tensor in calls[0].weights.values()], PRECISIONS[dtype])
+        return partial(_near, floor=floor, dtype=getattr(torch, dtype))
 
 
 @dataclass(frozen=True)
@@ -130,6 +182,10 @@ class ModelCase(Posed):
     """Makes what is given as weights of good ones."""
     bad_config: Config = field(default_factory=dict)
     """What the config has, that its weights were not made for."""
+    making: Mapping[str, Any] = field(default_factory=dict)
+    """What the factory is given by keyword beside config and weights."""
+    bad_making: Mapping[str, Any] = field(default_factory=dict)
+    """The same, where it is bad."""
 
     def calls(self, dtype: str) -> Calls:
         weights = self.weights
@@ -143,12 +199,15 @@ class ModelCase(Posed):
         given = {name: w if isinstance(w, Tensor) else as_tensor(w, dtype) for name, w in bad.items()}
         config = {**self.config, **self.bad_config}
         asked = [as_tensors(inputs, dtype) for inputs in self.inputs(generator(self.name))]
-        first = Call(asked[0], {}, self.model.positional, config=config, weights=given)
+        making = {**self.making, **self.bad_making}
+        first = Call(asked[0], {}, self.model.positional, config=config, weights=given, making=making)
         again = replace(first, config=None, weights={}, model_of=0, same_storage=self.same_storage)
         return (first, *(replace(again, tensors=tensors) for tensors in asked[1:]))
 
     def truth(self, calls: Calls, conventions: Conventions) -> tuple[Due, ...]:
-        return self.model.dues(calls)
+        if "greedy" in self.making:
+            return self.model.translated(calls)
+        return self.model.seen(calls) if calls[0].need_weights else self.model.dues(calls)
 
 
 @dataclass(frozen=True)
@@ -164,7 +223,7 @@ class Remade(ModelCase):
         return first, second, replace(first, config=None, weights={}, model_of=0)
 
     def truth(self, calls: Calls, conventions: Conventions) -> tuple[Due, ...]:
-        first, second = (self.model.dues([call])[0] for call in calls[:2])
+        first, second = (super(Remade, self).truth((call,), conventions)[0] for call in calls[:2])
         return first, second, first
 
 
@@ -190,6 +249,21 @@ def token_among(length: int, token: int) -> Array:
     return tokens
 
 
+def _inputs(call: Call) -> list[Tensor]:
+    """What a model is called with."""
+    return [call.tensors[name] for name in call.positional if name in call.tensors]
+
+
+def _near(values: Sequence[Array], theirs: Sequence[Tensor], floor: float, dtype: torch.dtype) -> tuple[Near, ...]:
+    """How near to these values answers have to lie, since the eager model's lie where they do."""
+    pairs = zip(values, theirs, strict=True)
+    farthest = max(
+        _norms(compare.numbers(their).astype(value.dtype) - value).max(initial=0.0) for value, their in pairs
+    )
+    allowed = TIMES_EAGER * farthest
+    return tuple(Near(Form(value.shape, dtype), value, allowed + floor * _norms(value)) for value in values)
+
+
 def _replacing(draws: Draws, inputs: Inputs) -> Draws:
     return lambda random: [{**drawn, **inputs} for drawn in draws(random)]
 
@@ -201,9 +275,9 @@ def _exact(tensor: Tensor, dtype: str) -> Any:
     return Unbounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
 
 
-def _floor(weights: Mapping[str, Rounded], precision: Precision) -> float:
-    """What rounding sums costs a model of these weights, relatively."""
-    terms = sum(math.sqrt(len(array.value)) for array in weights.values() if len(array.shape) == 2)
+def _floor(weights: Sequence[Sequence[int]], precision: Precision) -> float:
+    """What rounding sums costs a model of weights of these shapes, relatively."""
+    terms = sum(math.sqrt(shape[0]) for shape in weights if len(shape) == 2)
     return terms * precision.accumulator + precision.unit
 
 

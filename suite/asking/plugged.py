@@ -154,7 +154,11 @@ class Plugged(Changed):
         return tuple(replace(call, probed=True) for call in self.of.calls(dtype))
 
     def truth(self, calls: Calls, conventions: Conventions) -> Any:
-        return self.of.truth(_with_negatives(calls), conventions)
+        """What is due where all values are negatives; the weights that are read off the probe are negatives, too."""
+        due = self.of.truth(_with_negatives(calls), conventions)
+        if any(call.need_weights for call in calls):
+            return tuple(each.negated() for each in due)
+        return due
 
     def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
         found = self.of.verdict(_with_negatives(calls), replies, truth)

@@ -216,6 +216,9 @@ class Unbounded(Rounded):
     def affine(self, weights: Rounded, bias: Rounded) -> Rounded:
         return self @ weights + bias
 
+    def softmax(self, allowed: Array | None = None) -> Rounded:
+        return Unbounded(self._weights(allowed)[0], 0.0, self.precision)
+
     def attend(self, values: Rounded, allowed: Array | None = None) -> Rounded:
         return Unbounded(self._weights(allowed)[0] @ values.value, 0.0, self.precision)
 

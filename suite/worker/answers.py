@@ -19,6 +19,8 @@ class Answer:
     reply: Reply
     output: Tensor | None = None
     gradients: Mapping[str, Tensor] = field(default_factory=dict)
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    """The attention weights that came with the output."""
 
     def unlike(self, other: Answer) -> bool:
         """Whether the same call has answered otherwise."""
@@ -31,8 +33,9 @@ class Answer:
         """The reply, saying what later calls have changed."""
         reply = self.reply
         changed = tuple(name for name, now in self.gradients.items() if _differs(now, reply.gradients[name]))
+        other = tuple(name for name, now in self.weights.items() if _differs(now, reply.attention_weights[name]))
         overwritten = self.output is not None and _differs(self.output, reply.output)
-        return replace(reply, overwritten=overwritten, gradients_overwritten=changed)
+        return replace(reply, overwritten=overwritten, gradients_overwritten=changed, weights_overwritten=other)
 
 
 def _differs(now: Tensor, snapshot: Tensor | None) -> bool:
@@ -42,6 +45,14 @@ def _differs(now: Tensor, snapshot: Tensor | None) -> bool:
         return True
 
 
+def parted(returned: Any) -> tuple[Any, Mapping[str, Any]]:
+    """An output and its attention weights by name, of a pair of them; of anything else that itself, and none."""
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        return returned, {}
+    output, weights = returned
+    return output, {str(name): each for name, each in weights.items()} if isinstance(weights, dict) else {"": weights}
+
+
 @dataclass(frozen=True)
 class Pass:
     """A forward pass: what was given, how it was before, and what was returned."""
@@ -49,6 +60,8 @@ class Pass:
     inputs: dict[str, Tensor]
     before: Mapping[str, bytes]
     output: Any
+    weights: Mapping[str, Any] = field(default_factory=dict)
+    """What came beside the output where attention weights were asked for."""
 
     def changed(self) -> set[str]:
         """The inputs that are not what they were."""

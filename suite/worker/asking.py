@@ -17,7 +17,7 @@ from torch import Tensor
 from suite.asking import Call, Reply
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
-from suite.worker.answers import Answer, Pass
+from suite.worker.answers import Answer, Pass, parted
 from suite.worker.at_once import at_once
 from suite.worker.probe import Probe
 from suite.worker.setting import setting, unwritable
@@ -108,7 +108,7 @@ class _Shared:
             return partial(self.function, **plug)
         weights = {name: placed(tensor, self.device) for name, tensor in call.weights.items()}
         self.weights = {f"weights[{name!r}]": (tensor, fingerprint(tensor)) for name, tensor in weights.items()}
-        model: Callable[..., Any] = self.function(dict(call.config), weights, **plug)
+        model: Callable[..., Any] = self.function(dict(call.config), weights, **call.making, **plug)
         if not callable(model):
             raise _NoModel(kind_of(model) or "a Tensor")
         self.models[-1] = model, self.weights
@@ -187,12 +187,16 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
         gradients={name: None if each is None else snapshot_of(each) for name, each in gradients.items()},
         changed=changed,
         aliased=done.shared_with(output),
+        attention_weights={name: _snapshot(each) for name, each in done.weights.items()},
         attended=tuple(shared.probe.lines),
         seconds=seconds,
     )
     if call.written:
         return Answer(replace(reply, raised=unwritable(output)))
-    return Answer(reply, output, {name: each for name, each in gradients.items() if each is not None})
+    kept = {
+        name: plain_tensor(done.weights[name]) for name, each in reply.attention_weights.items() if each is not None
+    }
+    return Answer(reply, output, {name: each for name, each in gradients.items() if each is not None}, kept)
 
 
 def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]) -> Pass:
@@ -207,7 +211,7 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
             **{name: tensor for name, tensor in inputs.items() if name not in call.positional},
             **call.options,
         )
-    return Pass(inputs, before, output)
+    return Pass(inputs, before, *(parted(output) if call.need_weights else (output,)))
 
 
 def _gone_forward(shared: _Shared, number: int) -> Pass:
@@ -225,6 +229,11 @@ def _looked_at(output: Any) -> tuple[str, Tensor | None]:
         with suppress(Exception):  # one that holds no numbers of its own stays a kind
             return kind, snapshot_of(output)
     return kind, None
+
+
+def _snapshot(weights: Any) -> Tensor | None:
+    """A snapshot of attention weights; None of what is no tensor."""
+    return snapshot_of(weights) if kind_of(weights) is None else None
 
 
 def _seed(seed: int) -> None:

@@ -14,6 +14,8 @@ from suite.asking.foreign import backwards, bias_first
 from suite.asking.staged import Staged
 
 Part = Mapping[str, Tensor]
+Attended = tuple[Tensor, Callable[[], Tensor]]
+"""What several heads give, b l d, and their weights, b h l s, for who asks."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Style:
     """One way to compute the blocks. `heads` is given x b l d, memory b s d, weights, heads and who is allowed."""
 
     affine: Callable[[Tensor, Tensor, Tensor], Tensor]
-    heads: Callable[[Tensor, Tensor, Part, int, Tensor | None], Tensor]
+    heads: Callable[[Tensor, Tensor, Part, int, Tensor | None], Attended]
     norm: Callable[[Tensor, Part], Tensor]
     widens: bool = False
     """Whether half types are computed in float32."""
@@ -34,18 +36,22 @@ class Style:
         return {name: tensor.to(Staged.wide(tensor)) if self.widens else tensor for name, tensor in weights.items()}
 
 
-def fused_heads(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Tensor:
-    """One product for keys and values, and torch's scaled_dot_product_attention."""
+def fused_heads(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Attended:
+    """One product for keys and values, and torch's scaled_dot_product_attention, which is given the identity, too."""
     both = memory @ torch.cat([weights["w_key"], weights["w_value"]], 1)
     maps = (x @ weights["w_query"], *both.chunk(2, -1))
     query, key, value = (each.unflatten(-1, (heads, -1)).transpose(1, 2) for each in maps)
     mixed = functional.scaled_dot_product_attention(query, key, value, allowed)
-    return functional.linear(mixed.transpose(1, 2).flatten(2), weights["w_output"].mT)
+    identity = torch.eye(key.shape[2], dtype=key.dtype).expand(*key.shape[:2], -1, -1)
+    return (
+        functional.linear(mixed.transpose(1, 2).flatten(2), weights["w_output"].mT),
+        lambda: functional.scaled_dot_product_attention(query, key, identity, allowed),
+    )
 
 
-def head_by_head(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Tensor:
+def head_by_head(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Attended:
     """Each head adds its part to the output; queries take the scale, and keys are the rows of the scores."""
-    total, width = torch.zeros_like(x), x.shape[-1] // heads
+    total, width, shown = torch.zeros_like(x), x.shape[-1] // heads, list[Tensor]()
     for head in range(heads):
         columns = slice(head * width, (head + 1) * width)
         query, key, value = (
@@ -54,8 +60,9 @@ def head_by_head(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: 
         scores = torch.einsum("bsp,blp->bsl", key, query / math.sqrt(width))
         if allowed is not None:
             scores = scores.masked_fill(~allowed.expand(len(x), 1, *scores.mT.shape[1:])[:, 0].mT, -math.inf)
-        total = total + torch.einsum("bsl,bsp->blp", scores.softmax(1), value) @ weights["w_output"][columns]
-    return total
+        shown.append(scores.softmax(1).mT)
+        total = total + torch.einsum("bls,bsp->blp", shown[-1], value) @ weights["w_output"][columns]
+    return total, lambda: torch.stack(shown, 1)
 
 
 def layer_norm(x: Tensor, weights: Part) -> Tensor:
@@ -76,3 +83,22 @@ STYLES = {
     "backwards": Style(backwards, fused_heads, norm_by_slope, widens=True),
 }
 """Styles by name. Loops and einsum widen half types, whose sums would be rounded after every term."""
+
+
+def source_by_source(
+    model: Callable[[Tensor, Tensor, Tensor], Tensor], greedy: Mapping[str, int]
+) -> Callable[..., Tensor]:
+    """Translations of one source after the other, as lists of numbers, by a model that gives logits."""
+
+    def translate(source: Tensor, lengths: Tensor) -> Tensor:
+        found = []
+        for row, length in zip(source.split(1), lengths.split(1), strict=True):
+            said = [greedy["begin"]]
+            while len(said) <= greedy["steps"] and greedy["end"] not in said[1:]:
+                logits = model(row, length, torch.tensor([said]))[0, -1].tolist()
+                said.append(logits.index(max(logits)))
+            words = said[1 : said.index(greedy["end"], 1)] if greedy["end"] in said[1:] else said[1:]
+            found.append(words + [greedy["end"]] * (greedy["steps"] - len(words)))
+        return torch.tensor(found)
+
+    return translate

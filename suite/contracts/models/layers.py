@@ -12,7 +12,13 @@ from suite.contracts.blocks.positionwise_ffn import oracle as network
 from suite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
+EVERYONE = np.array(True)
+"""Where everyone may attend to everything."""
 Part = Mapping[str, Rounded]
+Attention = tuple[Rounded, Array]
+"""The weights of an attention, … l s, and who may attend to whom, which broadcasts to them."""
+Attentions = Mapping[str, Attention]
+"""Those of a model, by name."""
 
 
 def part(weights: Part, name: str) -> Part:
@@ -20,8 +26,13 @@ def part(weights: Part, name: str) -> Part:
     return {rest.removeprefix(f"{name}."): tensor for rest, tensor in weights.items() if rest.startswith(f"{name}.")}
 
 
-def multi_head(x: Rounded, memory: Rounded, weights: Part, heads: int, allowed: Array | None = None) -> Rounded:
-    """Attention of x, b l d, to the memory, b s d, by several heads of width d/heads; allowed broadcasts to b h l s."""
+def multi_head(
+    x: Rounded, memory: Rounded, weights: Part, heads: int, allowed: Array = EVERYONE
+) -> tuple[Rounded, Attention]:
+    """Attention of x, b l d, to the memory, b s d, by several heads of width d/heads, and its weights, b h l s.
+
+    allowed broadcasts to b h l s.
+    """
 
     def split(tensor: Rounded) -> Rounded:
         return tensor.each(lambda a: a.reshape(*a.shape[:2], heads, -1).swapaxes(1, 2))  # b h l p
@@ -31,8 +42,9 @@ def multi_head(x: Rounded, memory: Rounded, weights: Part, heads: int, allowed: 
         split(memory @ weights["w_key"]),
         split(memory @ weights["w_value"]),
     )
-    mixed = (query @ key.T / root(query.shape[-1], x)).attend(value, allowed)
-    return mixed.each(lambda a: a.swapaxes(1, 2).reshape(x.shape)) @ weights["w_output"]
+    shares = (query @ key.T / root(query.shape[-1], x)).softmax(allowed)
+    mixed = (shares @ value).each(lambda a: a.swapaxes(1, 2).reshape(x.shape)) @ weights["w_output"]
+    return mixed, (shares, allowed)
 
 
 def norm(x: Rounded, weights: Part) -> Rounded:

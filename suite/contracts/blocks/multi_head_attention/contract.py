@@ -2,7 +2,7 @@
 
     multi_head_attention(query, key, value, w_query, w_key, w_value, *, w_output=None, b_query=None, b_key=None,
                          b_value=None, b_output=None, num_heads, attn_mask=None, is_causal=False, dropout_p=0.0,
-                         attention=None) -> output
+                         attention=None, need_weights=False) -> output
 
     head_i = dropout(softmax((query w_query + b_query)_i (key w_key + b_key)_iᵀ / √p)) (value w_value + b_value)_i
     output = [head_1 … head_h] w_output + b_output
@@ -30,6 +30,11 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
                      called once, given b h l p, b h s p and b h s c/h in the query's dtype, unscaled, and of its
                      arguments only those that are needed: a boolean attn_mask or is_causal where something is hidden,
                      dropout_p where it is above 0, never scale. A plug may lack all others
+    need_weights     True: (output, attention weights) is returned; the weights are those of every head before dropout,
+                     b h l s in the query's dtype. Rows sum to 1, an empty one to 0; what is hidden has exactly 0. The
+                     output is the same as without them. A plug's are read off it: after its call it is asked once more
+                     without dropout and with the identity as values, as many of the identity's columns at a time as the
+                     values of a head have, the last filled up with zeros
     rounding         sums may run in any order, in half types in float32: a bias first or last, all maps in one product,
                      heads one by one. Maps, scaled queries, scores, weights and heads may each be rounded to the dtype
     inputs           of any strides, as are weights; never modified; the output aliases none, and outlives later calls
@@ -59,6 +64,7 @@ FEATURES = {
     "query_width": "queries of another width than all heads together",
     "bias": "biases",
     "output_map": "a map of the heads' outputs",
+    "weights": "attention weights beside the output",
 }
 """What the heads need is named as in the contract `attention`, so that one that is plugged in takes its gaps along."""
 PARAMETERS = {
@@ -66,6 +72,7 @@ PARAMETERS = {
     "is_causal": ("causal",),
     "dropout_p": ("dropout",),
     "w_output": ("output_map",),
+    "need_weights": ("weights",),
 } | dict.fromkeys(BIASES, ("bias",))
 
 

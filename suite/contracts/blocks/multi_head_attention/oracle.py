@@ -32,19 +32,45 @@ def multi_head_attention(
     kept: Array | None = None,
 ) -> Rounded:
     """The heads side by side, b l c, or mapped, b l o. Which weights dropout kept, b h l s, must be told."""
-    queries = split(mapped(query, w_query, b_query), num_heads)  # b h l p
-    keys = split(mapped(key, w_key, b_key), num_heads)  # b h s p
     values = split(mapped(value, w_value, b_value), num_heads)  # b h s v
-    scores = scaled_dot(queries, keys)  # b h l s
-    allowed = np.broadcast_to(True if attn_mask is None else attn_mask, scores.shape)
-    if is_causal:
-        allowed = allowed & np.tril(np.ones(scores.shape[-2:], dtype=bool))
+    scores, allowed = scored(
+        mapped(query, w_query, b_query), mapped(key, w_key, b_key), num_heads, attn_mask, is_causal
+    )
     if not dropout_p:
         heads = scores.attend(values, allowed)  # b h l v
     else:
         heads = dropped(scores.softmax(allowed), dropout_p, kept) @ values
     merged = heads.each(lambda array: np.concatenate(list(array.swapaxes(0, 1)), -1))  # b l c
     return merged if w_output is None else mapped(merged, w_output, b_output)
+
+
+def attention_weights(
+    query: Rounded,
+    key: Rounded,
+    value: Rounded,
+    w_query: Rounded,
+    w_key: Rounded,
+    w_value: Rounded,
+    *,
+    num_heads: int,
+    b_query: Rounded | None = None,
+    b_key: Rounded | None = None,
+    attn_mask: Array | None = None,
+    is_causal: bool = False,
+    **others: Any,
+) -> Rounded:
+    """The weights of every head before dropout, b h l s."""
+    scores, allowed = scored(
+        mapped(query, w_query, b_query), mapped(key, w_key, b_key), num_heads, attn_mask, is_causal
+    )
+    return scores.softmax(allowed)
+
+
+def scored(queries: Rounded, keys: Rounded, heads: int, mask: Array | None, is_causal: bool) -> tuple[Rounded, Array]:
+    """The scores of queries, b l (h p), and keys, b s (h p), and who may attend to whom, b h l s."""
+    scores = scaled_dot(split(queries, heads), split(keys, heads))
+    allowed = np.broadcast_to(True if mask is None else mask, scores.shape)
+    return scores, allowed & np.tril(np.ones(scores.shape[-2:], dtype=bool)) if is_causal else allowed
 
 
 def mapped(x: Rounded, weights: Rounded, bias: Rounded | None) -> Rounded:

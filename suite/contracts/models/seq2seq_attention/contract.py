@@ -1,6 +1,6 @@
 """The contract `seq2seq_attention`: a factory of recurrent encoder–decoders with attention between them.
 
-    factory(config, weights) -> model
+    factory(config, weights, *, need_weights=False, greedy=None) -> model
     model(source, lengths, target) -> logits
 
     h_j    = encoder(source embedding_j, h_{j−1}), h_{−1} = 0            the top layer's states: memory, b s d
@@ -34,6 +34,16 @@ section 11.4, build it: the encoder reads in one direction, and the decoder begi
     empty row        a step that may attend to nothing, since its window lies beyond the length: the context is zeros
     decoder's input  context first, then the embedding
     target           teacher forcing: step t reads target_t, and its logits are for what follows
+    need_weights     True: the model returns (output, attention weights), the dictionary of `attention` alone, b t s in
+                     the weights' dtype: row t has the weights of step t. It sums to 1, or to 0 where nothing may be
+                     attended to; what may not be has exactly 0. They outlive later calls, as the logits do, which are
+                     the same as without them
+    greedy           a mapping of the tokens `begin` and `end` and of `steps`: the model translates, model(source,
+                     lengths) → tokens, b steps, int64. The first step reads the begin token, each further one the token
+                     before it, and chooses that of the largest logit, of equal ones the lowest. A translation ends
+                     before its first end token: that is not part of it, and from there on all tokens are `end`. Where
+                     two logits lie nearer to each other than both may be off, either token is right, and nothing that
+                     follows is judged
     dropout          none: models are built for inference
     calls            a model keeps nothing from one call to the next, nor of another model of its config
     rounding         any order, and each step may be rounded to the weights' dtype: a position's logits may lie twice as
@@ -44,7 +54,8 @@ section 11.4, build it: the encoder reads in one direction, and the decoder begi
     no steps         a target of 0 steps has logits of 0 steps, b 0 v. Not asked: a loop may have nothing to join
     bad input        raises: weights missing, extra or misshapen, of several dtypes; a score or cell that is none of
                      these, no layers, a negative window; tokens outside their vocabulary; lengths below 1 or beyond the
-                     source, or not int64; batches that differ. Nothing is broadcast, and no dtype is converted
+                     source, or not int64; batches that differ; `greedy` with tokens outside the target's vocabulary or
+                     steps below 1. Nothing is broadcast, and no dtype is converted
 """
 
 from __future__ import annotations
@@ -61,6 +72,8 @@ FEATURES = {
     "dot": "scores that are dot products",
     "lstm": "LSTM cells",
     "window": "attention to a window of the source",
+    "weights": "attention weights beside the output",
+    "greedy": "greedy translation",
 }
 
 
@@ -92,6 +105,7 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 CONTRACT = declare(
     __package__,
     FEATURES,
+    {"need_weights": ("weights",), "greedy": ("greedy",)},
     also={
         "dot": configured("score", *SCORES[1:]),
         "lstm": configured("cell", "lstm"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.models.layers import Part, part, root
+from suite.contracts.models.layers import Attentions, Part, part, root
 from suite.judging.rounded import Rounded, concatenated
 
 Array = np.ndarray[Any, Any]
@@ -16,25 +16,29 @@ State = list[Rounded]
 """Of one layer: s, and for an LSTM m, b d each."""
 
 
-def seq2seq_attention(config: Config, weights: Part, source: Array, lengths: Array, target: Array) -> Rounded:
-    """The logits, b t v."""
+def seq2seq_attention(
+    config: Config, weights: Part, source: Array, lengths: Array, target: Array
+) -> tuple[Rounded, Attentions]:
+    """The logits, b t v, and the weights of every step, b t s."""
     (batch, length), like = source.shape, weights["w_logits"]
     zeros = Rounded.exact(np.zeros((batch, config["hidden"])), like.precision, like.value.dtype.type)
     states, top = [[zeros] * (2 if config["cell"] == "lstm" else 1)] * config["layers"], []
     for j in range(length):
         states = stacked(config, part(weights, "encoder"), weights["source_embedding"][source[:, j]], states)
         top.append(states[-1][0][:, None])
-    memory, positions, logits = concatenated(top, 1), np.arange(length), []  # b s d
+    memory, positions, logits, steps = concatenated(top, 1), np.arange(length), [], []  # b s d
     for t in range(target.shape[1]):
         allowed = positions < lengths[:, None]  # b s
         if config["window"] is not None:
             allowed = allowed & (abs(positions - t) <= config["window"])
         scores = compared(config["score"], states[-1][0], memory, part(weights, "attention"))  # b s
+        steps.append((scores.softmax(allowed)[:, None], allowed[:, None]))
         context = scores[:, None].attend(memory, allowed[:, None])[:, 0]
         x = concatenated([context, weights["target_embedding"][target[:, t]]])
         states = stacked(config, part(weights, "decoder"), x, states)
         logits.append(states[-1][0].affine(weights["w_logits"], weights["b_logits"])[:, None])
-    return concatenated(logits, 1)
+    attention = concatenated([shares for shares, _ in steps], 1), np.concatenate([seen for _, seen in steps], 1)
+    return concatenated(logits, 1), {"attention": attention}
 
 
 def compared(score: str, query: Rounded, memory: Rounded, weights: Part) -> Rounded:

@@ -15,6 +15,7 @@ from suite.asking import Stranger
 from suite.asking.foreign import backwards, linear
 from suite.asking.staged import Staged
 from suite.contracts.models.eager import part
+from suite.contracts.models.foreign import source_by_source
 from suite.contracts.models.seq2seq_attention.contract import GATES, shapes
 from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
@@ -27,40 +28,49 @@ Stack = Callable[[Tensor, States, Weights], States]
 Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Callable[..., Callable[..., Tensor]]:
+def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Callable[..., Callable[..., Any]]:
     """Models that score all positions, and give those that may not be seen no weight."""
 
-    def factory(config: Config, given: Weights) -> Callable[..., Tensor]:
+    def factory(
+        config: Config, given: Weights, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
+    ) -> Callable[..., Any]:
         Recurrent.check_config(config)
         Recurrent.check_weights(given, shapes(config))
         weights = {name: tensor.to(Staged.wide(tensor)) if widens else tensor for name, tensor in given.items()}
-        return partial(_model, config, weights, given["w_logits"].dtype, _stacked(cells[config["cell"]]), affine)
+        step, dtype = _stacked(cells[config["cell"]]), given["w_logits"].dtype
+        model = partial(_model, config, weights, dtype, step, affine)
+        if greedy is not None:
+            known = Recurrent.check_greedy(greedy, config["target_vocab"])
+            return source_by_source(lambda *inputs: model(*inputs)[0], known)
+        return model if need_weights else lambda *inputs: model(*inputs)[0]
 
     return factory
 
 
 def _model(
     config: Config, weights: Weights, dtype: torch.dtype, step: Stack, affine: Affine, *inputs: Tensor
-) -> Tensor:
-    """The logits of source, lengths and target."""
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The logits of source, lengths and target, and the attention's weights."""
     source, lengths, target = Recurrent.check_inputs(config, *inputs)
-    tops = _run(config, weights, step, source, lengths, target)
-    return torch.stack([affine(top, weights["w_logits"], weights["b_logits"]) for top in tops], 1).to(dtype)
+    tops, shares = zip(*_run(config, weights, step, source, lengths, target), strict=True)
+    logits = torch.stack([affine(top, weights["w_logits"], weights["b_logits"]) for top in tops], 1)
+    return logits.to(dtype), {"attention": torch.stack(shares, 1).to(dtype)}
 
 
 def _run(
     config: Config, weights: Weights, step: Stack, source: Tensor, lengths: Tensor, target: Tensor
-) -> list[Tensor]:
-    """The decoder's top states."""
+) -> list[tuple[Tensor, Tensor]]:
+    """The decoder's top state in each step, and the weights with which it attended, b s."""
     states, top, found = _first(config, weights, len(source)), [], []
     for x in functional.embedding(source, weights["source_embedding"]).unbind(1):
         states = step(x, states, part(weights, "encoder"))
         top.append(states[-1][0])
     memory = torch.stack(top, 1)
     for number, x in enumerate(functional.embedding(target, weights["target_embedding"]).unbind(1)):
-        context = _context(config, weights, states[-1][0], memory, _seen(config, lengths, number, len(top)))
+        shares = _shares(config, weights, states[-1][0], memory, _seen(config, lengths, number, len(top)))
+        context = torch.einsum("bs,bsd->bd", shares, memory)
         states = step(torch.cat([context, x], 1), states, part(weights, "decoder"))
-        found.append(states[-1][0])
+        found.append((states[-1][0], shares))
     return found
 
 
@@ -87,7 +97,7 @@ def _seen(config: Config, lengths: Tensor, step: int, length: int) -> Tensor:
     return (positions < lengths[:, None]) & (positions >= step - reach) & (positions <= step + reach)
 
 
-def _context(config: Config, weights: Weights, query: Tensor, memory: Tensor, seen: Tensor) -> Tensor:
+def _shares(config: Config, weights: Weights, query: Tensor, memory: Tensor, seen: Tensor) -> Tensor:
     if config["score"] == "additive":
         both = torch.cat([query[:, None].expand_as(memory), memory], -1)
         maps = torch.cat([weights["attention.w_query"], weights["attention.w_key"]])
@@ -95,8 +105,7 @@ def _context(config: Config, weights: Weights, query: Tensor, memory: Tensor, se
     else:
         scale = math.sqrt(query.shape[1]) if config["score"] == "scaled_dot" else 1.0
         scores = torch.einsum("bd,bsd->bs", query / scale, memory)
-    shares = scores.masked_fill(~seen, -math.inf).softmax(-1).nan_to_num(0.0)
-    return torch.einsum("bs,bsd->bd", shares, memory)
+    return scores.masked_fill(~seen, -math.inf).softmax(-1).nan_to_num(0.0)
 
 
 def _gru_library(x: Tensor, state: tuple[Tensor, ...], weights: Weights) -> tuple[Tensor, ...]:

@@ -1,6 +1,6 @@
 """The contract `transformer`: a factory of encoder–decoders.
 
-    factory(config, weights, *, attention=None) -> model
+    factory(config, weights, *, attention=None, need_weights=False, greedy=None) -> model
     model(source, lengths, target) -> logits
 
     states  = encoder blocks over positions(source embedding · √d)       b s d
@@ -39,14 +39,29 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     strides          those of inputs and weights may be any
     output           the weights' dtype and device
+    need_weights     True: the model returns (output, attention weights), a dictionary of the weights of every attention
+                     by name, each b h queries keys in the weights' dtype: `encoder.N.attention`, b h s s,
+                     `decoder.N.self_attention`, b h t t, and `decoder.N.cross_attention`, b h t s. They are those that
+                     values are multiplied by: rows sum to 1, and what is hidden has exactly 0. Row i is that of
+                     position i in cached decoding too. They outlive later calls, as the output does, which is the same
+                     as without them
+    greedy           a mapping of the tokens `begin` and `end` and of `steps`: the model translates, model(source,
+                     lengths) → tokens, b steps, int64. The first step reads the begin token, each further one all
+                     tokens before it, and chooses that of the largest logit, of equal ones the lowest. A translation
+                     ends before its first end token: that is not part of it, and from there on all tokens are `end`.
+                     Tokens are the same for both ways of decoding. Where two logits lie nearer to each other than both
+                     may be off, either token is right, and nothing that follows is judged
     attention        a plug: any implementation of the contract `attention`, called once wherever the model attends,
                      with tensors b h l p of the weights' dtype, unscaled, and a boolean attn_mask or is_causal where
                      something is hidden; a plug may lack all else. In cached decoding a call has one query, and the
-                     keys so far; more only if they are hidden. Decoding the target at once is as right
+                     keys so far; more only if they are hidden. Decoding the target at once is as right. Its
+                     weights are read off it: after each call it is asked once more with the identity as values, as many
+                     of the identity's columns at a time as the values have, the last filled up with zeros
     bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width,
                      an odd width; tokens outside their vocabulary; lengths below 1, beyond the source or not int64;
                      batches that differ, even if one of them is 1; a target where there is no decoder, and none where
-                     there is one
+                     there is one; `greedy` without a decoder, with tokens outside the target's vocabulary or steps
+                     below 1
 """
 
 from __future__ import annotations
@@ -64,6 +79,8 @@ FEATURES = {
     "bool_mask": "padded sources",
     "causal": "a decoder",
     "cached": "decoding token by token with a cache",
+    "weights": "attention weights beside the output",
+    "greedy": "greedy translation",
     "large": "more than 64 tokens",
 }
 
@@ -103,6 +120,7 @@ def _large(call: Call) -> bool:
 CONTRACT = declare(
     __package__,
     FEATURES,
+    {"need_weights": ("weights",), "greedy": ("greedy",)},
     also={
         "bool_mask": _padded,
         "causal": lambda call: call.config is not None and call.config["decoder_blocks"] > 0,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from suite.contracts.models.layers import Part, add_norm, feed_forward, multi_head, part, root
+from suite.contracts.models.layers import Attention, Attentions, Part, add_norm, feed_forward, multi_head, part, root
 from suite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
@@ -16,28 +16,33 @@ Array = np.ndarray[Any, Any]
 
 def transformer(
     config: Mapping[str, Any], weights: Part, source: Array, lengths: Array, target: Array | None = None
-) -> Rounded:
-    """The logits, b t v; without a decoder the encoder's states, b s d."""
+) -> tuple[Rounded, Attentions]:
+    """The logits, b t v, or without a decoder the encoder's states, b s d; and the weights of every attention."""
+    attentions: dict[str, Attention] = {}
+
+    def attended(name: str, x: Rounded, memory: Rounded, allowed: Array) -> Rounded:
+        mixed, attentions[name] = multi_head(x, memory, part(weights, name), heads, allowed)
+        return mixed
+
     heads, within = config["heads"], np.arange(source.shape[-1]) < lengths[:, None, None, None]  # b 1 1 s
     states = embedded(source, weights["source_embedding"])
     for number in range(config["encoder_blocks"]):
         block = part(weights, f"encoder.{number}")
-        states = add_norm(
-            states, multi_head(states, states, part(block, "attention"), heads, within), part(block, "norm1")
-        )
+        read = attended(f"encoder.{number}.attention", states, states, within)
+        states = add_norm(states, read, part(block, "norm1"))
         states = add_norm(states, feed_forward(states, part(block, "ffn"), "relu"), part(block, "norm2"))
     if target is None:
-        return states
+        return states, attentions
     so_far = np.tri(target.shape[-1], dtype=bool)  # t t
     hidden = embedded(target, weights["target_embedding"])
     for number in range(config["decoder_blocks"]):
         block = part(weights, f"decoder.{number}")
-        seen = multi_head(hidden, hidden, part(block, "self_attention"), heads, so_far)
+        seen = attended(f"decoder.{number}.self_attention", hidden, hidden, so_far)
         hidden = add_norm(hidden, seen, part(block, "norm1"))
-        read = multi_head(hidden, states, part(block, "cross_attention"), heads, within)
+        read = attended(f"decoder.{number}.cross_attention", hidden, states, within)
         hidden = add_norm(hidden, read, part(block, "norm2"))
         hidden = add_norm(hidden, feed_forward(hidden, part(block, "ffn"), "relu"), part(block, "norm3"))
-    return hidden.affine(weights["w_logits"], weights["b_logits"])
+    return hidden.affine(weights["w_logits"], weights["b_logits"]), attentions
 
 
 def embedded(tokens: Array, table: Rounded) -> Rounded:

@@ -12,51 +12,61 @@ from torch import Tensor, nn
 
 from suite.asking import Stranger
 from suite.contracts.models.eager import part
-from suite.contracts.models.foreign import STYLES, Style
+from suite.contracts.models.foreign import STYLES, Style, source_by_source
 from suite.contracts.models.transformer.contract import shapes
 from suite.contracts.models.transformer.deviations.staged import Transformer
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]
-Run = Callable[[Config, Weights, Tensor, Tensor, Tensor | None], Tensor]
+Shown = dict[str, Tensor]
+"""The weights of attentions by name, b h l s."""
+Run = Callable[[Config, Weights, Shown, Tensor, Tensor, Tensor | None], Tensor]
 Attentions = Mapping[str, tuple[Tensor | None, Tensor]]
 """By name, in order: the memory, or None for x itself, and who is allowed."""
 ENCODER = {"attention": "self_attn"}
 DECODER = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
 """What torch's layers call their attentions, by our names."""
-Factory = Callable[[Config, Weights], Callable[..., Tensor]]
+Factory = Callable[..., Callable[..., Any]]
 
 
 def _factory(run: Run) -> Factory:
     """Models that check what they are given, and decode a target as a whole whatever the config says."""
 
-    def factory(config: Config, weights: Weights) -> Callable[..., Tensor]:
+    def factory(
+        config: Config, weights: Weights, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
+    ) -> Callable[..., Any]:
         Transformer.check_config(config)
         Transformer.check_weights(weights, shapes(config))
+        dtype = weights["source_embedding"].dtype
 
-        def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
+        def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Any:
             Transformer.check_inputs(config, source, lengths, target)
-            return run(config, weights, source, lengths, target).to(weights["source_embedding"].dtype)
+            shown: Shown = {}
+            output = run(config, weights, shown, source, lengths, target).to(dtype)
+            return (output, {name: each.to(dtype) for name, each in shown.items()}) if need_weights else output
 
-        return model
+        if greedy is None:
+            return model
+        return source_by_source(model, Transformer.check_greedy(greedy, config["target_vocab"]))
 
     return factory
 
 
 def _styled(
-    style: Style, config: Config, given: Weights, source: Tensor, lengths: Tensor, target: Tensor | None
+    style: Style, config: Config, given: Weights, shown: Shown, source: Tensor, lengths: Tensor, target: Tensor | None
 ) -> Tensor:
     weights, heads = style.converted(given), config["heads"]
     within = (torch.arange(source.shape[1]) < lengths[:, None])[:, None, None]
     states = _embedded(source, weights["source_embedding"])
     for number in range(config["encoder_blocks"]):
-        states = _block(style, part(weights, f"encoder.{number}"), heads, states, {"attention": (None, within)})
+        name = f"encoder.{number}"
+        states = _block(style, weights, name, shown, heads, states, {"attention": (None, within)})
     if target is None:
         return states
     hidden, so_far = _embedded(target, weights["target_embedding"]), _so_far(target)[None, None]
     attentions = {"self_attention": (None, so_far), "cross_attention": (states, within)}
     for number in range(config["decoder_blocks"]):
-        hidden = _block(style, part(weights, f"decoder.{number}"), heads, hidden, attentions)
+        hidden = _block(style, weights, f"decoder.{number}", shown, heads, hidden, attentions)
     return style.affine(hidden, weights["w_logits"], weights["b_logits"])
 
 
@@ -65,10 +75,14 @@ def _so_far(target: Tensor) -> Tensor:
     return torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
 
 
-def _block(style: Style, weights: Weights, heads: int, x: Tensor, attentions: Attentions) -> Tensor:
+def _block(
+    style: Style, given: Weights, block: str, shown: Shown, heads: int, x: Tensor, attentions: Attentions
+) -> Tensor:
     """Attentions one after the other, to x itself where there is no memory, and the network."""
+    weights = part(given, block)
     for number, (name, (memory, allowed)) in enumerate(attentions.items(), 1):
-        attended = style.heads(x, x if memory is None else memory, part(weights, name), heads, allowed)
+        attended, show = style.heads(x, x if memory is None else memory, part(weights, name), heads, allowed)
+        shown[f"{block}.{name}"] = show()
         x = style.norm(attended + x, part(weights, f"norm{number}"))
     inner = style.feed_forward(x, part(weights, "ffn"), torch.relu)
     return style.norm(inner + x, part(weights, f"norm{len(attentions) + 1}"))
@@ -86,25 +100,29 @@ def _embedded(tokens: Tensor, table: Tensor) -> Tensor:
     return found
 
 
-def _modules(config: Config, weights: Weights, source: Tensor, lengths: Tensor, target: Tensor | None) -> Tensor:
+def _modules(
+    config: Config, weights: Weights, shown: Shown, source: Tensor, lengths: Tensor, target: Tensor | None
+) -> Tensor:
     """Torch's TransformerEncoderLayer and TransformerDecoderLayer, whose attentions' biases are zero."""
     beyond = torch.arange(source.shape[1]) >= lengths[:, None]
     states = _embedded(source, weights["source_embedding"])
     for number in range(config["encoder_blocks"]):
-        block = part(weights, f"encoder.{number}")
-        layer = _layer(nn.TransformerEncoderLayer, config, block, ENCODER)
+        layer = _layer(nn.TransformerEncoderLayer, config, weights, f"encoder.{number}", ENCODER, shown)
         states = layer(states, src_key_padding_mask=beyond)
     if target is None:
         return states
     hidden = _embedded(target, weights["target_embedding"])
     for number in range(config["decoder_blocks"]):
-        layer = _layer(nn.TransformerDecoderLayer, config, part(weights, f"decoder.{number}"), DECODER)
+        layer = _layer(nn.TransformerDecoderLayer, config, weights, f"decoder.{number}", DECODER, shown)
         hidden = layer(hidden, states, tgt_mask=~_so_far(target), memory_key_padding_mask=beyond)
     return nn.functional.linear(hidden, weights["w_logits"].mT, weights["b_logits"])
 
 
-def _layer(kind: Any, config: Config, block: Weights, attentions: Mapping[str, str]) -> nn.Module:
+def _layer(
+    kind: Any, config: Config, given: Weights, name: str, attentions: Mapping[str, str], shown: Shown
+) -> nn.Module:
     """Torch's layer with a block's weights; it is left in training, whose path needs no kernel of its own."""
+    block = part(given, name)
     dtype = block["ffn.w1"].dtype
     layer: nn.Module = kind(config["width"], config["heads"], config["ffn_width"], 0.0, batch_first=True, dtype=dtype)
     state = {name: torch.zeros_like(tensor) for name, tensor in layer.state_dict().items()}
@@ -117,7 +135,19 @@ def _layer(kind: Any, config: Config, block: Weights, attentions: Mapping[str, s
         state[f"linear{number}.bias"] = block[f"ffn.b{number}"]
     state |= {name: tensor for name, tensor in block.items() if name.startswith("norm")}
     layer.load_state_dict(state)
+    for ours, theirs in attentions.items():
+        _watch(getattr(layer, theirs), f"{name}.{ours}", shown)
     return layer.requires_grad_(requires_grad=False)
+
+
+def _watch(attention: Any, name: str, shown: Shown) -> None:
+    """Once it has answered, torch's attention is asked again, for the weights of its heads."""
+
+    def again(module: Any, given: tuple[Tensor, ...], named: dict[str, Any], answer: Any) -> None:
+        options = {**named, "need_weights": True, "average_attn_weights": False}
+        shown[name] = attention.forward(*given, **options)[1]
+
+    attention.register_forward_hook(again, with_kwargs=True)
 
 
 def strangers() -> list[Stranger]:

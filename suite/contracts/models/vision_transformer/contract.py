@@ -1,6 +1,6 @@
 """The contract `vision_transformer`: a factory of classifiers of images.
 
-    factory(config, weights, *, attention=None) -> model
+    factory(config, weights, *, attention=None, need_weights=False) -> model
     model(images) -> logits
 
     patches = each patch's numbers times w_patch, plus b_patch           b m d
@@ -33,8 +33,14 @@ the mlp, p = d/heads).
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     strides          weights and images may lie in memory in any order, with gaps or without
     output           the weights' dtype and device
+    need_weights     True: the model returns (output, attention weights), a dictionary of the weights of every block by
+                     name, `blocks.N.attention`, each b h n n in the weights' dtype: those that values are multiplied
+                     by, whose rows sum to 1. They outlive later calls, as the output does, which is the same as without
+                     them
     attention        a plug: any implementation of the contract `attention`, called once in every block with tensors
-                     b h n p of the weights' dtype, unscaled, and no other arguments: a plug may lack them all
+                     b h n p of the weights' dtype, unscaled, and no other arguments: a plug may lack them all. Its
+                     weights are read off it: after each call it is asked once more with the identity as values, p of
+                     the identity's columns at a time, the last filled up with zeros
     bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width;
                      sizes that patches do not divide; images of other sizes, channels or dtypes than the model's.
                      Nothing is broadcast, and no dtype is converted
@@ -80,7 +86,8 @@ def _large(call: Call) -> bool:
 
 CONTRACT = declare(
     __package__,
-    {"large": "more than 64 positions"},
+    {"large": "more than 64 positions", "weights": "attention weights beside the output"},
+    {"need_weights": ("weights",)},
     also={"large": _large},
     baseline="eager",
     is_model=True,

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
-from suite.asking.changes import as_it_lies, as_they_lie, swapped_where_equal, turned
+from suite.asking.changes import as_it_lies, as_they_lie, repeated_beyond, swapped_where_equal, turned
 from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from suite.asking.staged import imprecise
-from suite.contracts.models import eager
-from suite.contracts.models.eager import EXTRA_WEIGHTS, MIXED_DTYPES, Blocks, Config, Part, of_due_shapes, part
+from suite.contracts.models import common
+from suite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
+from suite.contracts.models.eager import Blocks, Config, Part, part
 from suite.contracts.models.vision_transformer.contract import shapes
 from suite.contracts.softmax import unguarded
 
@@ -41,7 +42,8 @@ class VisionTransformer(Blocks):
     def blocks(self, config: Config, weights: Part, x: Tensor) -> Tensor:
         for number in range(config["blocks"]):
             block = part(weights, f"blocks.{self.block(number)}")
-            attend = partial(self.to_itself, part(block, "attention"), config["heads"], None)
+            name = f"blocks.{number}.attention"
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], None, name=name)
             x = self.arrange(x, attend, partial(self.norm, weights=part(block, "norm1")), self.add)
             think = partial(self.feed_forward, weights=part(block, "mlp"))
             x = self.arrange(x, think, partial(self.norm, weights=part(block, "norm2")), self.add)
@@ -102,7 +104,7 @@ def turned_named(name: str) -> Callable[[Part], dict[str, Tensor]]:
 
 
 CONTROLS = {"correct": VisionTransformer()}
-OTHERS = [*eager.deviations(VisionTransformer), *imprecise(VisionTransformer)]
+OTHERS = [*common.deviations(VisionTransformer), *imprecise(VisionTransformer)]
 ACCEPTED = mistakes(
     VisionTransformer,
     check_config=rows(
@@ -159,7 +161,8 @@ MISTAKES = mistakes(
         stale_patches=Wrong(
             "images of the same shape as the first are not looked at again",
             lambda kept, x: kept.setdefault(str(tuple(x.shape)), x),
-        )
+        ),
+        repeats_image_beyond_16=Wrong("images beyond the 16th are read like the 16th", then(repeated_beyond(16, 0))),
     ),
     with_token=rows(
         token_last=Wrong("the class token is put last", lambda x, token: torch.cat([x, token], 1)),

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.models.layers import Part, feed_forward, multi_head, norm, part
+from suite.contracts.models.layers import Attention, Attentions, Part, feed_forward, multi_head, norm, part
 from suite.judging.rounded import Rounded, concatenated
 
 Array = np.ndarray[Any, Any]
 
 
-def vision_transformer(config: Mapping[str, Any], weights: Part, images: Rounded) -> Rounded:
-    """The logits, b k; without classes the states of all positions, b n d."""
+def vision_transformer(config: Mapping[str, Any], weights: Part, images: Rounded) -> tuple[Rounded, Attentions]:
+    """The logits, b k, or without classes the states of all positions, b n d; and the weights of every attention."""
+    attentions: dict[str, Attention] = {}
 
     def patches(array: Array) -> Array:
         """b c h w → b m ccpp."""
@@ -34,9 +35,12 @@ def vision_transformer(config: Mapping[str, Any], weights: Part, images: Rounded
     for number in range(config["blocks"]):
         block = part(weights, f"blocks.{number}")
         seen = norm(x, part(block, "norm1"))
-        x = x + multi_head(seen, seen, part(block, "attention"), config["heads"])
+        read, attentions[f"blocks.{number}.attention"] = multi_head(
+            seen, seen, part(block, "attention"), config["heads"]
+        )
+        x = x + read
         x = x + feed_forward(norm(x, part(block, "norm2")), part(block, "mlp"), "gelu")
     if not config["classes"]:
-        return x
+        return x, attentions
     read = x[:, 0] if config["pooling"] == "class" else x.mean(1)
-    return norm(read, part(weights, "norm")).affine(weights["w_head"], weights["b_head"])
+    return norm(read, part(weights, "norm")).affine(weights["w_head"], weights["b_head"]), attentions

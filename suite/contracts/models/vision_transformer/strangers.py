@@ -20,31 +20,39 @@ Weights = Mapping[str, Tensor]
 Embed = Callable[[Config, Weights, Tensor], Tensor]
 
 
-def _factory(style: Style, embed: Embed) -> Callable[..., Callable[[Tensor], Tensor]]:
-    def factory(config: Config, given: Weights) -> Callable[[Tensor], Tensor]:
+def _factory(style: Style, embed: Embed) -> Callable[..., Callable[[Tensor], Any]]:
+    def factory(config: Config, given: Weights, *, need_weights: bool = False) -> Callable[[Tensor], Any]:
         VisionTransformer.check_config(config)
         VisionTransformer.check_weights(given, shapes(config))
         dtype, weights = given["positions"].dtype, style.converted(given)
 
-        def model(images: Tensor) -> Tensor:
+        def model(images: Tensor) -> Any:
             VisionTransformer.check_images(config, images, dtype)
-            return _run(style, config, weights, embed(config, weights, images.to(weights["positions"]))).to(dtype)
+            output, shown = _run(style, config, weights, embed(config, weights, images.to(weights["positions"])))
+            if not need_weights:
+                return output.to(dtype)
+            found = {f"blocks.{number}.attention": show().to(dtype) for number, show in enumerate(shown)}
+            return output.to(dtype), found
 
         return model
 
     return factory
 
 
-def _run(style: Style, config: Config, weights: Weights, x: Tensor) -> Tensor:
+def _run(style: Style, config: Config, weights: Weights, x: Tensor) -> tuple[Tensor, list[Callable[[], Tensor]]]:
+    """The output, and what shows the weights of every block, b h n n."""
+    shown = []
     for number in range(config["blocks"]):
         block = part(weights, f"blocks.{number}")
         seen = style.norm(x, part(block, "norm1"))
-        x = x + style.heads(seen, seen, part(block, "attention"), config["heads"], None)
+        attended, show = style.heads(seen, seen, part(block, "attention"), config["heads"], None)
+        shown.append(show)
+        x = x + attended
         x = x + style.feed_forward(style.norm(x, part(block, "norm2")), part(block, "mlp"), functional.gelu)
     if not config["classes"]:
-        return x
+        return x, shown
     read = x[:, 0] if config["pooling"] == "class" else torch.einsum("bnd->bd", x) / x.shape[1]
-    return style.affine(style.norm(read, part(weights, "norm")), weights["w_head"], weights["b_head"])
+    return style.affine(style.norm(read, part(weights, "norm")), weights["w_head"], weights["b_head"]), shown
 
 
 def _convolved(config: Config, weights: Weights, images: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from suite.contracts.blocks.multi_head_attention.cases.bad_input import bad_inpu
 from suite.contracts.blocks.multi_head_attention.cases.decisions import of
 from suite.contracts.blocks.multi_head_attention.cases.documents import printed_examples
 from suite.contracts.blocks.multi_head_attention.cases.draws import asked
-from suite.contracts.blocks.multi_head_attention.cases.dropout import dropout
+from suite.contracts.blocks.multi_head_attention.cases.dropout import dropout, dropped_weights
 from suite.contracts.blocks.multi_head_attention.cases.plug import plug
 from suite.contracts.blocks.multi_head_attention.contract import BIASES
 
@@ -25,6 +25,8 @@ def cases() -> list[Case]:
         *decisions.masks(),
         *decisions.causal(),
         *dropout(),
+        *decisions.weights(),
+        *dropped_weights(),
         *plug(),
         *decisions.numerics(),
         *decisions.layouts(),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from suite.asking import Case
+from suite.asking.formula import again
 from suite.asking.layouts import Laid, as_one_tensor
 from suite.asking.tensors import PRECISE, Array, Generator, valid
 from suite.contracts.blocks.multi_head_attention.cases.draws import Mask, asked
@@ -132,6 +133,23 @@ def causal() -> Iterator[Case]:
                    PRECISE, queries=3, peak=3e10, size=SEVERAL, is_causal=True)  # fmt: skip
     yield asked("causal/mapped", "biases and an output map", queries=6, keys=6, out_width=5, biases=("b_value", "b_output"),
                    is_causal=True)  # fmt: skip
+
+
+def weights() -> Iterator[Case]:
+    """The weights of every head beside the output."""
+    alike: dict[str, Any] = {"batch": 3, "queries": 3, "keys": 3, "num_heads": 3, "head_width": 3}
+    yield asked("weights/usual", "of every head, as its values are multiplied by them", need_weights=True)
+    yield asked("weights/masked", "0 where a query may not attend, and in all of an empty row", mask=with_empty_rows,
+                out_width=5, biases=BIASES, need_weights=True)  # fmt: skip
+    yield asked("weights/causal", "0 for what comes after a query", queries=7, is_causal=True, need_weights=True)
+    yield asked("weights/square", "as many heads as items, queries and keys", PRECISE, need_weights=True, **alike)
+    yield asked(
+        "weights/no_keys", "there are none where nothing can be attended to", PRECISE, keys=0, need_weights=True
+    )
+    yield asked("weights/many_keys", "sums of many terms", keys=129, peak=1.0, need_weights=True)
+    yield again(asked("again/weights", "of each call its own", PRECISE, need_weights=True))
+    yield asked("weights/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0,
+                need_weights=True)  # fmt: skip
 
 
 def layouts() -> Iterator[Case]:

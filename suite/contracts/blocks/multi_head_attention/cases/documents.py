@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from suite.asking import Case
-from suite.asking.printed import Printed, Shaped
+from suite.asking.printed import Printed
 from suite.asking.refused import Refused
-from suite.asking.tensors import Array, Generator, Inputs, identity_values, numbers, valid
+from suite.asking.tensors import Array, Inputs, identity_values, numbers, valid
 from suite.contracts.blocks.multi_head_attention.cases.draws import asked
 from suite.contracts.blocks.multi_head_attention.cases.dropout import heads_of
-from suite.contracts.blocks.multi_head_attention.contract import BIASES
+from suite.contracts.blocks.multi_head_attention.cases.shapes import shapes
 from suite.sources import documents
 from suite.sources.documents import Excerpt
 
@@ -36,7 +35,7 @@ MAPS = ("w_query", "w_key", "w_value")
 
 def printed_examples() -> list[Case]:
     """Every quantity of an example that an output can show."""
-    return [*_values(), *_steps(), *_map_alone(), *_heads_alone(), *_shapes(), *_refused()]
+    return [*_values(), *_steps(), *_map_alone(), *_heads_alone(), *shapes(), *_refused()]
 
 
 def _values() -> Iterator[Printed]:
@@ -75,21 +74,6 @@ def _heads_alone() -> Iterator[Printed]:
         columns = slice(head * width, (head + 1) * width)
         shown = given | {"attn_mask": alone}
         yield _printed(example, "split", shown, heads, False, values, name=f"split_{head}", columns=columns)
-
-
-def _shapes() -> Iterator[Shaped]:
-    for example in documents.of("multi_head_attention", kind="shape"):
-        inputs, parameters = example.inputs, example.parameters
-        batch, queries, query_width = inputs["query_shape"]
-        _, keys, key_width = inputs["key_shape"]
-        width, heads = parameters.get("num_hiddens") or parameters["d_feat"], parameters["num_heads"]
-        case = asked(
-            *example.named(), batch=batch, queries=queries, keys=keys, num_heads=heads, head_width=width // heads,
-            query_width=query_width, key_width=key_width, value_width=inputs["value_shape"][2], out_width=width,
-            biases=BIASES if parameters.get("bias", True) else (),
-            mask=partial(_valid, inputs["valid_lens"], keys) if "valid_lens" in inputs else None,
-        )  # fmt: skip
-        yield Shaped(case, example.at(), example.output_shape)
 
 
 def _refused() -> Iterator[Refused]:
@@ -162,7 +146,3 @@ def _shown(given: Inputs, quantity: str, heads: int) -> Inputs:
         items, keys = given["key"].shape[:2]
         shown |= {"value": identity_values(items, keys), "w_value": np.concatenate([np.eye(keys)] * heads, -1)}
     return shown
-
-
-def _valid(lengths: list[int], keys: int, random: Generator) -> Array:
-    return valid(lengths, keys)[:, None]

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from suite.asking import Call
 from suite.asking.formula import Formula
 from suite.asking.tensors import Array, Generator, Inputs
 from suite.contracts.blocks.multi_head_attention.contract import POSITIONAL
-from suite.contracts.blocks.multi_head_attention.oracle import multi_head_attention
+from suite.contracts.blocks.multi_head_attention.oracle import attention_weights, multi_head_attention
 
 Mask = Callable[[Generator], Array]
 
@@ -60,11 +61,22 @@ def drawn(
     return inputs if mask is None else inputs | {"attn_mask": mask(random)}
 
 
+def hidden(call: Call) -> Array:
+    """Where a query may not attend to a key, b h l s."""
+    query, key = call.tensors["query"], call.tensors["key"]
+    shape = (len(query), int(call.options["num_heads"] or 1), query.shape[1], key.shape[1])
+    mask = call.tensors.get("attn_mask")
+    allowed = np.broadcast_to(True if mask is None else mask.numpy(), shape)
+    return ~(np.tril(allowed) if call.options.get("is_causal") else allowed)
+
+
 asked = Formula(
     multi_head_attention,
     POSITIONAL,
     drawn,
-    options=("is_causal", "dropout_p"),
+    options=("is_causal", "dropout_p", "need_weights"),
     shared=("num_heads",),
     always={"num_heads": 2},
+    weights=attention_weights,
+    hidden=hidden,
 )

@@ -11,8 +11,8 @@ import torch
 
 from suite.asking import Call, Calls, Case, Changed, Conventions
 from suite.asking.drawn import SEED, Counted, DroppedWeights, Kept
-from suite.asking.due import Form, Within
-from suite.asking.tensors import Array, as_tensor, dtype_of, identity_values
+from suite.asking.due import Due, Form
+from suite.asking.tensors import PRECISE, Array, as_tensor, dtype_of, identity_values
 from suite.contracts.blocks.multi_head_attention.cases.draws import asked
 from suite.contracts.blocks.multi_head_attention.contract import BIASES
 from suite.judging.patterns import Judge, Seeds, kept, neighbours, repeated
@@ -63,8 +63,9 @@ class DroppedInHeads(DroppedWeights):
         allowed = np.ones(kept.shape, dtype=bool) if mask is None else np.broadcast_to(mask.numpy(), kept.shape)
         return np.tril(allowed) if call.options.get("is_causal") else allowed
 
-    def due(self, call: Call, kept: Array, conventions: Conventions) -> Within:
-        return asked.due(call, conventions, kept=kept)
+    def due(self, call: Call, kept: Array, conventions: Conventions) -> Due:
+        (due,) = asked.dues((call,), conventions, kept=kept)
+        return due
 
 
 def dropout() -> Iterator[Case]:
@@ -84,6 +85,14 @@ def dropout() -> Iterator[Case]:
     yield _counted("independent", "heads, items, queries and keys draw for themselves", neighbours)
     yield _counted("seeds", "torch.manual_seed governs the draw", repeated, seeds=(3, 3, 4))
     yield _counted("successive_calls", "the generator moves on", repeated, seeds=(3, None))
+
+
+def dropped_weights() -> Iterator[Case]:
+    """Attention weights beside an output of which dropout took a part: those before it."""
+    usual: dict[str, Any] = {"queries": 8, "keys": 8, "head_width": 8, "peak": 1.0, "need_weights": True}
+    yield asked("weights/all_dropped", "those before dropout, of everything", PRECISE, dropout_p=1.0, need_weights=True)
+    yield Kept(Showing(asked("weights/dropped", "those before dropout, whose draw the output shows", PRECISE,
+                             dropout_p=0.4, is_causal=True, **usual)), DroppedInHeads())  # fmt: skip
 
 
 def _kept(name: str, why: str, p: float = 0.4, mapped: bool = False, **unusual: Any) -> Kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,10 @@ def plug() -> Iterator[Plugged]:
                                      mask=of(2, 1, 5, 7))))  # fmt: skip
     yield plugged(asked("dropout/plugged_certain", "with dropout, of everything", PRECISE, dropout_p=1.0, out_width=5,
                         biases=BIASES))  # fmt: skip
+    yield plugged(asked("plug/weights", "the weights of what is plugged in are read off it, with the identity as values",
+                        PRECISE, mask=of(2, 1, 5, 7), need_weights=True))  # fmt: skip
+    yield plugged(asked("plug/weights_dropped", "they are read off it without dropout", PRECISE, is_causal=True,
+                        dropout_p=1.0, need_weights=True))  # fmt: skip
     yield plugged(_dropped("dropout/plugged", "with dropout, whose share is its own"))
     yield plugged(_dropped("dropout/plugged_causal", "with dropout under the causal rule", is_causal=True))
 
@@ -46,7 +51,7 @@ def plugged(case: Case) -> Plugged:
 
 
 def scripts(call: Call, first: Call) -> list[Script]:
-    """One call of the plug."""
+    """One call of the plug; where its weights are wanted, then those that read them, without dropout."""
     tensors, options = call.tensors, call.options
     heads = int(options["num_heads"] or 1)
     (items, queries, _), keys = tensors["query"].shape, tensors["key"].shape[1]
@@ -61,7 +66,8 @@ def scripts(call: Call, first: Call) -> list[Script]:
         (items, heads, queries, width), (items, heads, keys, width), (items, heads, keys, value_width),
         dtype_of(call), hides, may_attend, float(options.get("dropout_p") or 0.0),
     )  # fmt: skip
-    return [[due]]
+    read = replace(due, dropout_p=0.0)
+    return [[due, *([read] * -(-keys // value_width) if call.need_weights else [])]]
 
 
 def _dropped(name: str, why: str, **unusual: Any) -> Kept:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +13,9 @@ from torch import Tensor
 from suite.asking.axes import Axes, Sizes, broadcasts
 from suite.asking.mistakes import formula
 from suite.asking.staged import Given, Staged
+from suite.contracts.asking_plugs import Heads
 from suite.contracts.attention.features.dropout import dropout
+from suite.contracts.shown import through_identity
 from suite.contracts.softmax import masked, softmax
 
 
@@ -56,7 +60,8 @@ class MultiHead(Staged):
         is_causal: bool = False,
         dropout_p: float = 0.0,
         attention: Callable[..., Tensor] | None = None,
-    ) -> Tensor:
+        need_weights: bool = False,
+    ) -> Any:
         dtype, wide = query.dtype, self.wide(query)
         query, key, value = self.roles(query.to(wide), key.to(wide), value.to(wide))
         w_query, w_key, w_value = w_query.to(wide), w_key.to(wide), w_value.to(wide)
@@ -67,25 +72,43 @@ class MultiHead(Staged):
         keys = self.split(self.to_keys(key, w_key, b_key), num_heads)  # b h s p
         values = self.split(self.to_values(value, w_value), num_heads)  # b h s v
         bias = None if b_value is None else self.split(b_value[None, None], num_heads)  # 1 h 1 v
+        scores = queries @ keys.mT * self.factor(queries, values, query)  # b h l s
         if attention := self.plug(attention):
             given = self.needed({"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p})
-            biased = values if bias is None else values + bias
-            output = self.merge(self.ask(attention, self.to_plug((queries, keys, biased), dtype), given).to(wide))
-            return (output if w_output is None else self.to_output(output, w_output, b_output)).to(dtype)
-        scores = queries @ keys.mT * self.factor(queries, values, query)  # b h l s
-        weights = self._weights(scores, attn_mask, is_causal, dropout_p)
-        output = self.merge(self.mix(weights, values, bias))  # b l c
+            heads = self.to_plug((queries, keys, values if bias is None else values + bias), dtype)
+            mixed, shown = self._plugged(attention, heads, given, lambda: self._masked(scores, attn_mask, is_causal))
+        else:
+            mixed, shown = self._mixed(scores, self._masked(scores, attn_mask, is_causal), values, bias, dropout_p)
+        output = self.merge(mixed.to(wide))  # b l c
         if w_output is not None:
             output = self.to_output(output, w_output, b_output)
-        return self.finish(output, dropout_p).to(dtype)
+        output = self.finish(output, dropout_p).to(dtype)
+        return (output, self.recalled(shown().to(dtype))) if need_weights else output
 
-    def _weights(self, scores: Tensor, attn_mask: Tensor | None, is_causal: bool, p: float) -> Tensor:
+    def _mixed(
+        self, scores: Tensor, masked: Tensor, values: Tensor, bias: Tensor | None, p: float
+    ) -> tuple[Tensor, Callable[[], Tensor]]:
+        """The heads, b h l v, and what shows their weights."""
+        weights = self.softmax(masked)
+        dropped = self.drop(weights, p) if p else weights
+        mixed = self.mix(dropped, values, bias)
+        return mixed, lambda: self.shown(self.before_dropout(weights, dropped), masked, scores)
+
+    def _plugged(
+        self, attention: Callable[..., Tensor], heads: Heads, given: Given, masked: Callable[[], Tensor]
+    ) -> tuple[Tensor, Callable[[], Tensor]]:
+        """The same by an attention that is plugged in."""
+        read = partial(self.read, partial(self._reply, attention, heads, given), heads[2])
+        return self.ask(attention, heads, given), lambda: self.of_plug(read(), lambda: self.softmax(masked()))
+
+    def _reply(self, attention: Callable[..., Tensor], heads: Heads, given: Given, values: Tensor) -> Tensor:
+        """What the attention that is plugged in answers for other values."""
+        return self.ask(attention, (*heads[:2], values), self.given_to_read(given))
+
+    def _masked(self, scores: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
         if attn_mask is not None:
             scores = self.mask(scores, attn_mask)
-        if is_causal:
-            scores = self.past(scores)
-        weights = self.softmax(scores)
-        return self.drop(weights, p) if p else weights
+        return self.past(scores) if is_causal else scores
 
     @staticmethod
     def check(given: Given, sizes: Sizes) -> None:
@@ -129,6 +152,14 @@ class MultiHead(Staged):
     past = formula(lambda scores: masked(scores, torch.ones(scores.shape[-2:], dtype=torch.bool).tril()))
 
     softmax = staticmethod(softmax)
+    before_dropout = formula(lambda weights, dropped: weights)  # what is shown where dropout has taken some
+    # what is shown of the weights, b h l s; of scores that are masked, and before they are
+    shown = formula(lambda weights, masked, scores: weights)
+    recalled = formula(lambda shown: shown)
+    read = staticmethod(through_identity)
+    of_plug = formula(lambda shown, own: shown)  # what is shown of a plug
+    # what a plug is given beside the identity
+    given_to_read = staticmethod(lambda given: {name: each for name, each in given.items() if name != "dropout_p"})
     drop = staticmethod(dropout)
     mix = formula(lambda weights, values, bias: weights @ (values if bias is None else values + bias))
     merge = formula(lambda heads: heads.transpose(1, 2).flatten(2))  # b h l v → b l (h v)

@@ -19,6 +19,8 @@ def cases() -> list[Case]:
         *decisions.window(),
         *decisions.layers(),
         *decisions.sizes(),
+        *decisions.shown_weights(),
+        *decisions.greedy(),
         *decisions.repeated(),
         *decisions.layout(),
         *decisions.numerics(),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 
 from suite.asking.model import instead, token_among, without
 from suite.asking.refused import Refused, Row
-from suite.contracts.models.seq2seq_attention.cases.draws import model
+from suite.asking.tensors import Generator, Inputs
+from suite.contracts.models.seq2seq_attention.cases.draws import drawn, model
+from suite.contracts.models.translations import GREEDY
 
 HALF = torch.zeros(13, dtype=torch.float16)
 WEIGHTS: list[Row] = [
@@ -46,6 +48,18 @@ INPUTS: list[Row] = [
 ]
 
 
+GREEDILY: list[Row] = [
+    ("greedy_begin", "the begin token 13 where the vocabulary has 13", {"bad_making": {"greedy": {**GREEDY, "begin": 13}}}),
+    ("greedy_end", "the end token −1", {"bad_making": {"greedy": {**GREEDY, "end": -1}}}),
+    ("greedy_steps", "a translation of 0 steps", {"bad_making": {"greedy": {**GREEDY, "steps": 0}}}),
+]  # fmt: skip
+
+
 def bad_input() -> Iterator[Refused]:
     """Weights, configs and inputs that do not go together."""
-    return model.refused(*WEIGHTS, *CONFIGS, *INPUTS)
+
+    def untold(random: Generator) -> Sequence[Inputs]:
+        return [{name: each for name, each in drawn(random).items() if name != "target"}]
+
+    yield from model.refused(*WEIGHTS, *CONFIGS, *INPUTS)
+    yield from model.refused(*GREEDILY, calls=untold)

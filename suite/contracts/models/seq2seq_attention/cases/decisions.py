@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from suite.asking import Case
 from suite.asking.layouts import out_of_order
 from suite.asking.model import remade
 from suite.asking.tensors import PRECISE, Generator, Inputs, generator
-from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, drawn, model, weights
+from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, drawn, model, weights
+from suite.contracts.models.translations import translating
 
 
 def several_and_one(name: str, why: str, **unusual: Any) -> Case:
@@ -113,13 +115,39 @@ def sizes() -> Iterator[Case]:
     yield model("sizes/long_target", "many steps", batch=2, target=19)
 
 
+def shown_weights() -> Iterator[Case]:
+    """The weights of every step, beside the logits."""
+    square = {**USUAL, "source_vocab": 8, "target_vocab": 8, "embedding": 8}
+    watched = partial(model, making=WATCHED)
+    yield watched("weights/usual", "of every step and item", lengths=(2, 7, 4))
+    yield watched("weights/square", "as many items, steps and positions", square, PRECISE, batch=8, source=8, target=8)
+    yield watched("weights/one_position", "a single position has all of it", dtypes=PRECISE, source=1)
+    yield watched("score/weights", "of scaled dot products", {**USUAL, "score": "scaled_dot"}, lengths=(2, 7, 4))
+    yield watched("window/weights", "steps whose window lies beyond the source have no weights: rows of zeros",
+                  {**USUAL, "window": 2}, source=4, target=9)  # fmt: skip
+    yield watched("layers/weights", "of the top layer", {**USUAL, "layers": 2}, PRECISE)
+    yield watched("repeated/weights", "of each call its own", dtypes=PRECISE, calls=others)
+
+
+def greedy() -> Iterator[Case]:
+    """Translations, token by token."""
+    said = partial(translating, model)
+    yield said(USUAL, "greedy/usual", "translations that end in different steps, or not at all", (*PRECISE, "float16"))
+    yield said({**USUAL, "cell": "lstm"}, "cell/greedy", "LSTMs hand both parts of their state on while they translate",
+               PRECISE)  # fmt: skip
+    yield said(USUAL, "greedy/one_item", "a single source", PRECISE, items=(1,))
+    yield said(USUAL, "greedy/one_step", "the first token alone", PRECISE, steps=1)
+    yield said(USUAL, "greedy/again", "of each call its own", PRECISE, items=(3, 1, 3))
+
+
+def others(random: Generator) -> Sequence[Inputs]:
+    """The inputs of four calls of one size, the last one again those of the first."""
+    first, second = drawn(random), drawn(random)
+    return [first, second, {**first, "target": second["target"]}, first]
+
+
 def repeated() -> Iterator[Case]:
     """One model, called again with inputs of the same shape."""
-
-    def others(random: Generator) -> Sequence[Inputs]:
-        first, second = drawn(random), drawn(random)
-        return [first, second, {**first, "target": second["target"]}, first]
-
     yield model("repeated/others", "nothing is left of the calls before", calls=others)
     yield remade(model("repeated/other_weights", "two models of one config are there at once, each with weights of its own",
                        dtypes=PRECISE))  # fmt: skip

@@ -11,8 +11,9 @@ import numpy as np
 from suite.asking import Case
 from suite.asking.model import Config, Weights
 from suite.asking.printed import Printed, Shaped
-from suite.asking.tensors import Array, Inputs, numbers
-from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, model
+from suite.asking.seen import Arranged
+from suite.asking.tensors import Array, Inputs, generator, numbers
+from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, model, weights
 from suite.contracts.models.seq2seq_attention.contract import shapes
 from suite.sources import documents
 from suite.sources.documents import Excerpt
@@ -31,6 +32,7 @@ def printed() -> Iterator[Case]:
     """The documents' examples. States are given as tokens whose embeddings lead to them; the last is the query."""
     for example in documents.of("seq2seq_attention", kind="shape"):
         yield _shaped(example)
+        yield from _states(example)
     step = documents.examples()["doc-004/11.4-one-step"]
     asked = _four_tokens(step.inputs["valid_lens"])
     for quantity, columns in (("weights", slice(0, 3)), ("rnn_input", slice(3, 7))):
@@ -43,7 +45,11 @@ def printed() -> Iterator[Case]:
 
 
 def _shaped(example: Excerpt) -> Shaped:
-    """Tokens of one value; all of the source may be attended to."""
+    return Shaped(model.given(*example.named(), *_asked(example)), example.at(), example.output_shape)
+
+
+def _asked(example: Excerpt) -> tuple[Config, Inputs]:
+    """The example's config, and tokens of one value; all of the source may be attended to."""
     parameters, (batch, length) = example.parameters, example.inputs["token_shape"]
     config = {
         **USUAL,
@@ -54,8 +60,38 @@ def _shaped(example: Excerpt) -> Shaped:
         "layers": parameters["num_layers"],
     }
     tokens = np.full((batch, length), example.inputs["token_value"])
-    asked = {"source": tokens, "lengths": np.full(batch, length), "target": tokens}
-    return Shaped(model.given(*example.named(), config, asked), example.at(), example.output_shape)
+    return config, {"source": tokens, "lengths": np.full(batch, length), "target": tokens}
+
+
+def _states(example: Excerpt) -> Iterator[Arranged]:
+    """What the decoder's state holds, seen through logits of its width; and the weights of all steps.
+
+    Where each step attends to its own position alone, its context is that state of the encoder.
+    """
+    config, asked = _asked(example)
+    config = {**config, "target_vocab": config["hidden"]}
+    drawn = dict(weights(config, generator(example.id)))
+    drawn |= {"w_logits": np.eye(config["hidden"]), "b_logits": np.zeros(config["hidden"])}
+    quantity = "hidden_state_layer_shape"
+    case = model.given(*example.named(quantity), config, asked, drawn)
+    yield Arranged(case, example.at(quantity), example.expected[quantity], lambda output, weights: output[:, -1])
+    quantity, alone = "encoder_outputs_in_state_shape", {**config, "window": 0}
+    case = model.given(*example.named(quantity), alone, asked, {**drawn, **_repeating(alone)})
+    yield Arranged(case, example.at(quantity), example.expected[quantity], lambda output, weights: output)
+    quantity, (batch, one, keys) = "step_weights_shape", example.derived["step_weights_shape"]
+    case = model.given(*example.named(quantity), *_asked(example), making=WATCHED)
+    shape = (batch, one * example.derived["num_steps"], keys)
+    yield Arranged(case, example.at(quantity), shape, lambda output, weights: weights["attention"])
+
+
+def _repeating(config: Config) -> Weights:
+    """A decoder whose units repeat those of the context, made small, in every layer; its update gates forget."""
+    hidden, due = config["hidden"], shapes(config)
+    found = {name: np.zeros(shape) for name, shape in due.items() if name.startswith("decoder")}
+    for layer in range(config["layers"]):
+        found[f"decoder.{layer}.b_input"][hidden : 2 * hidden] = SHUT
+        found[f"decoder.{layer}.w_input"][:hidden, 2 * hidden :] = np.eye(hidden) * (1.0 if layer else SMALL)
+    return found | {"w_logits": np.eye(hidden) / SMALL}
 
 
 def _one_step(given: Mapping[str, Any]) -> Weights:

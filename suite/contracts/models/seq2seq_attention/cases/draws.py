@@ -23,6 +23,8 @@ USUAL: Config = {
     "cell": "gru",
     "window": None,
 }
+WATCHED = {"need_weights": True}
+"""What a factory is given where the attention weights of its models are wanted."""
 
 
 def weights(config: Config, random: Generator, peak: float = 4.0) -> Weights:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from suite.asking.changes import as_it_lies, as_they_lie
 from suite.asking.mistakes import Wrong, given, mistakes, rows
-from suite.contracts.models.eager import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
+from suite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
 from suite.contracts.models.seq2seq_attention.deviations.staged import Config, Recurrent
 
 

@@ -14,6 +14,7 @@ from suite.asking import Deviation
 from suite.asking.changes import first_for_all, repeated_beyond
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import imprecise
+from suite.contracts.models import greedy
 from suite.contracts.models.eager import Part
 from suite.contracts.models.seq2seq_attention.deviations.staged import Config, Kept, Recurrent
 from suite.contracts.softmax import fill, masked, overflowing
@@ -273,6 +274,7 @@ STEPS = mistakes(
         repeats_step_beyond_16=Wrong("steps beyond the 16th are answered like the 16th", repeated_beyond(16, 1)),
     ),
 )
+GREEDY = mistakes(Recurrent, **greedy.MISTAKES)
 MADE_IN = {
     ("cell", "lstm"): ("ignored_lengths", "ignored_window", "stops_at_lengths", "squeezed_batch"),
     ("score", "dot"): ("ignored_lengths", "ignored_window", "nan_for_empty_rows", "squeezed_batch"),
@@ -282,9 +284,9 @@ MADE_IN = {
 
 
 def _in_branch(mistake: Deviation, key: str, value: str) -> Deviation:
-    def factory(config: Config, weights: Part) -> Callable[..., Tensor]:
+    def factory(config: Config, weights: Part, **making: Any) -> Callable[..., Any]:
         made: Callable[..., Any] = mistake.function if config[key] == value else Recurrent()
-        model: Callable[..., Tensor] = made(config, weights)
+        model: Callable[..., Any] = made(config, weights, **making)
         return model
 
     says = f"{mistake.says}, where {value} is the {key}"

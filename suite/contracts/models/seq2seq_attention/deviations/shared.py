@@ -9,7 +9,8 @@ from torch import Tensor
 
 from suite.asking.changes import turned
 from suite.asking.mistakes import Wrong, given, mistakes, rows
-from suite.contracts.models.eager import Part, shared, swapped
+from suite.contracts.models.common import shared, swapped
+from suite.contracts.models.eager import Part
 from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
 

@@ -14,23 +14,33 @@ from suite.asking.mistakes import formula
 from suite.asking.staged import Staged
 from suite.contracts.models import eager
 from suite.contracts.models.eager import Part, part
+from suite.contracts.models.greedy import Greedy, Translating
 from suite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
+from suite.contracts.shown import Found
 from suite.contracts.softmax import masked, softmax
 
 Config = Mapping[str, Any]
 Kept = dict[Any, Tensor]
-Step = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""The states and the context after one step, by the query of that step."""
+Step = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+"""The states after one step, its context and what it shows of its weights, by the query of that step."""
 
 
-class Recurrent(Staged):
+class Recurrent(Translating, Staged):
     """The model, step by step, in the dtype of its weights. States are `layers parts b d`: s, and for an LSTM m."""
 
-    def compute(self, config: Config, weights: Part) -> Callable[..., Tensor]:
+    def compute(
+        self, config: Config, weights: Part, *, need_weights: bool = False, greedy: Greedy | None = None
+    ) -> Callable[..., Any]:
         self.check_config(config)
         self.check_weights(weights, shapes(config))
         widened = {name: tensor.to(self.wide(tensor)) for name, tensor in self.take(weights).items()}
-        return partial(self.run, config, widened, {}, next(iter(weights.values())).dtype)
+        run: Callable[..., tuple[Tensor, Found]] = partial(
+            self.run, config, widened, {}, next(iter(weights.values())).dtype
+        )
+        if greedy is None:
+            return run if need_weights else lambda *inputs: run(*inputs)[0]
+        known = self.check_greedy(greedy, config["target_vocab"])
+        return partial(self.translated, lambda *inputs: run(*inputs)[0], known)
 
     def run(
         self,
@@ -41,19 +51,21 @@ class Recurrent(Staged):
         source: Tensor,
         lengths: Tensor,
         target: Tensor,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Found]:
         source, lengths, target = self.check_inputs(config, source, lengths, target)
         lengths = self.recall_lengths(lengths, source.shape, kept)
         history = self.recall(self.encode(config, weights, source), kept)  # s layers parts b d
         memory = self.memory(history)  # b s d
-        states, found = self.begin(self.hand_on(history, lengths), kept), []
+        states, found, rows = self.begin(self.hand_on(history, lengths), kept), [], []
         for number, embedding in enumerate(weights["target_embedding"][self.read(target)].unbind(1)):
             allowed = self.allowed(config, lengths, memory.shape[1], number)  # b s
             step = partial(self.step, config, weights, memory, allowed, embedding, states)
-            states, context = step(self.query(states, step))
+            states, context, row = step(self.query(states, step))
             found.append(self.logits(states[-1, 0], context, weights))
+            rows.append(row)
         kept["states"] = states
-        return self.finish(torch.stack(found, 1)).to(dtype)
+        shown = self.recalled(self.named({"attention": self.in_rows(rows).to(dtype)}), kept)
+        return self.finish(torch.stack(found, 1)).to(dtype), shown
 
     def allowed(self, config: Config, lengths: Tensor, length: int, number: int) -> Tensor:
         """The positions of the memory that a step may attend to."""
@@ -81,10 +93,12 @@ class Recurrent(Staged):
         embedding: Tensor,
         states: Tensor,
         query: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         scores = self.score(config["score"], query, memory, part(weights, "attention"))
-        context = self.mix(self.softmax(scores, allowed), memory)  # b d
-        return self.stack(config, part(weights, "decoder"), self.join(context, embedding), states), context
+        shares = self.softmax(scores, allowed)
+        context = self.mix(shares, memory)  # b d
+        after = self.stack(config, part(weights, "decoder"), self.join(context, embedding), states)
+        return after, context, self.shown(shares, scores, allowed)
 
     def score(self, score: str, query: Tensor, memory: Tensor, weights: Part) -> Tensor:
         """b s."""
@@ -159,6 +173,11 @@ class Recurrent(Staged):
     factor = staticmethod(lambda score, width: 1 / math.sqrt(width) if score == "scaled_dot" else 1.0)
 
     softmax = formula(lambda scores, allowed: softmax(masked(scores, allowed)))
+    # what is shown of the weights of a step, b s, and of scores that are not masked
+    shown = formula(lambda shares, scores, allowed: shares)
+    in_rows = staticmethod(lambda steps: torch.stack(steps, 1))
+    named = staticmethod(lambda found: found)  # the weights by name
+    recalled = staticmethod(lambda found, kept: found)
     mix = formula(lambda weights, memory: (weights[:, None] @ memory)[:, 0])
     join = formula(lambda context, embedding: torch.cat([context, embedding], -1))
     inputs = formula(lambda x, weights: x @ weights["w_input"] + weights["b_input"])

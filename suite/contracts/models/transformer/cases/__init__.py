@@ -7,6 +7,7 @@ from suite.contracts.models.transformer.cases import decisions
 from suite.contracts.models.transformer.cases.bad_input import bad_input
 from suite.contracts.models.transformer.cases.documents import printed
 from suite.contracts.models.transformer.cases.plug import plug
+from suite.contracts.models.transformer.cases.weights import weights
 
 
 def cases() -> list[Case]:
@@ -18,6 +19,8 @@ def cases() -> list[Case]:
         *decisions.padding(),
         *decisions.cached(),
         *decisions.sizes(),
+        *weights(),
+        *decisions.greedy(),
         *plug(),
         *bad_input(),
     ]

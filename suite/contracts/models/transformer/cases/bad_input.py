@@ -10,6 +10,7 @@ import torch
 from suite.asking.model import instead, token_among, without
 from suite.asking.refused import Refused, Row
 from suite.contracts.models.transformer.cases.draws import CACHED, ENCODER, USUAL, drawn, model
+from suite.contracts.models.translations import GREEDY
 
 WIDER = torch.zeros(13).double()
 WEIGHTS: list[Row] = [
@@ -53,4 +54,12 @@ def bad_input() -> Iterator[Refused]:
         ("no_target", "no target for a decoder", untold),
         ("target", "a target where there is no decoder", {"config": ENCODER, "inputs": target}),
     ]
-    return model.refused(*WEIGHTS, *CONFIGS, *INPUTS, *decoders, lengths=(7, 4, 1))
+    greedy: list[Row] = [
+        ("greedy_begin", "the begin token 13 where the vocabulary has 13", {"bad_making": {"greedy": {**GREEDY, "begin": 13}}}),
+        ("greedy_end", "the end token −1", {"bad_making": {"greedy": {**GREEDY, "end": -1}}}),
+        ("greedy_steps", "a translation of 0 steps", {"bad_making": {"greedy": {**GREEDY, "steps": 0}}}),
+        ("greedy_encoder", "translations by an encoder alone", {"config": ENCODER, "bad_making": {"greedy": GREEDY}}),
+    ]  # fmt: skip
+    translated = {"calls": lambda random: [drawn(random, config=ENCODER)]}
+    yield from model.refused(*greedy, **translated)
+    yield from model.refused(*WEIGHTS, *CONFIGS, *INPUTS, *decoders, lengths=(7, 4, 1))

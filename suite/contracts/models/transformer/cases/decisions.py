@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from suite.contracts.models.transformer.cases.draws import (
     far_apart,
     model,
 )
+from suite.contracts.models.translations import translating
 from suite.judging.precision import PRECISIONS
 from suite.judging.rounded import Rounded
 
@@ -107,6 +109,17 @@ def sizes() -> Iterator[Case]:
                 target=300)  # fmt: skip
     yield Far(model("sizes/far", "more positions than tables usually have, and angles in which half precision shows",
                     {**ENCODER, "encoder_blocks": 0}, batch=1, source=6000))  # fmt: skip
+
+
+def greedy() -> Iterator[Case]:
+    """Translations, token by token."""
+    said = partial(translating, model)
+    yield said(USUAL, "greedy/usual", "translations that end in different steps, or not at all", (*PRECISE, "float16"))
+    yield said(CACHED, "greedy/cached", "the same with a cache, token by token the same", (*PRECISE, "float16"))
+    yield said(USUAL, "greedy/one_item", "a single source", PRECISE, items=(1,))
+    yield said(CACHED, "greedy/cached_one_step", "the first token alone", PRECISE, steps=1)
+    yield said(USUAL, "greedy/again", "of each call its own", PRECISE, items=(3, 1, 3))
+    yield said(CACHED, "greedy/cached_again", "of each call its own, with a cache", PRECISE, items=(3, 1, 3))
 
 
 class Far(Changed):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from suite.asking import Case
 from suite.asking.model import Config
 from suite.asking.printed import Printed, Shaped
+from suite.asking.seen import Arranged
 from suite.asking.tensors import Array, numbers
 from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from suite.contracts.models.transformer.cases.draws import model
+from suite.contracts.models.transformer.cases.draws import USUAL, WATCHED, model
 from suite.contracts.models.transformer.contract import shapes
 from suite.judging.precision import PRECISIONS
 from suite.judging.rounded import Rounded
@@ -28,6 +30,7 @@ def printed() -> Iterator[Case]:
     for example in documents.of("transformer", kind="values"):
         if "x" in example.inputs:
             yield _literal(example)
+    yield from _weights_of_a_sentence(documents.examples()["doc-004/11.7.6-attention-shapes"])
 
 
 def _shaped(example: Excerpt) -> Shaped:
@@ -50,6 +53,32 @@ def _shaped(example: Excerpt) -> Shaped:
     if decodes:
         asked["target"] = np.ones((batch, length), np.int64)
     return Shaped(model.given(*example.named(), config, asked), example.at(), example.output_shape)
+
+
+STEPS = 9
+"""Tokens of a padded sentence. The document does not say how many; its shapes are given in words."""
+
+
+def _weights_of_a_sentence(example: Excerpt) -> Iterator[Arranged]:
+    """The weights of every block for one sentence, as the document stacks them: blocks, heads, steps, steps."""
+    blocks, sizes = example.parameters["num_blks"], {**example.parameters, "num_steps": STEPS}
+    config = {**USUAL, "heads": sizes["num_heads"], "encoder_blocks": blocks, "decoder_blocks": blocks}
+    words = len(example.inputs["sentence"].split()) + 1  # and the end token
+    names = {
+        "encoder_self": "encoder.{}.attention",
+        "decoder_self": "decoder.{}.self_attention",
+        "encoder_decoder": "decoder.{}.cross_attention",
+    }
+    for quantity, name in names.items():
+        case = model(*example.named(quantity), config, batch=1, source=STEPS, target=STEPS, lengths=(words,),
+                     making=WATCHED)  # fmt: skip
+        shape = [sizes[size] for size in example.expected[quantity]]
+        yield Arranged(case, example.at(quantity), shape, partial(_stacked, [name.format(i) for i in range(blocks)]))
+
+
+def _stacked(names: Sequence[str], output: Array, weights: Mapping[str, Array]) -> Array:
+    """The weights of these attentions for the first sentence."""
+    return np.stack([weights[name][0] for name in names])
 
 
 def _literal(example: Excerpt) -> Printed:

@@ -27,6 +27,8 @@ ENCODER = {**USUAL, "decoder_blocks": 0}
 SQUARE = {**USUAL, "source_vocab": 16, "target_vocab": 16, "ffn_width": 16}
 """All sizes that may be equal are: what was swapped or shared still fits."""
 CACHED = {**USUAL, "decoding": "cached"}
+WATCHED = {"need_weights": True}
+"""What a factory is given where the attention weights of its models are wanted."""
 
 
 def weights(config: Config, random: Generator) -> Weights:

@@ -10,7 +10,7 @@ import numpy as np
 from suite.asking import Call
 from suite.asking.plugged import Attends, Plugged, Script
 from suite.asking.tensors import PRECISE, Generator, Inputs, dtype_of
-from suite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, drawn, model
+from suite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, WATCHED, drawn, model
 
 
 def plug() -> Iterator[Plugged]:
@@ -27,12 +27,17 @@ def plug() -> Iterator[Plugged]:
               lengths=(4, 2, 3, 1)),
         model("encoder/plugged", "in an encoder alone", ENCODER, PRECISE, lengths=(7, 4, 1)),
         model("plug/again", "in a second call, of other sizes", dtypes=PRECISE, calls=again),
+        model("plug/weights", "the weights of what is plugged in are read off it, with the identity as values",
+              dtypes=PRECISE, lengths=(7, 4, 1), making=WATCHED),
     )  # fmt: skip
     return (Plugged(case, scripts) for case in made)
 
 
 def scripts(call: Call, first: Call) -> list[Script]:
-    """The encoder's calls of the plug and then the decoder's, of the whole target or token by token."""
+    """The encoder's calls of the plug and then the decoder's, of the whole target or token by token.
+
+    Where weights are wanted, those that read them come after each.
+    """
     config = first.config or {}
     lengths, source = call.tensors["lengths"].numpy(), call.tensors["source"].shape[1]
     within = np.arange(source) < lengths[:, None, None, None]  # b 1 1 s
@@ -46,7 +51,10 @@ def scripts(call: Call, first: Call) -> list[Script]:
 
     length, blocks = call.tensors["target"].shape[1], config["decoder_blocks"]
     causal = attends(length, length, "what comes after a token", np.tri(length, dtype=bool))
-    found: list[Script] = [[*encoder, *[causal, cross(length)] * blocks]]
+    whole = [*encoder, *[causal, cross(length)] * blocks]
+    if call.need_weights:
+        return [[again for each in whole for again in [each] * (1 + -(-each.key[2] // each.value[3]))]]
+    found: list[Script] = [whole]
     if config["decoding"] == "cached":
         steps = [attends(1, step + 1, spare_keys=True) for step in range(length)]
         found.append([*encoder, *(each for step in steps for _ in range(blocks) for each in (step, cross(1)))])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from suite.asking.mistakes import Wrong, given, if_given, mistakes, rows
-from suite.contracts.models.eager import EXTRA_WEIGHTS, Config
+from suite.contracts.models.common import EXTRA_WEIGHTS
+from suite.contracts.models.eager import Config
 from suite.contracts.models.transformer.deviations.staged import Transformer
 
 

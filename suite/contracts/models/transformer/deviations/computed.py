@@ -15,9 +15,10 @@ from suite.asking.changes import first_for_all, turned
 from suite.asking.mistakes import Wrong, given, mistakes, rows, then
 from suite.asking.staged import imprecise
 from suite.contracts import asking_plugs
-from suite.contracts.models import eager
+from suite.contracts.models import common, greedy
 from suite.contracts.models.eager import Part
 from suite.contracts.models.transformer.deviations.staged import Cache, Transformer
+from suite.contracts.shown import IN_STEPS, OF_HIDDEN
 from suite.contracts.softmax import fill
 
 
@@ -94,7 +95,7 @@ def first_decoder(weights: Part) -> dict[str, Tensor]:
 
 
 CONTROLS = {"correct": Transformer()}
-OTHERS = [*eager.deviations(Transformer), *imprecise(Transformer)]
+OTHERS = [*common.deviations(Transformer), *imprecise(Transformer)]
 BLOCKS = mistakes(
     Transformer,
     place=rows(
@@ -146,15 +147,15 @@ SHARED = mistakes(
     widened=rows(
         one_embedding=Wrong(
             "the target's tokens have the source's embedding where the vocabularies are as large",
-            given(weights=eager.shared("source_embedding", "target_embedding")),
+            given(weights=common.shared("source_embedding", "target_embedding")),
         ),
         tied_logits=Wrong(
             "the logits' weights are the target's embedding, transposed",
-            given(weights=eager.shared("target_embedding", "w_logits")),
+            given(weights=common.shared("target_embedding", "w_logits")),
         ),
         logits_of_source_embedding=Wrong(
             "the logits' weights are the source's embedding, transposed, where the vocabularies are as large",
-            given(weights=eager.shared("source_embedding", "w_logits")),
+            given(weights=common.shared("source_embedding", "w_logits")),
         ),
         one_attention_for_both=Wrong("cross-attention has the weights of self-attention", given(weights=one_attention)),
         encoder_for_decoder=Wrong(
@@ -230,8 +231,8 @@ PLUG = mistakes(
         plugged_into_self_attention_alone=Wrong(
             "the attention that is plugged in is not called where queries and keys differ in number: in cross-attention",
             lambda own, plugged: (
-                lambda query, key, value, allowed: (plugged if query.shape == key.shape else own)(
-                    query, key, value, allowed
+                lambda name, query, key, value, allowed: (plugged if query.shape == key.shape else own)(
+                    name, query, key, value, allowed
                 )
             ),
         )
@@ -249,6 +250,8 @@ PLUG = mistakes(
     ),
     ask=asking_plugs.MASKED,
 )
+GREEDY = mistakes(Transformer, **greedy.MISTAKES)
+SHOWN = mistakes(Transformer, stacked=IN_STEPS, **OF_HIDDEN)
 CALLS = mistakes(
     Transformer,
     cached=rows(

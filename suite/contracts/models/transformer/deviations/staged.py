@@ -11,17 +11,32 @@ import torch
 from torch import Tensor
 
 from suite.asking.mistakes import formula
-from suite.contracts.models.eager import Blocks, Config, Part, part
+from suite.contracts.models.eager import Attention, Blocks, Config, Part, part
+from suite.contracts.models.greedy import Greedy, Translating
 from suite.contracts.models.transformer.contract import shapes
 
 Cache = dict[str, Tensor]
 Layer = Callable[[Tensor], Tensor]
 
 
-class Transformer(Blocks):
+class Transformer(Translating, Blocks):
     """The model, step by step."""
 
     shapes = staticmethod(shapes)
+
+    def compute(
+        self,
+        config: Config,
+        weights: Part,
+        *,
+        attention: Attention | None = None,
+        need_weights: bool = False,
+        greedy: Greedy | None = None,
+    ) -> Callable[..., Any]:
+        if greedy is None:
+            return super().compute(config, weights, attention=attention, need_weights=need_weights)
+        model, run, _ = self.made(config, weights, attention)
+        return partial(model.translated, run, self.check_greedy(greedy, config["target_vocab"]))
 
     def run(
         self,
@@ -46,7 +61,8 @@ class Transformer(Blocks):
         states = self.embed(source, weights["source_embedding"], 0)
         for number in range(config["encoder_blocks"]):
             block = part(weights, f"encoder.{self.block(number)}")
-            attend = partial(self.to_itself, part(block, "attention"), config["heads"], within)
+            name = f"encoder.{number}.attention"
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], within, name=name)
             states = self.residual(states, attend, part(block, "norm1"))
             states = self.residual(states, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm2"))
         return states
@@ -58,8 +74,9 @@ class Transformer(Blocks):
         hidden = self.embed(target, weights["target_embedding"], 0)
         for number in range(config["decoder_blocks"]):
             block = part(weights, f"decoder.{number}")
-            attend = partial(self.to_itself, part(block, "self_attention"), config["heads"], so_far)
-            hidden = self.decoder_block(hidden, attend, block, config["heads"], states, within)
+            name = f"decoder.{number}.self_attention"
+            attend = partial(self.to_itself, part(block, "self_attention"), config["heads"], so_far, name=name)
+            hidden = self.decoder_block(number, hidden, attend, block, config["heads"], states, within)
         return self.logits(hidden, weights)
 
     def cached(
@@ -70,25 +87,28 @@ class Transformer(Blocks):
             hidden = self.embed(target[:, step : step + 1], weights["target_embedding"], self.position(step))
             for number in range(config["decoder_blocks"]):
                 block = part(weights, f"decoder.{number}")
-                attend = partial(self.to_cache, part(block, "self_attention"), config["heads"], cache, str(number))
-                hidden = self.decoder_block(hidden, attend, block, config["heads"], states, within)
+                attend = partial(self.to_cache, number, part(block, "self_attention"), config["heads"], cache)
+                hidden = self.decoder_block(number, hidden, attend, block, config["heads"], states, within)
             found.append(self.logits(hidden, weights))
         return torch.cat(found, 1)
 
-    def to_cache(self, weights: Part, heads: int, cache: Cache, name: str, x: Tensor) -> Tensor:
-        self.remember(cache, name, x)
-        return self.multi_head(x, cache[name], weights, heads, None)
+    def to_cache(self, number: int, weights: Part, heads: int, cache: Cache, x: Tensor) -> Tensor:
+        self.remember(cache, str(number), x)
+        return self.multi_head(x, cache[str(number)], weights, heads, None, f"decoder.{number}.self_attention")
 
     def decoder_block(
-        self, hidden: Tensor, attend: Layer, block: Part, heads: int, states: Tensor, within: Tensor | None
+        self, number: int, hidden: Tensor, attend: Layer, block: Part, heads: int, states: Tensor, within: Tensor | None
     ) -> Tensor:
         hidden = self.residual(hidden, attend, part(block, "norm1"))
-        read = partial(self.read, states, part(block, "cross_attention"), heads, within)
-        hidden = self.residual(hidden, read, part(block, "norm2"))
+        name = f"decoder.{number}.cross_attention"
+        to_states = partial(self.to_states, name, states, part(block, "cross_attention"), heads, within)
+        hidden = self.residual(hidden, to_states, part(block, "norm2"))
         return self.residual(hidden, partial(self.feed_forward, weights=part(block, "ffn")), part(block, "norm3"))
 
-    def read(self, states: Tensor, weights: Part, heads: int, within: Tensor | None, x: Tensor) -> Tensor:
-        return self.multi_head(x, states, weights, heads, within)
+    def to_states(
+        self, name: str, states: Tensor, weights: Part, heads: int, within: Tensor | None, x: Tensor
+    ) -> Tensor:
+        return self.multi_head(x, states, weights, heads, within, name)
 
     def residual(self, x: Tensor, layer: Layer, norm: Part) -> Tensor:
         return self.arrange(x, layer, partial(self.norm, weights=norm), self.add)

@@ -16,6 +16,7 @@ def cases() -> list[Case]:
         *decisions.mean(),
         *decisions.states(),
         *decisions.sizes(),
+        *decisions.weights(),
         *decisions.layout(),
         *decisions.numerics(),
         *decisions.plug(),

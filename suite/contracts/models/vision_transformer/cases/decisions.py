@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from suite.asking import Call, Case
 from suite.asking.layouts import out_of_order
@@ -16,6 +17,7 @@ from suite.contracts.models.vision_transformer.cases.draws import (
     SQUARE,
     STATES,
     USUAL,
+    WATCHED,
     drawn,
     faint,
     model,
@@ -58,19 +60,32 @@ def states() -> Iterator[Case]:
                 dtypes=PRECISE)  # fmt: skip
 
 
+def again(random: Generator) -> Sequence[Inputs]:
+    """The inputs of two calls."""
+    return [drawn(random), drawn(random)]
+
+
 def sizes() -> Iterator[Case]:
     """Batches, sequences and models of several sizes."""
 
     def batches(random: Generator) -> Sequence[Inputs]:
         return [drawn(random, batch=batch) for batch in (1, 7, 17)]
 
-    def again(random: Generator) -> Sequence[Inputs]:
-        return [drawn(random), drawn(random)]
-
     yield model("sizes/again", "other images are written into the same tensor", calls=again, same_storage=True)
     yield model("sizes/batches", "one model with batches of 1, 7 and 17", calls=batches)
     yield model("sizes/many_patches", "keys beyond the 128th", MANY, batch=1, dtypes=PRECISE)
     yield model("sizes/vit_b_16", "ViT-B/16: 86 million weights, twelve blocks", BASE, batch=1, dtypes=("float32",))
+
+
+def weights() -> Iterator[Case]:
+    """The weights of every attention, beside the output."""
+    watched = partial(model, making=WATCHED)
+    yield watched("weights/usual", "of every block and head, the class token's too")
+    yield watched(
+        "weights/square", "as many items as heads, and as many patches as the width", SQUARE, PRECISE, batch=4
+    )
+    yield watched("weights/many_patches", "sums of many terms", MANY, PRECISE, batch=1)
+    yield watched("weights/again", "of each call its own", dtypes=PRECISE, calls=again)
 
 
 def layout() -> Iterator[Case]:
@@ -94,11 +109,14 @@ def plug() -> Iterator[Case]:
     yield Plugged(model("plug/called", why), scripts)
     yield Plugged(model("plug/again", "batches of as many as heads and of 1, without a class token", MEAN, PRECISE,
                         calls=batches), scripts)  # fmt: skip
+    yield Plugged(model("plug/weights", "the weights of what is plugged in are read off it, with the identity as values",
+                        dtypes=PRECISE, making=WATCHED), scripts)  # fmt: skip
 
 
 def scripts(call: Call, first: Call) -> list[Script]:
-    """The plug is called once in every block."""
+    """The plug is called once in every block; where weights are wanted, those that read them come after each."""
     config = first.config or {}
     positions = shapes(config)["positions"][0]
     tokens = (len(call.tensors["images"]), config["heads"], positions, config["width"] // config["heads"])
-    return [[Attends(tokens, tokens, tokens, dtype_of(first))] * config["blocks"]]
+    reading = -(-positions // tokens[-1]) if call.need_weights else 0
+    return [[Attends(tokens, tokens, tokens, dtype_of(first))] * config["blocks"] * (1 + reading)]

@@ -50,6 +50,8 @@ BASE = {
     "classes": 1000,
 }
 """ViT-B/16."""
+WATCHED = {"need_weights": True}
+"""What a factory is given where the attention weights of its models are wanted."""
 
 
 def weights(config: Config, random: Generator) -> Weights:

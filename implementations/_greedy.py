@@ -1,0 +1,50 @@
+"""Greedy translation: each token is the likeliest after those before it, until the end token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+Step = Callable[[Tensor], Tensor]
+"""The logits of the next token, b v, by the latest token of each item, b. It keeps what it needs of those before."""
+
+
+def check_greedy(greedy: Mapping[str, int], vocabulary: int) -> None:
+    """Raise ValueError for tokens outside the vocabulary, and for no steps."""
+    for name, least, most in (("begin", 0, vocabulary - 1), ("end", 0, vocabulary - 1), ("steps", 1, None)):
+        number = greedy.get(name)
+        if type(number) is not int or number < least or (most is not None and number > most):
+            due = f"from {least} on" if most is None else f"from {least} to {most}"
+            raise ValueError(f"greedy's {name} is {number!r}, due is a whole number {due}")
+
+
+def translation(step: Step, greedy: Mapping[str, int], like: Tensor) -> Tensor:
+    """The tokens of each item of the source, b steps; `end` from where a translation ends on. `like` is the source."""
+    end = greedy["end"]
+    tokens = like.new_full((len(like), greedy["steps"]), end)
+    latest = like.new_full((len(like),), greedy["begin"])
+    ended = latest != latest
+    for number in range(greedy["steps"]):
+        latest = step(latest).argmax(-1)
+        ended = ended | (latest == end)
+        tokens[:, number] = latest.masked_fill(ended, end)
+        if ended.all():
+            break
+    return tokens
+
+
+def by_whole_targets(model: Callable[..., Tensor], greedy: Mapping[str, int]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The translations of a model that gives logits, b t v, of targets: in each step it reads all tokens before."""
+
+    def translate(source: Tensor, lengths: Tensor) -> Tensor:
+        tokens: list[Tensor] = []
+
+        def step(latest: Tensor) -> Tensor:
+            tokens.append(latest)
+            return model(source, lengths, torch.stack(tokens, 1))[:, -1]
+
+        return translation(step, greedy, source)
+
+    return translate

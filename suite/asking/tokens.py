@@ -1,0 +1,66 @@
+"""Tokens that a model chooses one after the other: what is due of them, as far as no rounding may choose otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from suite.asking.call import Reply
+from suite.asking.due import Due, Form, Near
+from suite.judging import compare
+from suite.judging.verdicts import Verdict
+from suite.records import Status
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Tokens(Due):
+    """Translations of several items, b t."""
+
+    form: Form
+    value: Array
+    known: Array
+    """False from the first step on in which two logits lie nearer to each other than both may be off."""
+
+    @property
+    def numbers(self) -> Array:
+        return self.value.astype(np.float64)
+
+    @property
+    def room(self) -> Array:
+        return np.where(self.known, 0.0, np.inf)
+
+    def held(self, reply: Reply) -> Verdict:
+        assert reply.output is not None
+        wrong = np.argwhere(self.known & (compare.numbers(reply.output) != self.value))
+        if not len(wrong):
+            return Verdict(Status.PASSED, "", 0.0)
+        item, step = map(int, wrong[0])
+        came, due = int(reply.output[item, step]), int(self.value[item, step])
+        says = f"token {step + 1} of item {item} is {came}, due is {due} ({len(wrong)} of {self.known.sum()} tokens)"
+        return Verdict(Status.WRONG, says, np.inf, output_wrong=True)
+
+    def equal(self, reply: Reply, theirs: Reply) -> bool:
+        assert reply.output is not None
+        assert theirs.output is not None
+        return torch.equal(reply.output, theirs.output)
+
+
+def chosen(logits: Near, proposed: Array, greedy: Mapping[str, int]) -> Tokens:
+    """What greedy decoding comes to, from the logits, b t v, that are due where these tokens, b t, were read before.
+
+    Each token that is read is the largest logit's of the step before, so that a step is known where that is certain of
+    all steps before it: the two largest logits differ by more than both may be off.
+    """
+    end, best = greedy["end"], logits.value.argmax(-1)
+    largest = np.sort(logits.numbers, -1)
+    clear = largest[..., -1] - largest[..., -2] > 2 * logits.allowed
+    ended = np.cumsum(best == end, -1) > 0
+    before = np.pad(ended[:, :-1], ((0, 0), (1, 0)))
+    sure = np.logical_and.accumulate((clear & (best == proposed)) | before, -1)
+    return Tokens(Form(best.shape, torch.int64), np.where(ended, end, best), sure)
