@@ -106,8 +106,10 @@ class Exports:
 
     open = staticmethod(Session)
 
-    def opened(self, graph: Graph, weights: Weights, device: torch.device) -> tuple[Session, dict[str, float]]:
+    def opened(self, graph: Graph, weights: Weights, device: torch.device) -> tuple[Run, dict[str, float]]:
         """A session with weights in it; the seconds that it took to make it, and the bytes of its files."""
+        if self.quantised and any(tensor.dtype != torch.float32 for tensor in weights.values()):
+            return _float32_alone, {}
         return opened(graph._replace(model=self.completed(graph.model, weights)), weights, device)
 
 
@@ -277,10 +279,9 @@ def _write_beside(model: onnx.ModelProto, weights: Weights, data: Path) -> None:
             file.write(_bytes(tensor))
 
 
-def quantisable(dtype: torch.dtype, exports: Exports) -> None:
-    """Raise NotImplementedError for a dtype whose graphs cannot be quantised, where they are to be."""
-    if exports.quantised and dtype != torch.float32:
-        raise NotImplementedError(f"onnxruntime quantises graphs of float32 alone, not of {dtype}")
+def _float32_alone(**tensors: Tensor) -> tuple[Tensor, ...]:
+    """What runs in place of a graph that cannot be quantised, so that bad input is refused all the same."""
+    raise NotImplementedError("onnxruntime quantises graphs of float32 alone")
 
 
 def quantised(model: onnx.ModelProto, weights: Weights) -> onnx.ModelProto:

@@ -83,7 +83,6 @@ def _model(config: Config, weights: Weights, exports: Exports, greedy: Mapping[s
     if greedy is not None:
         check_decoder(config)
         check_greedy(greedy, config["target_vocab"])
-    _export.quantisable(weights["source_embedding"].dtype, exports)
     parts = ["encoder", "decoder"] if _is_cached(config) else ["full"]
     given = (tuple(sorted(config.items())), weights["source_embedding"].dtype, exports.opset)
     device, runs, making = weights["source_embedding"].device, {}, dict[str, float]()

@@ -74,7 +74,6 @@ def _model(config: Config, weights: Weights, exports: Exports) -> Model:
     """Make the model. Raises ValueError for a config, weights or images that do not go together."""
     check_model(config, weights)
     of = weights["w_patch"]
-    _export.quantisable(of.dtype, exports)
     run, making = exports.opened(_graph(tuple(sorted(config.items())), of.dtype, exports.opset), weights, of.device)
     model = answering(config, weights, {"full": run})
     model.making = making  # type: ignore[attr-defined]

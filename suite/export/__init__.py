@@ -61,6 +61,8 @@ def export(request: Request) -> Written:
         raise UsageError(f"unknown device {request.device!r}; there are: cpu, cuda, cuda:N")
     with replacing(request.file, request.force) as place:
         found = exporter(request.target)
+        if found.exports.quantised and request.dtype != "float32":
+            raise UsageError(f"{found.declaration.full_name} is made of float32 alone, not of {request.dtype}")
         part, opset = _part(found, request.part), request.opset or found.exports.opset
         config = configured(found, request.config)
         weights, origin = _weights(found, request, config)

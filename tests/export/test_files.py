@@ -293,6 +293,8 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
         ({"target": "vision_transformer/eager"}, "vision_transformer/eager writes no graph"),
         ({"dtype": "float8"}, "unknown dtype 'float8'; there are: "),
         ({"device": "gpu"}, "unknown device 'gpu'; there are: cpu, cuda, cuda:N"),
+        ({"target": "vision_transformer/onnx_export.int8", "dtype": "float16"},
+         "vision_transformer/onnx_export.int8 is made of float32 alone, not of float16"),
         ({"part": "decoder"}, "vision_transformer/onnx_export.opset23 has no part 'decoder'; there are: full"),
         ({"config": {"heads": 3}}, "no vision_transformer can be made of this config: 3 heads do not divide"),
         ({"config": {"depth": 3}}, "the config has 'depth', which is not one of: image_height, "),
