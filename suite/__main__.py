@@ -132,6 +132,46 @@ BenchJson = Annotated[
 ]
 Folder = Annotated[Path, typer.Option("--results", metavar="DIR", help="the folder of results")]
 
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET", help="a model, as transformer, or an export of it, transformer/onnx_export.opset18"
+    ),
+]
+Opset = Annotated[
+    int | None, typer.Option("--opset", metavar="N", parser=count, help="the implementation's own by default")
+]
+Part = Annotated[
+    str, typer.Option("--part", metavar="P", help="full (the default), or encoder and decoder, which keep a cache")
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="JSON: what the config has otherwise than usual")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="the same, one by one; may be repeated")
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights", metavar="FILE", help=".npz, .safetensors or .pt: tensors named as the contract names them"
+    ),
+]
+WeightSeed = Annotated[
+    int, typer.Option("--seed", metavar="N", parser=count, help="of weights that are drawn; 0 by default")
+]
+GraphDevice = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="D", help="where the graph is run once: cpu or cuda; by default CUDA if it is there"
+    ),
+]
+DataAbove = Annotated[
+    int | None,
+    typer.Option(
+        "--data-above", metavar="BYTES", parser=count, help="weights of more go to FILE.data; 2 GiB by default"
+    ),
+]
+
 
 @app.command("list")
 def list_(
@@ -210,6 +250,30 @@ def bench(
         return Request(chosen, profile, device, backward, cache, counts, time_limit, budget, step)
 
     raise typer.Exit(benching.bench(targets or [], contract, asked, json, results, except_ or []))
+
+
+@app.command()
+def export(
+    target: Model,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="the ONNX file to write")],
+    opset: Opset = None,
+    dtype: Annotated[str, typer.Option("--dtype", metavar="D", help="of the weights and what is computed")] = "float32",
+    part: Part = "",
+    config: ConfigFile = None,
+    set_: Settings = None,
+    weights: Weights = None,
+    seed: WeightSeed = 0,
+    device: GraphDevice = "",
+    force: Annotated[bool, typer.Option("--force", help="replace a file that exists")] = False,
+    data_above: DataAbove = None,
+) -> None:
+    """Write a model as an ONNX file, which is checked, run and held against its contract before it is there."""
+    from suite.commands import exporting
+    from suite.export import DATA_ABOVE, Request
+    from suite.export.config import read
+
+    chosen, above = read(config, set_ or []), DATA_ABOVE if data_above is None else data_above
+    exporting.export(Request(target, file, opset, dtype, part, chosen, weights, seed, device, force, above))
 
 
 @app.command()

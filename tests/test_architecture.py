@@ -54,6 +54,7 @@ FLOORS: dict[str, set[str]] = {
     "learning": {"records", "asking", "contracts", "registry", "machine"},
     "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},
     "claims": {"records", "contracts", "measure", "sources", "statistics", "learning"},
+    "export": {"records", "asking", "contracts", "registry", "machine"},
     "campaign": {"records", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
 }
 """The rooms that each room may import from, besides itself; commands, the command line and the pytest plugin may import

@@ -1,6 +1,6 @@
-"""The ONNX operator `Attention` (opset 23), run by an onnxruntime session on the CPU.
+"""The ONNX operator `Attention` (opset 23), run by an onnxruntime session on the device of its inputs.
 
-Inputs travel as numpy arrays. The operator broadcasts a mask over batch and heads; onnxruntime refuses one that still
+The operator broadcasts a mask over batch and heads; onnxruntime refuses one that still
 has to be broadcast over queries or keys, so the adapter expands those two axes. The scale is an attribute of the
 operator, so each scale needs a session of its own: building one takes about 4 ms, and the 64 last used are kept.
 """
@@ -10,14 +10,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import torch
-from onnx import TensorProto, helper
-from onnxruntime import InferenceSession, SessionOptions
+from onnx import helper
 from torch import Tensor
 
+from implementations._sessions import ELEMENTS, Session
 from suite import implementation
-
-_ELEMENTS = {torch.float16: TensorProto.FLOAT16, torch.float32: TensorProto.FLOAT, torch.float64: TensorProto.DOUBLE}
-_SILENT = 4  # log fatal errors only: every other one is raised as well
 
 
 @implementation(
@@ -28,7 +25,6 @@ _SILENT = 4  # log fatal errors only: every other one is raised as well
         "no_keys": "onnxruntime: kv_sequence_length must be greater than 0",
         "bfloat16": "onnxruntime has no bfloat16 kernel for a CPU, and numpy no such type",
         "float64": "onnxruntime has no float64 kernel: it expands ONNX's definition, which rounds the scale to float32",
-        "cuda": "the adapter runs onnxruntime's CPU provider",
     },
 )
 def attention(
@@ -42,31 +38,28 @@ def attention(
     enable_gqa: bool = False,
 ) -> Tensor:  # ... h l v
     """Grouped heads need no flag: the operator compares the head counts. It aligns causal masks at the upper left."""
-    if query.device.type != "cpu":
-        raise NotImplementedError("the adapter runs onnxruntime's CPU provider")
-    if query.dtype not in _ELEMENTS:
+    if query.dtype not in ELEMENTS or query.dtype == torch.bfloat16:
         raise NotImplementedError(f"no numpy type for {query.dtype}")
     if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
         raise ValueError(f"leading axes {tuple(query.shape[:-2])} of query and {tuple(key.shape[:-2])} of key differ")
     tensors = {"query": _four_axes(query), "key": _four_axes(key), "value": _four_axes(value)}
     if attn_mask is not None:
         tensors["mask"] = attn_mask.expand(*attn_mask.shape[:-2], query.shape[-2], key.shape[-2])
-    kinds = tuple((name, _element(tensor), tensor.dim()) for name, tensor in tensors.items())
-    session = _session(kinds, is_causal, scale, torch.get_num_threads())
-    arrays = {name: tensor.detach().contiguous().numpy() for name, tensor in tensors.items()}
+    kinds = tuple((name, ELEMENTS[tensor.dtype], tensor.dim()) for name, tensor in tensors.items())
+    session = _session(kinds, is_causal, scale, torch.get_num_threads(), query.device)
     try:
-        (output,) = session.run(["output"], arrays)
+        (output,) = session(**tensors)
     except Exception as error:
         if query.numel() and key.numel():
             raise
         raise NotImplementedError(_reason(error)) from error  # onnxruntime takes no empty axes
-    return torch.from_numpy(output).reshape(*query.shape[:-1], value.shape[-1])
+    return output.reshape(*query.shape[:-1], value.shape[-1])
 
 
 @lru_cache(maxsize=64)
 def _session(
-    kinds: tuple[tuple[str, int, int], ...], is_causal: bool, scale: float | None, threads: int
-) -> InferenceSession:
+    kinds: tuple[tuple[str, int, int], ...], is_causal: bool, scale: float | None, threads: int, device: torch.device
+) -> Session:
     """A session of a model with one node, for any sizes. NotImplementedError if onnxruntime refuses the scale."""
     inputs = [helper.make_tensor_value_info(name, element, [None] * rank) for name, element, rank in kinds]
     output = helper.make_tensor_value_info("output", kinds[0][1], [None] * 4)
@@ -74,13 +67,10 @@ def _session(
     node = helper.make_node("Attention", [name for name, *_ in kinds], ["output"], **attributes)
     graph = helper.make_graph([node], "attention", inputs, [output])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
-    options = SessionOptions()
-    options.log_severity_level = _SILENT
-    options.intra_op_num_threads = threads
     try:
-        return InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return Session(model.SerializeToString(), device)
     except Exception as error:  # onnxruntime's exception types have no public home
-        if scale is None or scale > 0:
+        if isinstance(error, NotImplementedError) or scale is None or scale > 0:
             raise
         raise NotImplementedError(_reason(error)) from error
 
@@ -88,10 +78,6 @@ def _session(
 def _four_axes(tensor: Tensor) -> Tensor:
     """The tensor with the axes of batch and heads that the operator expects: missing ones are added with size 1."""
     return tensor[(None,) * (4 - tensor.dim())]
-
-
-def _element(tensor: Tensor) -> int:
-    return TensorProto.BOOL if tensor.dtype == torch.bool else _ELEMENTS[tensor.dtype]
 
 
 def _reason(error: Exception) -> str:

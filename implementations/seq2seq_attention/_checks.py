@@ -15,8 +15,8 @@ NUMBERS = ("source_vocab", "target_vocab", "embedding", "hidden", "layers")
 
 def check_model(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.dtype:
     """Return the weights' dtype. Raises ValueError if config and weights do not go together."""
-    _check_config(config)
-    due = _due(config)
+    check_config(config)
+    due = shapes(config)
     for name, shape in due.items():
         if name not in weights:
             raise ValueError(f"weights should have {name} of shape {shape}, which is missing")
@@ -56,7 +56,8 @@ def _kind(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
-def _check_config(config: Mapping[str, Any]) -> None:
+def check_config(config: Mapping[str, Any]) -> None:
+    """Raise ValueError for a config that no model can be made of."""
     for key in (*NUMBERS, "score", "cell", "window"):
         if key not in config:
             raise ValueError(f"the config should have 8 entries, {key} among them, which is missing")
@@ -77,7 +78,8 @@ def _within(what: str, tensor: Tensor, least: int, most: int) -> None:
         raise ValueError(f"{what} should be from {least} to {most}, not {outside[0].item()}")
 
 
-def _due(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The weights that are due, by name."""
     embedding, hidden, gates = config["embedding"], config["hidden"], GATES[config["cell"]] * config["hidden"]
     due: dict[str, tuple[int, ...]] = {
         "source_embedding": (config["source_vocab"], embedding),

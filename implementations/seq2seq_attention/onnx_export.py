@@ -1,199 +1,241 @@
-"""One decoding step exported to ONNX, and run by onnxruntime on the CPU, step after step.
+"""The recurrent encoder–decoder exported to ONNX, encoder and all, and run by onnxruntime.
 
-All sizes of the exported graph are dynamic and the weights are among its inputs, so one export serves all models with
-the same cell, kind of score, number of layers and dtype; it takes seconds. The encoder is torch.nn's GRU or LSTM. Half
-types are computed in float32.
+The steps of both are a loop of ONNX, the operator Scan. A graph depends on the config and the dtype alone: it is
+exported once, with the weights as inputs. Half types are computed in float32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from onnxruntime import InferenceSession, SessionOptions
-from torch import Tensor
+from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan  # PyTorch's only loop over steps that its exporter knows; not public yet
 
 from implementations import _export
+from implementations._export import Config, Exports, Model, Part, Run, Weights
 from implementations._greedy import by_whole_targets, check_greedy
-from implementations.seq2seq_attention._checks import GATES, check_inputs, check_model
+from implementations.seq2seq_attention._checks import check_config, check_inputs, check_model, shapes
 from suite import implementation
 
-_SILENT = 4  # log fatal errors only: every other one is raised as well
+TRANSLATOR = {
+    "source_vocab": 200,
+    "target_vocab": 200,
+    "embedding": 256,
+    "hidden": 256,
+    "layers": 2,
+    "score": "additive",
+    "cell": "gru",
+    "window": None,
+}
+"""The documents' English–French translator; they do not say how many words it knows."""
+PARTS = {
+    "full": "source, lengths and target in, logits out",
+    "encoder": "source in, its memory and the last state of every layer out",
+    "decoder": "some tokens and the states after those before in, their logits and the states after them out",
+}
+"""The graphs of a model. Encoder and decoder together translate token by token."""
 
-Array = np.ndarray[Any, Any]
+State = tuple[Tensor, ...]  # s, and for an LSTM its memory cell: layers b d
 
 
-@implementation(
-    requires=["onnx", "onnxruntime", "onnxscript"],
-    lacks={"cuda": "the adapter runs onnxruntime's CPU provider"},
-)
-def seq2seq_attention(
-    config: Mapping[str, Any], weights: Mapping[str, Tensor], *, greedy: Mapping[str, int] | None = None
-) -> Callable[..., Tensor]:
+@implementation(requires=["onnx", "onnxruntime", "onnxscript"])
+def seq2seq_attention(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None = None) -> Model:
     """Return the model of this config. Raises ValueError if the weights are not those of the config.
 
     With `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps.
     """
     dtype = check_model(config, weights)
-    if weights["w_logits"].device.type != "cpu":
-        raise NotImplementedError("the adapter runs onnxruntime's CPU provider")
+    if greedy is not None:
+        check_greedy(greedy, config["target_vocab"])
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-    model = _Model(config, {name: tensor.detach().to(wide) for name, tensor in weights.items()}, dtype)
-    if greedy is None:
-        return model
-    check_greedy(greedy, config["target_vocab"])
-    return by_whole_targets(model, greedy)
+    given = {name: tensor.detach().to(wide) for name, tensor in weights.items()}
+    exports = seq2seq_attention.exports
+    graph = _graph(tuple(sorted(config.items())), wide, exports.opset)
+    run, making = exports.opened(graph, given, weights["w_logits"].device)
+    model = answering(config, weights, {"full": run})
+    if greedy is not None:
+        model = by_whole_targets(model, greedy)
+    model.making = making  # type: ignore[attr-defined]
+    return model
 
 
-class _Model:
-    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Tensor], dtype: torch.dtype) -> None:
-        self.config, self.weights, self.dtype = config, weights, dtype
-        self.encoder = _encoder(config, weights)
-        self.bound = [tensor.contiguous().numpy() for tensor in self.step_weights()]
-        kind = (config["cell"], config["score"] == "additive", config["layers"], weights["w_logits"].dtype)
-        self.session = _session(*kind, torch.get_num_threads())
-        self.names = [entry.name for entry in self.session.get_inputs()]
+def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Model:
+    """The model whose parts answer by running graphs; its logits have the dtype of the weights."""
+    like = weights["w_logits"]
 
-    def __call__(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """Return the logits, b t v, for source b s, lengths b and target b t. Raises ValueError for bad input."""
-        check_inputs(self.config, source, lengths, target)
-        with torch.no_grad():
-            memory, last = self.encoder(self.weights["source_embedding"][source])
-            keys = self.keys(memory)
-        states = [part.numpy() for part in (last if isinstance(last, tuple) else (last,))]  # layers b d
-        embedded = self.weights["target_embedding"][target].numpy()
-        allowed = self.allowed(lengths, *source.shape, target.shape[1])
-        logits = [memory.new_empty(len(source), 0, self.config["target_vocab"])]
-        for step in range(target.shape[1]):
-            given = [embedded[:, step], memory.numpy(), keys.numpy(), allowed[step], *states, *self.bound]
-            contiguous = (np.ascontiguousarray(array) for array in given)
-            found, *states = self.session.run(None, dict(zip(self.names, contiguous, strict=True)))
-            logits.append(torch.from_numpy(found).unsqueeze(1))
-        return torch.cat(logits, 1).to(self.dtype)
+    def model(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+        check_inputs(config, source, lengths, target)
+        if not target.numel():
+            return like.new_empty(*target.shape, config["target_vocab"])
+        if "full" in runs:
+            return runs["full"](source=source, lengths=lengths, target=target)[0].to(like.dtype)
+        return torch.cat(token_by_token(source, lengths, target), 1).to(like.dtype)
 
-    def keys(self, memory: Tensor) -> Tensor:
-        """The keys of the scores, b s d: projected, or scaled."""
-        if self.config["score"] == "additive":
-            return memory @ self.weights["attention.w_key"]
-        return memory / math.sqrt(memory.shape[-1]) if self.config["score"] == "scaled_dot" else memory
+    def token_by_token(source: Tensor, lengths: Tensor, target: Tensor) -> list[Tensor]:
+        asked = {
+            part: runs.get(part) or _part(config, like.dtype, part).run(weights) for part in ("encoder", "decoder")
+        }
+        memory, *states = asked["encoder"](source=source)
+        logits = []
+        for step, token in enumerate(target.split(1, 1)):
+            given = {"target": token, "lengths": lengths, "memory": memory, "step": torch.tensor(step)}
+            found, *states = asked["decoder"](**given, **dict(zip(_states(config), states, strict=True)))
+            logits.append(found)
+        return logits
 
-    def allowed(self, lengths: Tensor, batch: int, positions: int, steps: int) -> Array:
-        """True for the positions that each step may attend to, t b s."""
-        position, step = torch.arange(positions), torch.arange(steps)[:, None, None]
-        allowed = (position < lengths[:, None]).expand(steps, batch, positions)
-        window = self.config["window"]
-        return (allowed if window is None else allowed & ((position - step).abs() <= window)).numpy()
-
-    def step_weights(self) -> list[Tensor]:
-        """The weights of a step in the graph's order; those of each gate are a matrix or row of their own."""
-        found = []
-        if self.config["score"] == "additive":
-            found += [self.weights["attention.w_query"], self.weights["attention.w_score"]]
-        gates, hidden = GATES[self.config["cell"]], self.config["hidden"]
-        for layer in range(self.config["layers"]):
-            w_input, w_hidden, b_input, b_hidden = (
-                self.weights[f"decoder.{layer}.{name}"] for name in ("w_input", "w_hidden", "b_input", "b_hidden")
-            )
-            matrices = [w_hidden, w_input] if layer else [w_hidden, w_input[:hidden], w_input[hidden:]]
-            found += [matrix.unflatten(-1, (gates, hidden)).movedim(1, 0) for matrix in matrices]
-            found += [bias.view(gates, 1, hidden) for bias in (b_input, b_hidden)]
-        return [*found, self.weights["w_logits"], self.weights["b_logits"]]
+    return model
 
 
-class _Step(torch.nn.Module):
-    """One step of the decoder. `states` are `layers b d`: s, and for an LSTM its memory cell."""
+def _states(config: Config, after: str = "") -> list[str]:
+    """The names of what a cell hands on."""
+    return [f"{name}{after}" for name in (("state",) if config["cell"] == "gru" else ("state", "cell"))]
 
-    def __init__(self, cell: str, additive: bool, layers: int) -> None:
+
+class _Full(nn.Module):
+    """The whole model, its weights given with each call."""
+
+    def __init__(self, config: Config, inputs: Sequence[str]) -> None:
         super().__init__()
-        self.cell, self.additive, self.layers = cell, additive, layers
+        self.config, self.inputs, self.names = config, list(inputs), sorted(shapes(config))
 
-    def forward(
-        self,
-        embedding: Tensor,
-        memory: Tensor,
-        keys: Tensor,
-        allowed: Tensor,
-        states: list[Tensor],
-        weights: list[Tensor],
+    def forward(self, inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        named = dict(zip(self.names, weights, strict=True))
+        return self.outputs(named, **dict(zip(self.inputs, inputs, strict=True)))
+
+    def outputs(self, weights: Weights, **given: Tensor) -> tuple[Tensor, ...]:
+        memory, states = self.encode(weights, given["source"])
+        return self.decode(weights, given["target"], given["lengths"], memory, states, 0)[:1]
+
+    def encode(self, weights: Weights, source: Tensor) -> tuple[Tensor, State]:
+        """The top layer's states, b s d, and the last ones of every layer."""
+        x, last = weights["source_embedding"][source].transpose(0, 1), []  # s b d
+        for layer in range(self.config["layers"]):
+            of = _part_of(weights, f"encoder.{layer}")
+            products = x @ of["w_input"] + of["b_input"]
+            zeros = x.new_zeros(x.shape[1], self.config["hidden"])
+            states, x = _loop(lambda state, product, of=of: self.step(of, product, state), self.first(zeros), products)
+            last.append(states)
+        return x.transpose(0, 1), tuple(map(torch.stack, zip(*last, strict=True)))
+
+    def first(self, zeros: Tensor) -> State:
+        return tuple(zeros.clone() for _ in _states(self.config))
+
+    def step(self, of: Weights, product: Tensor, state: State) -> tuple[State, Tensor]:
+        after = self.cell(product, state[0] @ of["w_hidden"] + of["b_hidden"], state)
+        return after, after[0].clone()
+
+    def cell(self, product: Tensor, hidden: Tensor, state: State) -> State:
+        """The state after a step, from what the input and the state before give to the gates."""
+        if self.config["cell"] == "lstm":
+            entering, forgetting, new, leaving = (product + hidden).chunk(4, -1)
+            memory = forgetting.sigmoid() * state[1] + entering.sigmoid() * new.tanh()
+            return leaving.sigmoid() * memory.tanh(), memory
+        (reset, update, new), (r, z, n) = product.chunk(3, -1), hidden.chunk(3, -1)
+        new, update = (new + (reset + r).sigmoid() * n).tanh(), (update + z).sigmoid()
+        return ((1 - update) * new + update * state[0],)
+
+    def decode(
+        self, weights: Weights, target: Tensor, lengths: Tensor, memory: Tensor, states: State, before: Tensor | int
     ) -> tuple[Tensor, ...]:
-        given, query = iter(weights), states[0][-1]
-        if self.additive:
-            scores = ((query @ next(given)).unsqueeze(1) + keys).tanh() @ next(given)
+        """The logits of some steps, b t v, and the states after them; `before` is how many steps came before."""
+        keys = memory @ weights["attention.w_key"] if self.config["score"] == "additive" else memory
+        within = torch.arange(memory.shape[1], device=memory.device) < lengths[:, None]
+        embedded = weights["target_embedding"][target].transpose(0, 1)  # t b d
+        steps = torch.arange(target.shape[1], device=memory.device) + before
+
+        def step(states: State, given: tuple[Tensor, Tensor]) -> tuple[State, Tensor]:
+            embedding, number = given
+            x = torch.cat([self.context(weights, states[0][-1], keys, memory, within, number), embedding], -1)
+            after = []
+            for layer in range(self.config["layers"]):
+                of = _part_of(weights, f"decoder.{layer}")
+                state, x = self.step(of, x @ of["w_input"] + of["b_input"], tuple(part[layer] for part in states))
+                after.append(state)
+            return tuple(map(torch.stack, zip(*after, strict=True))), x
+
+        last, tops = _loop(step, states, (embedded, steps))
+        return (tops.transpose(0, 1) @ weights["w_logits"] + weights["b_logits"], *last)
+
+    def context(
+        self, weights: Weights, query: Tensor, keys: Tensor, memory: Tensor, within: Tensor, step: Tensor
+    ) -> Tensor:
+        """What a step attends to, b d; zeros where it may attend to nothing."""
+        if self.config["score"] == "additive":
+            features = ((query @ weights["attention.w_query"]).unsqueeze(1) + keys).tanh()
+            scores = features @ weights["attention.w_score"]
         else:
-            scores = (keys @ query.unsqueeze(-1)).squeeze(-1)
-        hidden_ones = ~allowed & allowed.any(-1, keepdim=True)  # none where all are: the product gives zeros there
-        seen = scores.masked_fill(hidden_ones, -torch.inf).softmax(-1) * allowed
-        x = (seen.unsqueeze(1) @ memory).squeeze(1)
-        after = []
-        for layer in range(self.layers):
-            state = [part[layer] for part in states]
-            hidden, product = state[0] @ next(given), x @ next(given)  # gates b d
-            if layer == 0:
-                product = product + embedding @ next(given)
-            product, hidden = product + next(given), hidden + next(given)
-            after.append((self.gru if self.cell == "gru" else self.lstm)(product, hidden, *state))
-            x = after[-1][0]
-        logits = x @ next(given) + next(given)
-        return logits, *(torch.stack(part) for part in zip(*after, strict=True))
-
-    @staticmethod
-    def gru(product: Tensor, hidden: Tensor, s: Tensor) -> tuple[Tensor, ...]:
-        reset, update = (product[0] + hidden[0]).sigmoid(), (product[1] + hidden[1]).sigmoid()
-        new = (product[2] + reset * hidden[2]).tanh()
-        return ((1 - update) * new + update * s,)
-
-    @staticmethod
-    def lstm(product: Tensor, hidden: Tensor, s: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
-        gates = product + hidden
-        memory = gates[1].sigmoid() * memory + gates[0].sigmoid() * gates[2].tanh()
-        return gates[3].sigmoid() * memory.tanh(), memory
+            scale = 1 / math.sqrt(query.shape[-1]) if self.config["score"] == "scaled_dot" else 1.0
+            scores = (keys @ (query * scale).unsqueeze(-1)).squeeze(-1)
+        if self.config["window"] is not None:
+            positions = torch.arange(memory.shape[1], device=memory.device)
+            within = within & ((positions - step).abs() <= self.config["window"])
+        hidden = ~within & within.any(-1, keepdim=True)  # none where all are: the product gives zeros there
+        seen = scores.masked_fill(hidden, -torch.inf).softmax(-1) * within
+        return (seen.unsqueeze(1) @ memory).squeeze(1)
 
 
-def _encoder(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.nn.Module:
-    """torch.nn's own stack of cells, whose matrices are transposed."""
-    of = torch.nn.GRU if config["cell"] == "gru" else torch.nn.LSTM
-    encoder = of(config["embedding"], config["hidden"], config["layers"], batch_first=True, device="meta")
-    theirs = {"weight_ih": "w_input", "weight_hh": "w_hidden", "bias_ih": "b_input", "bias_hh": "b_hidden"}
-    state = {
-        f"{their}_l{layer}": weights[f"encoder.{layer}.{ours}"].t().contiguous()
-        for layer in range(config["layers"])
-        for their, ours in theirs.items()
-    }
-    encoder.load_state_dict(state, assign=True)
-    return encoder
+def _loop(step: Callable[..., tuple[State, Tensor]], state: State, over: Any) -> tuple[State, Tensor]:
+    """The state after all steps, and what each of them gave. Only an exporter needs a loop that is one operator."""
+    if torch.compiler.is_exporting():
+        return scan(step, state, over)
+    given = zip(*over, strict=True) if isinstance(over, tuple) else over
+    found = []
+    for each in given:
+        state, out = step(state, each)
+        found.append(out)
+    return state, torch.stack(found)
 
 
-@lru_cache(maxsize=32)
-def _session(cell: str, additive: bool, layers: int, dtype: torch.dtype, threads: int) -> InferenceSession:
-    options = SessionOptions()
-    options.log_severity_level = _SILENT
-    options.intra_op_num_threads = threads
-    graph = _exported(cell, additive, layers, dtype).model.SerializeToString()
-    return InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+class _Encoder(_Full):
+    """The source, read once."""
+
+    def outputs(self, weights: Weights, **given: Tensor) -> tuple[Tensor, ...]:
+        memory, states = self.encode(weights, given["source"])
+        return memory, *states
+
+
+class _Decoder(_Full):
+    """Some steps more."""
+
+    def outputs(self, weights: Weights, **given: Tensor) -> tuple[Tensor, ...]:
+        states = tuple(given[name] for name in _states(self.config))
+        before = given.get("step", 0)
+        return self.decode(weights, given["target"], given["lengths"], given["memory"], states, before)
+
+
+def _part_of(weights: Weights, name: str) -> dict[str, Tensor]:
+    return {rest.removeprefix(f"{name}."): each for rest, each in weights.items() if rest.startswith(f"{name}.")}
+
+
+def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
+    """What of the model becomes a graph. How many steps came before matters to a window alone."""
+    layers, hidden = config["layers"], config["hidden"]
+    axes: dict[str, Sequence[str | int]] = {"source": ("batch", "source_length"), "lengths": ("batch",)}
+    axes |= {"target": ("batch", "target_length"), "memory": (*axes["source"], hidden), "step": ()}
+    axes["logits"] = (*axes["target"], config["target_vocab"])
+    after = _states(config, ".after")
+    axes |= dict.fromkeys([*_states(config), *after], (layers, "batch", hidden))
+    source = {"source": torch.zeros(3, 7, dtype=torch.int64)}
+    lengths, target = {"lengths": torch.tensor([7, 4, 2])}, {"target": torch.zeros(3, 5, dtype=torch.int64)}
+    if part == "full":
+        given = {**source, **lengths, **target}
+        return Part(_Full(config, given), given, ["logits"], axes)
+    states = {name: torch.zeros(layers, 3, hidden, dtype=dtype) for name in _states(config)}
+    if part == "encoder":
+        return Part(_Encoder(config, source), source, ["memory", *states], axes)
+    given = {**target, **lengths, "memory": torch.zeros(3, 7, hidden, dtype=dtype), **states}
+    if config["window"] is not None:
+        given["step"] = torch.tensor(2)
+    return Part(_Decoder(config, given), given, ["logits", *after], axes)
 
 
 @_export.kept
-def _exported(cell: str, additive: bool, layers: int, dtype: torch.dtype) -> _export.Graph:
-    """The graph of a step. It is exported with different numbers for all sizes, and every size becomes dynamic."""
-    gates = GATES[cell]
-    batch, positions, embedding, hidden, vocab = (max(gates, layers) + number for number in range(1, 6))
-    shapes = [(hidden, hidden), (hidden,)] if additive else []
-    for layer in range(layers):
-        shapes += [(gates, hidden, hidden)] * 2 + ([(gates, embedding, hidden)] if layer == 0 else [])
-        shapes += [(gates, 1, hidden)] * 2
-    shapes += [(hidden, vocab), (vocab,)]
-    states = [torch.zeros(layers, batch, hidden, dtype=dtype) for _ in range(2 if cell == "lstm" else 1)]
-    memory = torch.zeros(batch, positions, hidden, dtype=dtype)
-    allowed = torch.ones(batch, positions, dtype=torch.bool)
-    weights = [torch.zeros(shape, dtype=dtype) for shape in shapes]
-    given = (torch.zeros(batch, embedding, dtype=dtype), memory, memory.clone(), allowed)
+def _graph(config: tuple[tuple[str, Any], ...], dtype: torch.dtype, opset: int, part: str = "full") -> _export.Graph:
+    """The graph with the part's inputs and the weights as inputs, all sizes of inputs dynamic."""
+    return seq2seq_attention.exports.graph(dict(config), dtype, opset, part)
 
-    def axes(tensor: Tensor) -> tuple[Any, ...]:
-        return tuple(torch.export.Dim.DYNAMIC if size >= batch else torch.export.Dim.STATIC for size in tensor.shape)
 
-    dynamic = (*map(axes, given), [*map(axes, states)], [*map(axes, weights)])
-    return _export.graph(_Step(cell, additive, layers), (*given, states, weights), (), dynamic, 18)
+seq2seq_attention.exports = Exports(TRANSLATOR, check_config, shapes, PARTS, _part, answering, 18)

@@ -19,18 +19,8 @@ def check_model(config: Config, weights: Weights) -> None:
     for given, of in ((config, "config"), (weights, "weights")):
         if not isinstance(given, Mapping):
             raise ValueError(f"{of} is of type {_kind(given)}, due is a mapping by name")
-    for name in NUMBERS:
-        least, number = 0 if name.endswith("blocks") else 1, config.get(name)
-        if not isinstance(number, int) or isinstance(number, bool) or number < least:
-            raise ValueError(f"{name} is {number!r}, due is a whole number from {least} on")
-    width, heads, decoding = config["width"], config["heads"], config.get("decoding", "full")
-    if width % heads:
-        raise ValueError(f"{heads} heads do not divide the width of {width}")
-    if width % 2:
-        raise ValueError(f"the width is {width}, due is an even one: positions take 2 columns each")
-    if decoding not in ("full", "cached"):
-        raise ValueError(f"decoding is {decoding!r}, due is one of 2 ways, full or cached")
-    due = _shapes(config)
+    check_config(config)
+    due = shapes(config)
     for name, shape in due.items():
         if name not in weights:
             raise ValueError(f"the weights lack {name}, due with shape {shape}")
@@ -45,6 +35,21 @@ def check_model(config: Config, weights: Weights) -> None:
             raise ValueError(f"the weights have {name}, which is not one of the {len(due)} that are due")
         if tensor.dtype != dtype:
             raise ValueError(f"{name} is {tensor.dtype}, due is {dtype} as source_embedding is")
+
+
+def check_config(config: Config) -> None:
+    """Raise ValueError for a config that no model can be made of."""
+    for name in NUMBERS:
+        least, number = 0 if name.endswith("blocks") else 1, config.get(name)
+        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+            raise ValueError(f"{name} is {number!r}, due is a whole number from {least} on")
+    width, heads, decoding = config["width"], config["heads"], config.get("decoding", "full")
+    if width % heads:
+        raise ValueError(f"{heads} heads do not divide the width of {width}")
+    if width % 2:
+        raise ValueError(f"the width is {width}, due is an even one: positions take 2 columns each")
+    if decoding not in ("full", "cached"):
+        raise ValueError(f"decoding is {decoding!r}, due is one of 2 ways, full or cached")
 
 
 def check_decoder(config: Config) -> None:
@@ -90,7 +95,8 @@ def _kind(given: object) -> str:
     return f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
 
 
-def _shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """The weights that are due, by name."""
     width, inner = config["width"], config["ffn_width"]
     due: dict[str, tuple[int, ...]] = {"source_embedding": (config["source_vocab"], width)}
     kinds = {"encoder": ["attention"], "decoder": ["self_attention", "cross_attention"]}

@@ -18,18 +18,8 @@ def check_model(config: Config, weights: Weights) -> None:
     for given, of in ((config, "config"), (weights, "weights")):
         if not isinstance(given, Mapping):
             raise ValueError(f"{of} is of type {_kind(given)}, due is a mapping by name")
-    for name in NUMBERS:
-        least = 0 if name in ("blocks", "classes") else 1
-        if type(config.get(name)) is not int or config[name] < least:
-            raise ValueError(f"{name} is {config.get(name)!r}, due is a whole number from {least} on")
-    if config["width"] % config["heads"]:
-        raise ValueError(f"{config['heads']} heads do not divide the width of {config['width']}")
-    for side in ("image_height", "image_width"):
-        if config[side] % config["patch"]:
-            raise ValueError(f"patches of {config['patch']} do not divide the {side} of {config[side]}")
-    if config.get("pooling") not in ("class", "mean"):
-        raise ValueError(f"pooling is {config.get('pooling')!r}, due is one of 2 ways, class or mean")
-    due = _shapes(config)
+    check_config(config)
+    due = shapes(config)
     for name, shape in due.items():
         if name not in weights:
             raise ValueError(f"the weights lack {name}, due with shape {shape}")
@@ -44,6 +34,21 @@ def check_model(config: Config, weights: Weights) -> None:
             raise ValueError(f"the weights have {name}, which is not one of the {len(due)} due")
         if tensor.dtype != weights["w_patch"].dtype:
             raise ValueError(f"{name} is {tensor.dtype}, w_patch {weights['w_patch'].dtype}")
+
+
+def check_config(config: Config) -> None:
+    """Raise ValueError for a config that no model can be made of."""
+    for name in NUMBERS:
+        least = 0 if name in ("blocks", "classes") else 1
+        if type(config.get(name)) is not int or config[name] < least:
+            raise ValueError(f"{name} is {config.get(name)!r}, due is a whole number from {least} on")
+    if config["width"] % config["heads"]:
+        raise ValueError(f"{config['heads']} heads do not divide the width of {config['width']}")
+    for side in ("image_height", "image_width"):
+        if config[side] % config["patch"]:
+            raise ValueError(f"patches of {config['patch']} do not divide the {side} of {config[side]}")
+    if config.get("pooling") not in ("class", "mean"):
+        raise ValueError(f"pooling is {config.get('pooling')!r}, due is one of 2 ways, class or mean")
 
 
 def check_images(config: Config, weights: Weights, images: Tensor) -> None:
@@ -61,7 +66,8 @@ def _kind(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
-def _shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """The weights that are due, by name."""
     width, inner, side = config["width"], config["mlp_width"], config["patch"]
     token = config["pooling"] == "class"
     positions = config["image_height"] * config["image_width"] // side**2 + token

@@ -6,22 +6,32 @@ when a factory's weights are made its constants. Attention is one operator from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.export import Dim
 from torch.nn.functional import scaled_dot_product_attention
 
 from implementations import _export
-from implementations.vision_transformer._checks import check_images, check_model
+from implementations._export import Config, Exports, Model, Part, Run, Weights
+from implementations.vision_transformer._checks import check_config, check_images, check_model, shapes
 from implementations.vision_transformer.eager import classified
 from suite import implementation
 
-Config = Mapping[str, Any]
-Weights = Mapping[str, Tensor]
-Model = Callable[[Tensor], Tensor]
+FASHION = {
+    "image_height": 96,
+    "image_width": 96,
+    "patch": 16,
+    "channels": 1,
+    "width": 512,
+    "heads": 8,
+    "mlp_width": 2048,
+    "blocks": 2,
+    "classes": 10,
+    "pooling": "class",
+}
+"""The documents' classifier of Fashion-MNIST."""
 
 
 @implementation(
@@ -30,12 +40,11 @@ Model = Callable[[Tensor], Tensor]
     lacks={
         "float64": "attributes of ONNX operators are float32: epsilon of the normalisation, scale of the attention",
         "bfloat16": "onnxruntime multiplies no bfloat16 matrices on a CPU",
-        "cuda": "the session runs on the CPU",
     },
 )
 def opset18(config: Config, weights: Weights) -> Model:
     """With attention as many operators."""
-    return _model(config, weights, 18)
+    return _model(config, weights, opset18.exports)
 
 
 @implementation(
@@ -44,54 +53,74 @@ def opset18(config: Config, weights: Weights) -> Model:
     lacks={
         "float64": "attributes of ONNX operators are float32: epsilon of the normalisation, scale of the attention",
         "bfloat16": "onnxruntime multiplies no bfloat16 matrices on a CPU",
-        "cuda": "the session runs on the CPU",
     },
 )
 def opset23(config: Config, weights: Weights) -> Model:
     """With attention as the one operator `Attention`."""
-    return _model(config, weights, 23)
+    return _model(config, weights, opset23.exports)
 
 
-def _model(config: Config, weights: Weights, opset: int) -> Model:
+@implementation(
+    variant="int8",
+    requires=["onnx", "onnxruntime", "onnxscript"],
+    conventions={"accuracy": "measured"},
+)
+def int8(config: Config, weights: Weights) -> Model:
+    """With matrix products by weights rounded to 8 bits: no limit of its errors is promised, they are measured."""
+    return _model(config, weights, int8.exports)
+
+
+def _model(config: Config, weights: Weights, exports: Exports) -> Model:
     """Make the model. Raises ValueError for a config, weights or images that do not go together."""
     check_model(config, weights)
-    names = tuple(sorted(weights))
-    shapes = tuple(tuple(weights[name].shape) for name in names)
-    given = _graph(tuple(sorted(config.items())), names, shapes, weights["w_patch"].dtype, opset)
-    session, making = _export.session(given, weights)
-
-    def model(images: Tensor) -> Tensor:
-        check_images(config, weights, images)
-        (output,) = session.run(None, {"images": images.numpy()})
-        return torch.from_numpy(output)
-
+    of = weights["w_patch"]
+    run, making = exports.opened(_graph(tuple(sorted(config.items())), of.dtype, exports.opset), weights, of.device)
+    model = answering(config, weights, {"full": run})
     model.making = making  # type: ignore[attr-defined]
     return model
 
 
-class _Exported(nn.Module):
+def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Model:
+    """The model that answers by running the graph."""
+
+    def model(images: Tensor) -> Tensor:
+        check_images(config, weights, images)
+        (output,) = runs["full"](images=images)
+        return output
+
+    return model
+
+
+class _Full(nn.Module):
     """The eager model with PyTorch's own attention, its weights given with each call."""
 
-    def __init__(self, config: Config, names: Sequence[str]) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.config, self.names = config, names
+        self.config, self.names = config, sorted(shapes(config))
 
-    def forward(self, images: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    def forward(self, inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
         named = dict(zip(self.names, weights, strict=True))
-        return classified(self.config, named, scaled_dot_product_attention, images)
+        return (classified(self.config, named, scaled_dot_product_attention, inputs[0]),)
+
+
+def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
+    """The whole model, whose batch may have any size."""
+    sizes = [config[name] for name in ("channels", "image_height", "image_width")]
+    output = "logits" if config["classes"] else "states"
+    numbers = [config["classes"]] if config["classes"] else shapes(config)["positions"]
+    axes = {"images": ("batch", *sizes), output: ("batch", *numbers)}
+    return Part(_Full(config), {"images": torch.zeros(3, *sizes, dtype=dtype)}, [output], axes)
 
 
 @_export.kept
-def _graph(
-    config: tuple[tuple[str, Any], ...],
-    names: tuple[str, ...],
-    shapes: tuple[tuple[int, ...], ...],
-    dtype: torch.dtype,
-    opset: int,
-) -> _export.Graph:
-    """The graph with images and the weights as inputs, whose batch is dynamic."""
-    sizes = dict(config)
-    weights = [torch.zeros((), dtype=dtype).expand(shape) for shape in shapes]
-    images = torch.zeros(3, sizes["channels"], sizes["image_height"], sizes["image_width"], dtype=dtype)
-    dynamic = ({0: Dim("batch")}, [None] * len(names))
-    return _export.graph(_Exported(sizes, names), (images, weights), ["images", *names], dynamic, opset)
+def _graph(config: tuple[tuple[str, Any], ...], dtype: torch.dtype, opset: int, part: str = "full") -> _export.Graph:
+    """The graph with images and the weights as inputs."""
+    return opset18.exports.graph(dict(config), dtype, opset, part)
+
+
+def _exports(opset: int, quantised: bool = False) -> Exports:
+    parts = {"full": "images in, logits out"}
+    return Exports(FASHION, check_config, shapes, parts, _part, answering, opset, quantised)
+
+
+opset18.exports, opset23.exports, int8.exports = _exports(18), _exports(23), _exports(18, quantised=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -214,6 +215,12 @@ class Near(Due):
         if says := compare.distance(actual, self.value, self.allowed):
             return Verdict(Status.WRONG, says, ratio, output_wrong=True)
         return Verdict(Status.PASSED, "", ratio)
+
+    def relative(self, output: Tensor) -> Mapping[str, float]:
+        """The errors as shares of the norm of the truth, by position: `largest`, and `rms` over positions."""
+        norms = np.sqrt((self.numbers**2).sum(-1))
+        errors = compare.distances(compare.numbers(output), self.value, norms)
+        return {"largest": float(errors.max(initial=0.0)), "rms": math.sqrt(float((errors**2).mean()))}
 
     def equal(self, reply: Reply, theirs: Reply) -> bool:
         """Finite vectors lie near each other, and all others are in the same places."""

@@ -72,6 +72,12 @@ class Workload(ABC):
         Of a step: of the loss and of the gradients (suite.asking.step).
         """
 
+    def errors(
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+    ) -> Mapping[str, float]:
+        """The errors of the rows that were found, relative to the truth; nothing where that is no measure of them."""
+        return {}
+
     @abstractmethod
     def verdict(
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]

@@ -72,6 +72,8 @@ class Entry(Generic[AnyRacer]):
     """Of the proof of its times; None where its samples are proof enough."""
     proved: bool = False
     """Whether calls on inputs that it had not seen took no longer than it claims."""
+    relative_error: Mapping[str, float] = field(default_factory=dict)
+    """What its workload says of the errors of what is verified, relative to the truth."""
     error_ratio: float | None = None
     """The largest error of both excerpts, in bounds, once they are verified."""
     failed: Failed | None = None

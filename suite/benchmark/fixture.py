@@ -18,6 +18,7 @@ import torch
 from suite import registry
 from suite.benchmark.gate import Gate
 from suite.benchmark.implementation import Implementation, declaration_of
+from suite.benchmark.participant import is_approximate
 from suite.benchmark.request import Request, Table
 from suite.benchmark.timing import takes_too_long
 from suite.benchmark.verification import verified
@@ -239,7 +240,9 @@ class Speed:
         rows = table.workload.rows(table.direction, self.random)
         task.overwrite(VERIFIED)
         task.stopwatch.sample(1)
-        return verified(table, VERIFIED, rows, task.found(rows), "after it was timed its answer was wrong")
+        approximate = is_approximate(declaration_of(self.implementation))
+        when = "after it was timed its answer was wrong"
+        return verified(table, VERIFIED, rows, task.found(rows), when, approximate)
 
 
 def _mark(row: Measurement) -> pytest.MarkDecorator:

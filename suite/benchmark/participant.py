@@ -60,6 +60,11 @@ class Participant:
     def name(self) -> str:
         return self.declaration.full_name
 
+    @property
+    def approximate(self) -> bool:
+        """Whether it declares that no limit of its errors is promised."""
+        return is_approximate(self.declaration)
+
     def start(self) -> None:
         """Begin to import, in the background."""
         if isinstance(self._timed, Elsewhere):
@@ -180,6 +185,11 @@ class Participant:
 def participant(implementation: Implementation, **settings: Any) -> Participant:
     """The implementation as a participant: in processes of its own where they can import it, else in this one."""
     return Participant(declaration_of(implementation), function=function_here(implementation), **settings)
+
+
+def is_approximate(declaration: Declaration) -> bool:
+    """Whether an implementation declares that its accuracy is measured, and not bounded."""
+    return declaration.conventions.get("accuracy") == "measured"
 
 
 def expect_participants(threads: int) -> None:

@@ -153,6 +153,7 @@ class Benchmark:
             work=dict(table.workload.work(table.dtype, table.direction)),
             ceilings=self.ceilings.get((table.dtype, table.threads), {}),
             error_ratio=entry.error_ratio,
+            relative_error=entry.relative_error,
             kernel=known.kernel,
             telemetry=self._telemetry(table, entry, timed) if self.request.kind == "cuda" else {},
         )

@@ -129,7 +129,8 @@ class Timing:
             self.accounts.move("between rounds", "rounds", entry.spent + entry.made)
             self.accounts.move("between rounds", "warm_up", entry.warmed)
             with self.accounts.spending("verification"):
-                verify(table, entry, rows, entry.participant.used() - used[entry.name])
+                spent = entry.participant.used() - used[entry.name]
+                verify(table, entry, rows, spent, entry.participant.approximate)
             entry.participant.release()
 
 

@@ -19,10 +19,11 @@ CPU_TIME_ERROR = 0.1
 """Seconds by which the system's count of processor time may be off: it counts in ticks, for every thread."""
 
 
-def verify(table: Table, entry: Entry[Any], rows: Rows, used: float) -> None:
+def verify(table: Table, entry: Entry[Any], rows: Rows, used: float, approximate: bool = False) -> None:
     """Let an entry drop out whose kept answers are wrong, or which used more cores than it was given.
 
-    `used` is seconds of processor time since its first round.
+    `used` is seconds of processor time since its first round. One that is `approximate` promises no limit of its
+    errors: they are kept, whatever they are.
     """
     ratios = []
     for when, kept in (
@@ -31,7 +32,7 @@ def verify(table: Table, entry: Entry[Any], rows: Rows, used: float) -> None:
     ):
         if entry.failed or kept is None:
             continue
-        found = verified(table, kept.number, rows, kept.rows, when)
+        found = verified(table, kept.number, rows, kept.rows, when, approximate)
         if isinstance(found, Failed):
             entry.failed = found
         else:
@@ -39,14 +40,19 @@ def verify(table: Table, entry: Entry[Any], rows: Rows, used: float) -> None:
     if entry.failed:
         return
     entry.error_ratio = max(ratios)
+    if entry.kept is not None:
+        asked = (table.dtype, table.direction, entry.kept.number, rows, entry.kept.rows)
+        entry.relative_error = table.workload.errors(*asked)
     if table.threads and used > MORE_CORES * table.threads * entry.awake + CPU_TIME_ERROR:
         entry.refuse(f"it was given {table.threads} cores and used {used / entry.awake:.2f}")
         entry.took_more_cores = True
 
 
-def verified(table: Table, number: int, rows: Rows, found: Mapping[str, Tensor], when: str) -> float | Failed:
+def verified(
+    table: Table, number: int, rows: Rows, found: Mapping[str, Tensor], when: str, approximate: bool = False
+) -> float | Failed:
     """The largest error, in bounds, of rows found in a round; or a refusal that says `when` the answer was wrong."""
     verdict = table.workload.verdict(table.dtype, table.direction, number, rows, found)
-    if verdict.status != Status.PASSED:
+    if verdict.status != Status.PASSED and not (approximate and verdict.error_ratio is not None):
         return Failed(Status.REFUSED, f"{when}: {verdict.detail}", verdict.error_ratio)
     return verdict.error_ratio or 0.0

@@ -136,9 +136,10 @@ class Check:
     def concluded(self, question: Question, found: Answer | Outcome, by: Diagnostician | None = None) -> Outcome:
         """What an answer comes to. Mistakes get their names where there is somebody who knows them."""
         if isinstance(found, Outcome):
-            outcome, allowed = found, self.device in self.subject.lacks
+            outcome, allowed = found, self.device in self.subject.lacks or found.reason == Reason.UNDEFINED
         else:
-            outcome, allowed = judge(self.subject, question, found, by), False
+            outcome = judge(self.subject, question, found, by)
+            allowed = self.device != "cpu" and outcome.detail.startswith(f"lacks {self.device}: ")
         if outcome.status == Status.DECLINED and self._is_core(question) and not allowed:
             detail = f"{CORE_DECLINED}: {outcome.detail}"
             outcome = replace(outcome, status=Status.WRONG, detail=detail, reason=Reason.CORE)

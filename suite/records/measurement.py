@@ -58,6 +58,9 @@ class Measurement:
     """What this machine reached in the same run: `flops` per second in a matrix product, `bytes` per second copied."""
     error_ratio: float | None = None
     """The largest error, in bounds, of the sampled rows of one timed round chosen at random."""
+    relative_error: Mapping[str, float] = field(default_factory=dict)
+    """Of models: the errors of those rows as shares of the truth's norm: `largest`, and `rms`, the root of their mean
+    square. Nothing is judged by it."""
     kernel: str = ""
     """The operators or kernels that really ran, the longest first; empty where no profiler sees them."""
     telemetry: Mapping[str, Any] = field(default_factory=dict)

@@ -42,3 +42,27 @@ def test_more_cores_than_were_given_are_seen_in_the_time_they_worked(threads: in
     refusal = Failed(Status.REFUSED, f"it was given {threads} cores and used {used:.2f}")
     assert entry.failed == (refusal if refused else None)
     assert entry.took_more_cores is refused
+
+
+@pytest.mark.parametrize(
+    ("approximate", "off", "refused"), [(False, 0.0, False), (False, 0.5, True), (True, 0.5, False)]
+)
+def test_errors_that_nobody_promised_to_limit_are_kept_and_refuse_no_time(
+    approximate: bool, off: float, refused: bool
+) -> None:
+    of = contract("transformer")
+    workload = next(each for each in of.workloads() if each.name == "translator/10")
+    table = request.Table(workload, "float32", "forward", 0, "hot")
+    call, rows = workload.call("float32"), workload.rows("forward", Random(1))
+    inputs = {**call.tensors, **workload.turned(call, 3)}
+    model = of.controls()["correct"](call.config, call.weights)
+    output = model(*(inputs[name] for name in call.positional)).flatten(0, -2)[list(rows["output"])]
+    entry = entry_of(Fake("transformer/a", Time()))
+    entry.awake, entry.kept = 1.0, Excerpt(3, {"output": output * (1 + off)})
+
+    verify(table, entry, rows, 0.0, approximate)
+
+    assert bool(entry.failed) is refused
+    if not refused:
+        assert entry.relative_error["largest"] == pytest.approx(off, abs=1e-4)
+        assert entry.relative_error["rms"] == pytest.approx(off, abs=1e-4)

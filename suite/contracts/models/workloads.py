@@ -122,6 +122,12 @@ class ModelWorkload(asking.Workload):
         due = _truth(self.name, number, item, dtype, self)
         return due.verdict(Reply(found["output"]))
 
+    def errors(
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+    ) -> Mapping[str, float]:
+        due = _truth(self.name, number, rows["output"][0] // len(rows["output"]), dtype, self)
+        return due.relative(found["output"])
+
     def __hash__(self) -> int:
         return hash(self.name)
 

@@ -113,6 +113,8 @@ def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
     yield Figure("by NVML", "memory_driver", lambda row: _size(row.of.memory.get("driver")))
     yield Figure("energy", "joules", lambda row: _said(row.joules, energy, "J"))
     yield Figure("error in bounds", "error_ratio", lambda row: _said(row.of.error_ratio, lambda e: significant(e, 2)))
+    yield Figure("largest error", "relative_error_largest", lambda row: _share(row.of.relative_error.get("largest")))
+    yield Figure("error (rms)", "relative_error_rms", lambda row: _share(row.of.relative_error.get("rms")))
     yield Figure("what ran", "kernel", lambda row: Cell(text(row.of.kernel, LONGEST_KERNEL).spans, row.of.kernel))
 
 
@@ -137,6 +139,10 @@ def _said(value: float | None, words: Callable[[float], str], unit: str = "") ->
 
 def _duration(seconds: float | None) -> Cell:
     return _said(seconds, lambda of: time_unit([of]).of(of), "s")
+
+
+def _share(value: float | None) -> Cell:
+    return _said(value, lambda of: f"{100 * of:.2g} %")
 
 
 def _size(value: float | None) -> Cell:

@@ -209,11 +209,9 @@ def test_attention_is_one_operator_from_opset_23_on(name: str, opset: int) -> No
 
     export = import_module(f"implementations.{name}.onnx_export")
     call = posed(name).calls("float32")[0]
-    names = tuple(sorted(call.weights))
-    shapes = tuple(tuple(call.weights[of].shape) for of in names)
     assert call.config is not None
 
-    graph, seconds = export._graph(tuple(sorted(call.config.items())), names, shapes, torch.float32, opset)
+    graph, seconds = export._graph(tuple(sorted(call.config.items())), torch.float32, opset)
 
     operators = {node.op_type for node in graph.graph.node}
     assert ("Attention" in operators) == (opset == 23)

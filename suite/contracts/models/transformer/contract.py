@@ -34,6 +34,8 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
     calls            a model keeps nothing from one call to the next, nor of another model of its config
     rounding         any order, and each step may be rounded to the weights' dtype: a position's vector may lie twice as
                      far from the truth as that of a model that does so
+    accuracy         a convention. "bounded": as said under rounding. "measured": numbers are rounded to so few bits
+                     that no limit is promised; only bad input is judged, and a benchmark says how large errors are
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     strides          those of inputs and weights may be any
     output           the weights' dtype and device
@@ -68,6 +70,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from suite.asking import Call, configured, declare
+from suite.contracts.models.accuracy import ACCURACY, unpromised
 
 POSITIONAL = ("source", "lengths", "target")
 LARGE = 64
@@ -127,5 +130,7 @@ CONTRACT = declare(
     core_needs=frozenset({"bool_mask", "causal"}),
     baseline="eager",
     is_model=True,
+    conventions=ACCURACY,
+    unanswerable=unpromised,
     lists={"workloads": "workloads.workloads"},
 )

@@ -28,6 +28,8 @@ the mlp, p = d/heads).
     calls            a model keeps nothing from one call to the next, nor of another model of its config
     rounding         any order, and each step may be rounded to the weights' dtype: a position's vector may lie twice as
                      far from the truth as that of a model that does so
+    accuracy         a convention. "bounded": as said under rounding. "measured": numbers are rounded to so few bits
+                     that no limit is promised; only bad input is judged, and a benchmark says how large errors are
     inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
     strides          weights and images may lie in memory in any order, with gaps or without
     output           the weights' dtype and device
@@ -50,6 +52,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from suite.asking import Call, declare
+from suite.contracts.models.accuracy import ACCURACY, unpromised
 
 POSITIONAL = ("images",)
 LARGE = 64
@@ -88,5 +91,7 @@ CONTRACT = declare(
     also={"large": _large},
     baseline="eager",
     is_model=True,
+    conventions=ACCURACY,
+    unanswerable=unpromised,
     lists={"workloads": "workloads.workloads"},
 )

@@ -1,0 +1,101 @@
+"""A model written as an ONNX file: made, checked, run once and held against its contract before the file is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from suite.export.config import configured
+from suite.export.exporter import Exporter, exporter
+from suite.export.metadata import labelled
+from suite.export.verifying import Verified, held
+from suite.export.weights import drawn, read
+from suite.export.writing import replacing
+from suite.records import DTYPES, UsageError
+from suite.registry.loading import in_one_line
+
+DATA_ABOVE = 2**31 - 2**20
+"""Bytes of weights above which they lie in a file beside the graph's: protobuf writes no message of 2 GiB."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be exported, and where to. What is not said is as the implementation has it."""
+
+    target: str
+    file: Path
+    opset: int | None = None
+    dtype: str = "float32"
+    part: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    weights: Path | None = None
+    """A file of tensors by their names in the contract; without one they are drawn from `seed`."""
+    seed: int = 0
+    device: str = ""
+    """Where the graph is run before it is written: cpu or cuda. Empty: where there is CUDA, there."""
+    force: bool = False
+    """Whether a file that exists is replaced."""
+    data_above: int = DATA_ABOVE
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written, and what was found when it ran."""
+
+    files: tuple[Path, ...]
+    name: str
+    opset: int
+    part: str
+    nodes: int
+    bytes: int
+    verified: Verified
+
+
+def export(request: Request) -> Written:
+    """Write the file, or raise UsageError with the reason why not; a file that was there before is then unharmed."""
+    if request.dtype not in DTYPES:
+        raise UsageError(f"unknown dtype {request.dtype!r}; there are: {', '.join(DTYPES)}")
+    if request.device.partition(":")[0] not in ("", "cpu", "cuda"):
+        raise UsageError(f"unknown device {request.device!r}; there are: cpu, cuda, cuda:N")
+    with replacing(request.file, request.force) as place:
+        found = exporter(request.target)
+        if found.exports.quantised and request.dtype != "float32":
+            raise UsageError(f"{found.declaration.full_name} is made of float32 alone, not of {request.dtype}")
+        part, opset = _part(found, request.part), request.opset or found.exports.opset
+        config = configured(found, request.config)
+        weights, origin = _weights(found, request, config)
+        model = _graph(found, config, request.dtype, opset, part)
+        labelled(model, found, config, {"part": part, "dtype": request.dtype, "opset": str(opset), "weights": origin})
+        found.exports.write(model, weights, place, request.data_above)
+        verified = held(found, place, part, config, weights, request.device)
+        nodes, size = len(model.graph.node), sum(each.stat().st_size for each in place.parent.iterdir())
+    return Written((request.file,), found.declaration.full_name, opset, part, nodes, size, verified)
+
+
+def _part(found: Exporter, wanted: str) -> str:
+    parts = found.exports.parts
+    if wanted and wanted not in parts:
+        raise UsageError(f"{found.declaration.full_name} has no part {wanted!r}; there are: {', '.join(parts)}")
+    return wanted or next(iter(parts))
+
+
+def _weights(found: Exporter, request: Request, config: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The weights in the dtype, and where they are from."""
+    due = found.exports.shapes(config)
+    if request.weights is None:
+        return drawn(due, request.seed, request.dtype), f"drawn, seed {request.seed}"
+    return read(request.weights, due, request.dtype), f"from {request.weights.name}"
+
+
+def _graph(found: Exporter, config: Mapping[str, Any], dtype: str, opset: int, part: str) -> Any:
+    """The graph without weights. UsageError where the opset cannot express it."""
+    import torch
+
+    try:
+        return found.exports.graph(config, getattr(torch, dtype), opset, part).model
+    except Exception as error:  # PyTorch's exporter raises whatever its passes do
+        what = f"opset {opset} cannot express {found.declaration.contract}, part {part}"
+        other = f"; opset {found.exports.opset} can" if opset != found.exports.opset else ""
+        raise UsageError(f"{what}: {in_one_line(error)[:300]}{other}") from error

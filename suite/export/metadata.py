@@ -1,0 +1,35 @@
+"""What a graph says of itself: whose it is, what it computes, with what it was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from suite import machine
+from suite.export.exporter import Exporter
+
+PRODUCER = "attnsuite"
+LICENCE = "graph: BSD-3-Clause; weights: that of who made them"
+"""attnsuite's own licence goes with what it writes; of weights from a file it knows none."""
+MAKERS = ("torch", "onnx", "onnxscript")
+"""The libraries that a graph was made with."""
+
+
+def labelled(model: Any, found: Exporter, config: Mapping[str, Any], more: Mapping[str, str]) -> None:
+    """Write producer, version and entries by name into a graph."""
+    versions = machine.versions()
+    model.producer_name, model.producer_version = PRODUCER, versions.get(PRODUCER, "")
+    part = found.exports.parts[more["part"]]
+    model.doc_string = f"{found.declaration.contract}, {more['part']}: {part}."
+    model.graph.name = found.declaration.contract
+    entries = {
+        "contract": found.declaration.contract,
+        "implementation": found.declaration.full_name,
+        "config": json.dumps(dict(config)),
+        **more,
+        "licence": LICENCE,
+        "made with": ", ".join(f"{name} {versions[name]}" for name in MAKERS if name in versions),
+    }
+    for key, value in entries.items():
+        model.metadata_props.add(key=key, value=value)

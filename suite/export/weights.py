@@ -1,0 +1,86 @@
+"""The weights of a model that is exported: drawn from a seed, or read from a file of tensors by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from suite.records import UsageError
+from suite.registry.loading import in_one_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def drawn(due: Shapes, seed: int, dtype: str) -> dict[str, Tensor]:
+    """Weights as they are before training: of size 1/√rows, norms of one and vectors of 0.1."""
+    import torch
+
+    random, found = torch.Generator().manual_seed(seed), {}
+    for name, shape in sorted(due.items()):  # whatever order they are named in
+        size = shape[0] ** -0.5 if len(shape) == 2 else 0.1
+        tensor = torch.randn(shape, generator=random).mul_(size)
+        found[name] = tensor.add_("norm" in name and name.endswith("weight")).to(getattr(torch, dtype))
+    return found
+
+
+def read(file: Path, due: Shapes, dtype: str) -> dict[str, Tensor]:
+    """The tensors of a file, in this dtype. UsageError unless they are those that are due, all and no others."""
+    import torch
+
+    if file.suffix not in READERS:
+        raise UsageError(f"{file} is of no known format; weights are read from {', '.join(READERS)}")
+    try:
+        found = READERS[file.suffix](file)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{file} cannot be read without {error.name}: pip install attnsuite[onnx]") from error
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # of a damaged file each format's library raises what it likes
+        raise UsageError(f"{file} cannot be read as {file.suffix}: {in_one_line(error)[:200]}") from error
+    _check(file, found, due)
+    return {name: found[name].to(getattr(torch, dtype)) for name in due}
+
+
+def _check(file: Path, found: Any, due: Shapes) -> None:
+    """Raise UsageError where the tensors are not those that are due."""
+    import torch
+
+    if not isinstance(found, Mapping):
+        raise UsageError(f"{file} holds {type(found).__name__}, due are tensors by name")
+    for name, shape in due.items():
+        if not isinstance(found.get(name), torch.Tensor):
+            raise UsageError(f"{file} lacks {name}, due with shape {shape}")
+        if tuple(found[name].shape) != shape:
+            raise UsageError(f"{file}: {name} has shape {tuple(found[name].shape)}, due is {shape}")
+        if not found[name].is_floating_point():
+            raise UsageError(f"{file}: {name} is {found[name].dtype}, due are floating-point numbers")
+    if extra := sorted(map(str, found.keys() - due.keys())):
+        raise UsageError(f"{file} has {extra[0]}, which is not one of the {len(due)} weights of this config")
+
+
+def _of_numpy(file: Path) -> dict[str, Any]:
+    import numpy as np
+    import torch
+
+    with file.open("rb") as data, np.load(data, allow_pickle=False) as arrays:  # numpy closes no damaged file
+        return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+
+
+def _of_safetensors(file: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(file)
+
+
+def _of_torch(file: Path) -> Any:
+    import torch
+
+    return torch.load(file, map_location="cpu", weights_only=True)
+
+
+READERS: Mapping[str, Callable[[Path], Any]] = {".npz": _of_numpy, ".safetensors": _of_safetensors, ".pt": _of_torch}
+"""How each format is read, by the ending of the file's name. None of them runs code from the file."""

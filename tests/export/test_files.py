@@ -1,0 +1,403 @@
+"""Files of an export: there whole or not at all, with what is asked for, or one line that says why not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("onnxscript")
+import onnx
+import onnxruntime
+
+from suite.export import Request, export
+from suite.export.config import read as read_config
+from suite.export.exporter import exporter
+from suite.export.weights import drawn, read
+from suite.records import UsageError
+
+CONFIG: dict[str, Any] = {
+    "image_height": 8, "image_width": 8, "patch": 4, "channels": 1, "width": 16, "heads": 4, "mlp_width": 24,
+    "blocks": 1, "classes": 3, "pooling": "mean",
+}  # fmt: skip
+SUBMISSIONS = Path(__file__).parent.parent / "submissions"
+
+
+def due() -> dict[str, tuple[int, ...]]:
+    from suite.contracts.models.vision_transformer.contract import shapes
+
+    return shapes(CONFIG)
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> Request:
+    return Request("vision_transformer", tmp_path / "model.onnx", config=CONFIG)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same graph is exported once: PyTorch's exporter takes seconds."""
+    from implementations import _export
+
+    original = _export.Exports.graph
+
+    def graph(self: Any, config: Any, dtype: Any, opset: int, part: str) -> Any:
+        key = repr((self.shapes(config), config, dtype, opset, part))
+        if key not in KEPT:
+            KEPT[key] = original(self, config, dtype, opset, part)
+        found = onnx.ModelProto()
+        found.CopyFrom(KEPT[key].model)
+        return KEPT[key]._replace(model=found)
+
+    monkeypatch.setattr(_export.Exports, "graph", graph)
+
+
+KEPT: dict[str, Any] = {}
+
+
+def refused(request: Request) -> str:
+    """The line with which it is refused; nothing is left beside what was there."""
+    before = contents(request.file.parent)
+    with pytest.raises(UsageError) as caught:
+        export(request)
+    assert contents(request.file.parent) == before
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()} | {
+        each.name: b"a folder" for each in folder.iterdir() if each.is_dir()
+    }
+
+
+def logits(file: Path) -> np.ndarray[Any, Any]:
+    images = np.linspace(-1, 1, 2 * 64, dtype=np.float32).reshape(2, 1, 8, 8)
+    (found,) = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"]).run(None, {"images": images})
+    return np.asarray(found)
+
+
+# Whole or not at all
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_file_that_exists_is_replaced_by_force_alone(request_: Request) -> None:
+    request_.file.write_bytes(b"something dear")
+
+    assert refused(request_) == f"{request_.file} exists; --force replaces it"
+    export(replace(request_, force=True))
+
+    assert logits(request_.file).shape == (2, 3)
+    assert contents(request_.file.parent).keys() == {"model.onnx"}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_graph_whose_answer_is_wrong_is_not_written(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    from implementations import _export
+
+    original = _export.Exports.write
+
+    def spoiling(self: Any, model: Any, weights: Any, file: Path, above: int) -> None:
+        original(self, model, {**weights, "b_head": weights["b_head"] + 0.01}, file, above)
+
+    monkeypatch.setattr(_export.Exports, "write", spoiling)
+    request_.file.write_bytes(b"something dear")
+
+    said = refused(replace(request_, force=True))
+
+    assert said.startswith("the graph's answer is wrong, and nothing was written: output[")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_graph_that_onnx_refuses_is_not_written(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    from implementations import _export
+
+    original = _export.Exports.write
+
+    def spoiling(self: Any, model: Any, weights: Any, file: Path, above: int) -> None:
+        model.graph.node[0].op_type = "Nonsense"
+        original(self, model, weights, file, above)
+
+    monkeypatch.setattr(_export.Exports, "write", spoiling)
+
+    assert refused(request_).startswith("the graph is refused: ")
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_interrupt_leaves_everything_as_it_was(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    from suite import export as room
+
+    export(replace(request_, data_above=0))
+    before = contents(request_.file.parent)
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(room, "held", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export(replace(request_, data_above=0, force=True, seed=1))
+
+    assert contents(request_.file.parent) == before
+
+
+# Weights in a file of their own
+
+
+@pytest.mark.usefixtures("quick")
+def test_many_weights_lie_in_a_file_beside_the_graph_s(request_: Request) -> None:
+    """What is 2 GiB in earnest is 1,000 bytes here."""
+    said = export(replace(request_, data_above=1000))
+    beside, whole = contents(request_.file.parent), request_.file.with_name("whole.onnx")
+    export(replace(request_, file=whole))
+
+    assert beside.keys() == {"model.onnx", "model.onnx.data"}
+    assert said.bytes == sum(map(len, beside.values()))
+    assert len(beside["model.onnx"]) < whole.stat().st_size
+    assert (logits(request_.file) == logits(whole)).all()
+    places = [each.external_data for each in onnx.load(request_.file, load_external_data=False).graph.initializer]
+    located = {entry.value for place in places for entry in place if entry.key == "location"}
+    assert located == {"model.onnx.data"}
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("above", [[0, 0], [0, 10**6], [10**6, 0]], ids=["both", "only before", "only after"])
+def test_graph_and_numbers_are_replaced_together(request_: Request, above: list[int]) -> None:
+    export(replace(request_, data_above=above[0]))
+    before = logits(request_.file)
+
+    export(replace(request_, data_above=above[1], force=True, seed=1))
+
+    assert contents(request_.file.parent).keys() == {"model.onnx"} | ({"model.onnx.data"} if above[1] == 0 else set())
+    assert not np.allclose(logits(request_.file), before)
+
+
+@pytest.mark.usefixtures("quick")
+def test_where_the_second_of_two_files_cannot_be_moved_both_stay(
+    request_: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(replace(request_, data_above=0))
+    before, moved, original = contents(request_.file.parent), list[str](), Path.replace
+
+    def failing(self: Path, target: Any) -> Path:
+        moved.append(self.name)
+        if moved.count(request_.file.name) == 2:  # set aside, then the new one
+            moved.append("failed")
+            monkeypatch.setattr(Path, "replace", original)
+            raise OSError(28, "No space left on device")
+        return original(self, target)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    said = ""
+    try:
+        export(replace(request_, data_above=0, force=True, seed=1))
+    except UsageError as error:
+        said = str(error)
+
+    assert said == f"{request_.file} cannot be written: No space left on device"
+    assert "failed" in moved
+    assert contents(request_.file.parent) == before
+
+
+# Weights from a file
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("suffix", [".npz", ".pt", ".safetensors"])
+def test_weights_come_from_files_of_each_format(request_: Request, suffix: str) -> None:
+    if suffix == ".safetensors":
+        pytest.importorskip("safetensors")
+    file = saved(request_.file.with_name(f"weights{suffix}"), drawn(due(), 7, "float32"))
+    export(replace(request_, weights=file))
+    other = request_.file.with_name("drawn.onnx")
+    export(replace(request_, file=other, seed=7))
+
+    assert (logits(request_.file) == logits(other)).all()
+    entries = {each.key: each.value for each in onnx.load(request_.file).metadata_props}
+    assert entries["weights"] == f"from weights{suffix}"
+
+
+def saved(file: Path, weights: dict[str, torch.Tensor]) -> Path:
+    if file.suffix == ".npz":
+        np.savez(file, **{name: tensor.numpy() for name, tensor in weights.items()})
+    elif file.suffix == ".pt":
+        torch.save(weights, file)
+    else:
+        from safetensors.torch import save_file
+
+        save_file(weights, file)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda w: {n: t for n, t in w.items() if n != "b_head"}, "lacks b_head, due with shape (3,)"),
+        (lambda w: {**w, "b_head": w["b_head"][:2]}, "b_head has shape (2,), due is (3,)"),
+        (
+            lambda w: {**w, "bias": w["b_head"]},
+            f"has bias, which is not one of the {len(due())} weights of this config",
+        ),
+        (lambda w: {**w, "b_head": w["b_head"].long()}, "b_head is torch.int64, due are floating-point numbers"),
+    ],
+    ids=["missing", "misshapen", "extra", "integers"],
+)
+def test_weights_that_are_not_those_of_the_config_are_named(
+    tmp_path: Path, change: Callable[[Any], Any], said: str
+) -> None:
+    file = saved(tmp_path / "weights.pt", change(drawn(due(), 0, "float32")))
+
+    with pytest.raises(UsageError) as caught:
+        read(file, due(), "float32")
+
+    assert str(caught.value).endswith(said)
+
+
+@pytest.mark.parametrize("name", ["weights.npz", "weights.pt", "weights.safetensors", "weights.bin", "absent.npz"])
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 half a file", b"\x00" * 100], ids=["empty", "half", "zeros"])
+def test_a_damaged_file_of_weights_is_one_line(tmp_path: Path, name: str, data: bytes) -> None:
+    file = tmp_path / name
+    if not name.startswith("absent"):
+        file.write_bytes(data)
+
+    with pytest.raises(UsageError) as caught:
+        read(file, due(), "float32")
+
+    assert str(caught.value).startswith(str(file))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    torch.save({"b_head": Path("nothing")}, tmp_path / "weights.pt")
+
+    with pytest.raises(UsageError, match=r"weights\.pt cannot be read as \.pt"):
+        read(tmp_path / "weights.pt", due(), "float32")
+
+
+# One line
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"target": "transfromer"}, "unknown target 'transfromer'"),
+        ({"target": "attention"}, "attention writes no graph"),
+        ({"target": "vision_transformer/eager"}, "vision_transformer/eager writes no graph"),
+        ({"dtype": "float8"}, "unknown dtype 'float8'; there are: "),
+        ({"device": "gpu"}, "unknown device 'gpu'; there are: cpu, cuda, cuda:N"),
+        ({"target": "vision_transformer/onnx_export.int8", "dtype": "float16"},
+         "vision_transformer/onnx_export.int8 is made of float32 alone, not of float16"),
+        ({"part": "decoder"}, "vision_transformer/onnx_export.opset23 has no part 'decoder'; there are: full"),
+        ({"config": {"heads": 3}}, "no vision_transformer can be made of this config: 3 heads do not divide"),
+        ({"config": {"depth": 3}}, "the config has 'depth', which is not one of: image_height, "),
+        ({"target": "transformer", "config": {"decoder_blocks": 0}, "part": "encoder"},
+         "opset 23 cannot express transformer, part encoder: ValueError: the part encoder belongs to a decoder"),
+        ({"opset": 5}, "opset 5 cannot express vision_transformer, part full: "),
+        ({"opset": 99}, "opset 99 cannot express vision_transformer, part full: "),
+    ],
+    ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else "",
+)  # fmt: skip
+def test_what_cannot_be_exported_is_one_line(request_: Request, changed: dict[str, Any], said: str) -> None:
+    assert refused(replace(request_, **changed)).startswith(said)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.skipif("CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="there is CUDA")
+def test_a_device_that_is_not_there_is_no_cpu(request_: Request) -> None:
+    said = refused(replace(request_, device="cuda"))
+
+    assert said.startswith("the graph cannot be run on cuda: onnxruntime ")
+    assert "has no CUDAExecutionProvider; it has " in said
+
+
+def test_a_folder_in_place_of_a_file_and_a_folder_that_is_absent_are_one_line(tmp_path: Path) -> None:
+    assert "is a folder" in refused(Request("vision_transformer", tmp_path / "."))
+    with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
+        export(Request("vision_transformer", tmp_path / "absent" / "model.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "said"),
+    [
+        ("{", [], "is not JSON"),
+        ("[1]", [], "holds list, due is an object of names"),
+        (None, ["width"], "--set 'width': name=value is due"),
+    ],
+)
+def test_a_config_that_cannot_be_read_is_one_line(
+    tmp_path: Path, text: str | None, settings: list[str], said: str
+) -> None:
+    file = tmp_path / "config.json"
+    if text is not None:
+        file.write_text(text)
+
+    with pytest.raises(UsageError) as caught:
+        read_config(file if text is not None else None, settings)
+
+    assert said in str(caught.value)
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        read_config(tmp_path / "absent.json", [])
+
+
+def test_settings_come_after_the_file_and_are_json_or_a_word(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"width": 8, "window": 3}))
+
+    found = read_config(file, ["width=16", "window=null", "score=dot"])
+
+    assert found == {"width": 16, "window": None, "score": "dot"}
+
+
+def test_a_contract_s_name_means_the_newest_opset_that_keeps_the_contract() -> None:
+    assert exporter("transformer").declaration.name == "onnx_export.opset23"
+    assert exporter("seq2seq_attention").declaration.name == "onnx_export"
+    assert exporter("transformer/onnx_export.int8").exports.quantised
+
+
+# The command
+
+
+def attnsuite(*arguments: object, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    import os
+
+    home = str(SUBMISSIONS.parent.parent)
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, filter(None, (path, home))))}
+    command = [sys.executable, "-m", "suite", "export", *map(str, arguments)]
+    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_says_what_was_written_and_how_it_answered(tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    small = [f"--set={name}={value}" for name, value in CONFIG.items()]
+
+    ended = attnsuite("vision_transformer", file, "--opset", 18, *small)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    first, second = ended.stdout.splitlines()
+    assert first.startswith(f"{file}: vision_transformer/onnx_export.opset23, part full, opset 18, float32, ")
+    assert second.startswith("run by onnxruntime's CPUExecutionProvider: errors of ")
+    assert second.endswith("of what the contract allows")
+    assert logits(file).shape == (2, 3)
+
+
+def test_a_library_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.mkdir()
+    (blocked / "sitecustomize.py").write_bytes((SUBMISSIONS / "without_onnxruntime.py").read_bytes())
+
+    ended = attnsuite("transformer", tmp_path / "model.onnx", path=blocked)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "attnsuite: transformer/onnx_export.int8 cannot be exported: No module named 'onnxruntime'; the extra has it: "
+        "pip install attnsuite[onnx]\n"
+    )
+    assert contents(tmp_path).keys() == {"blocked"}

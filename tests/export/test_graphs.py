@@ -1,0 +1,295 @@
+"""What a written graph is: its names, its answers in onnxruntime, and decoding with what it keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("onnxscript")
+import onnx
+import onnxruntime
+
+import suite
+from suite.asking.tensors import generator
+from suite.contracts import contract
+from suite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
+from suite.export import Request, Written, export
+from suite.export.weights import drawn
+
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    "transformer": {
+        "source_vocab": 11,
+        "target_vocab": 13,
+        "width": 16,
+        "heads": 4,
+        "ffn_width": 24,
+        "encoder_blocks": 1,
+    },
+    "vision_transformer": {
+        "image_height": 8,
+        "image_width": 8,
+        "patch": 4,
+        "width": 16,
+        "heads": 4,
+        "mlp_width": 24,
+        "blocks": 1,
+    },
+    "seq2seq_attention": {"source_vocab": 11, "target_vocab": 13, "embedding": 6, "hidden": 8, "layers": 1},
+}
+"""What is asked for in place of the documents' models."""
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("graphs")
+
+
+@pytest.fixture(scope="session")
+def written(folder: Path) -> Any:
+    """Writes a graph once, and returns its file with what was said of it."""
+
+    @cache
+    def once(target: str, part: str, opset: int | None, more: str) -> tuple[Path, Written]:
+        name = target.partition("/")[0]
+        file = folder / f"{target.replace('/', '-')}.{part}.{opset}.{len(more)}.onnx"
+        return file, export(Request(target, file, opset, part=part, config={**SMALL[name], **json.loads(more)}))
+
+    def of(target: str, part: str = "full", opset: int | None = None, more: str = "{}") -> tuple[Path, Written]:
+        return once(target, part, opset, more)
+
+    return of
+
+
+def session(file: Path) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+
+
+def axes(values: Any) -> dict[str, list[str | int]]:
+    return {value.name: list(value.shape) for value in values}
+
+
+def tokens(name: str, shape: tuple[int, ...], vocabulary: int) -> Array:
+    return generator(name).integers(vocabulary, size=shape)
+
+
+def asked(target: int = 5) -> dict[str, Array]:
+    """Two sentences of 9 tokens, the second one padded."""
+    source, answer = tokens("source", (2, 9), 11), tokens("target", (2, target), 13)
+    return {"source": source, "lengths": np.array([9, 4]), "target": answer}
+
+
+def test_inputs_outputs_and_axes_have_the_contract_s_names_and_weights_are_constants(written: Any) -> None:
+    file, _ = written("transformer")
+    run = session(file)
+
+    assert axes(run.get_inputs()) == {
+        "source": ["batch", "source_length"],
+        "lengths": ["batch"],
+        "target": ["batch", "target_length"],
+    }
+    assert axes(run.get_outputs()) == {"logits": ["batch", "target_length", 13]}
+    graph = onnx.load(file).graph
+    assert {"source_embedding", "decoder.1.cross_attention.w_key", "b_logits"} <= {i.name for i in graph.initializer}
+    assert "torch" not in str(graph), "the exporter's notes of its own sources are left out"
+
+
+def test_a_graph_says_whose_it_is_and_what_it_was_made_of(written: Any) -> None:
+    file, said = written("transformer")
+    model = onnx.load(file)
+    entries = {each.key: each.value for each in model.metadata_props}
+
+    assert model.producer_name == "attnsuite"
+    assert entries["contract"] == "transformer"
+    assert entries["implementation"] == said.name == "transformer/onnx_export.opset23"
+    assert json.loads(entries["config"])["width"] == 16
+    assert (entries["opset"], entries["dtype"], entries["part"]) == ("23", "float32", "full")
+    assert entries["weights"] == "drawn, seed 0"
+    assert "BSD-3-Clause" in entries["licence"]
+    assert f"torch {torch.__version__.partition('+')[0]}" in entries["made with"]
+
+
+def test_the_opset_is_the_one_that_was_asked_for(written: Any) -> None:
+    file, said = written("vision_transformer", opset=18)
+    (came,) = (each.version for each in onnx.load(file).opset_import if not each.domain)
+
+    assert came == said.opset == 18
+    assert axes(session(file).get_inputs()) == {"images": ["batch", 1, 8, 8]}
+
+
+def test_any_batch_and_any_length_has_the_eager_model_s_answer(written: Any) -> None:
+    from implementations.transformer.eager import transformer
+
+    file, _ = written("transformer")
+    config = json.loads({e.key: e.value for e in onnx.load(file).metadata_props}["config"])
+    model = transformer(config, drawn(due("transformer", config), 0, "float32"))
+    given = asked(target=3)
+
+    (logits,) = session(file).run(None, given)
+
+    expected = model(*map(torch.from_numpy, given.values())).numpy()
+    assert logits.shape == (2, 3, 13)
+    assert np.linalg.norm(logits - expected) < 1e-5 * np.linalg.norm(expected)
+
+
+def due(name: str, config: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
+    found: Mapping[str, tuple[int, ...]] = import_module(f"suite.contracts.models.{name}.contract").shapes(config)
+    return found
+
+
+# Decoding with what is kept
+
+
+@pytest.mark.parametrize("steps", [[1, 1, 1, 1, 1], [3, 2], [5], [4, 1]], ids=str)
+def test_tokens_decoded_with_a_cache_have_the_logits_of_the_whole_target(written: Any, steps: list[int]) -> None:
+    """However many are added at once."""
+    whole, encoder, decoder = (session(written("transformer", part)[0]) for part in ("full", "encoder", "decoder"))
+    given = asked()
+    (expected,) = whole.run(None, given)
+
+    sources = named(encoder, given)
+    past = dict.fromkeys(sources, np.zeros((2, 4, 0, 4), np.float32))
+    past = {name.replace("source", "past"): nothing for name, nothing in past.items()}
+    found = []
+    for part in np.split(given["target"], np.cumsum(steps)[:-1], 1):
+        out = named(decoder, {"target": part, "lengths": given["lengths"], **sources, **past})
+        found.append(out.pop("logits"))
+        past = {name.replace("present", "past"): kept for name, kept in out.items()}
+
+    assert {kept.shape for kept in past.values()} == {(2, 4, 5, 4)}
+    assert np.linalg.norm(np.concatenate(found, 1) - expected) < 1e-5 * np.linalg.norm(expected)
+    assert (np.concatenate(found, 1).argmax(-1) == expected.argmax(-1)).all()
+
+
+def test_a_cache_of_other_tokens_gives_other_logits(written: Any) -> None:
+    """So that the test above would see a graph that does not read what is kept."""
+    encoder, decoder = (session(written("transformer", part)[0]) for part in ("encoder", "decoder"))
+    given, logits = asked(), []
+    sources = named(encoder, given)
+    for size in (0.0, 1.0):
+        past = {name.replace("source", "past"): np.full((2, 4, 3, 4), size, np.float32) for name in sources}
+        logits.append(named(decoder, {"target": given["target"], "lengths": given["lengths"], **sources, **past}))
+
+    assert np.abs(logits[0]["logits"] - logits[1]["logits"]).max() > 0.01
+
+
+def test_the_axes_of_a_cache_are_named(written: Any) -> None:
+    file, _ = written("transformer", "decoder")
+    inputs, outputs = axes(session(file).get_inputs()), axes(session(file).get_outputs())
+
+    assert inputs["past_key.0"] == inputs["past_value.1"] == ["batch", 4, "past_length", 4]
+    assert inputs["source_key.0"] == ["batch", 4, "source_length", 4]
+    assert outputs["present_key.0"] == ["batch", 4, "present_length", 4]
+    assert outputs["logits"] == ["batch", "target_length", 13]
+
+
+def test_a_recurrent_model_is_one_graph_or_two_that_decode_token_by_token(written: Any) -> None:
+    more = '{"cell": "lstm", "layers": 2, "window": 2}'
+    whole, encoder, decoder = (
+        session(written("seq2seq_attention", part, more=more)[0]) for part in ("full", "encoder", "decoder")
+    )
+    given = asked()
+    (expected,) = whole.run(None, given)
+
+    kept, found = named(encoder, given), []
+    memory = kept.pop("memory")
+    for step in range(5):
+        token = {"target": given["target"][:, step : step + 1], "lengths": given["lengths"], "step": np.array(step)}
+        out = named(decoder, {**token, "memory": memory, **kept})
+        found.append(out.pop("logits"))
+        kept = {name.removesuffix(".after"): each for name, each in out.items()}
+
+    assert np.linalg.norm(np.concatenate(found, 1) - expected) < 1e-5 * np.linalg.norm(expected)
+    assert axes(whole.get_inputs()) == {
+        "source": ["batch", "source_length"],
+        "lengths": ["batch"],
+        "target": ["batch", "target_length"],
+    }
+    graph = onnx.load(written("seq2seq_attention", "full", more=more)[0]).graph
+    assert "Scan" in {node.op_type for node in graph.node}
+
+
+def named(run: onnxruntime.InferenceSession, given: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs by name, for those of the arrays that are inputs."""
+    wanted = {each.name: np.ascontiguousarray(given[each.name]) for each in run.get_inputs()}
+    return dict(zip((each.name for each in run.get_outputs()), run.run(None, wanted), strict=True))
+
+
+# Rounded to 8 bits
+
+
+def test_the_errors_of_8_bits_are_measured_and_promised_by_nobody(written: Any) -> None:
+    more = '{"width": 64, "heads": 4, "mlp_width": 64}'
+    file, rounded = written("vision_transformer/onnx_export.int8", more=more)
+    whole, exact = written("vision_transformer", opset=18, more=more)
+
+    assert exact.verified.error_ratio <= 1 < rounded.verified.error_ratio
+    assert exact.verified.largest < 1e-5 < 1e-3 < rounded.verified.rms <= rounded.verified.largest < 0.2
+    assert file.stat().st_size < 0.6 * whole.stat().st_size
+    assert "MatMulInteger" in {node.op_type for node in onnx.load(file).graph.node}
+
+
+@pytest.mark.parametrize("name", ["transformer", "vision_transformer"])
+def test_8_bits_neither_keep_the_contract_nor_break_it(name: str) -> None:
+    module = import_module(f"implementations.{name}.onnx_export")
+    outcomes = suite.check(module.int8, name, "float32", cases=("plain", "bad_input", "sizes"))
+
+    statuses = {outcome.case.split("/")[0]: set[str]() for outcome in outcomes}
+    for outcome in outcomes:
+        statuses[outcome.case.split("/")[0]].add(outcome.status)
+    assert statuses["plain"] == statuses["sizes"] == {"declined"}
+    assert "passed" in statuses["bad_input"] <= {"passed", "declined"}
+    says = {outcome.detail for outcome in outcomes if outcome.status == "declined"}
+    assert says - {"takes no attention"} == {"no limit of its errors is promised: accuracy is measured"}
+
+
+def test_who_promises_nothing_cannot_decline_the_core_by_any_other_word() -> None:
+    def transformer(config: Any, weights: Any) -> Any:
+        raise NotImplementedError("no limit of its errors is promised: accuracy is measured")
+
+    outcomes = suite.check(transformer, contract="transformer", cases="plain", dtypes="float32")
+
+    assert {outcome.status for outcome in outcomes} == {"wrong"}
+
+
+def test_a_model_of_another_dtype_is_not_quantised_and_says_so() -> None:
+    from implementations.vision_transformer import onnx_export
+
+    case = next(each for each in contract("vision_transformer").cases() if each.name == "plain/usual")
+    (call, *_) = case.calls("float16")
+
+    model = onnx_export.int8(dict(call.config or {}), dict(call.weights))
+
+    with pytest.raises(NotImplementedError, match="onnxruntime quantises graphs of float32 alone"):
+        model(call.tensors["images"])
+
+
+# Other dtypes
+
+
+def test_bfloat16_is_run_by_onnx_itself_where_onnxruntime_cannot(folder: Path) -> None:
+    file = folder / "bfloat16.onnx"
+
+    said = export(Request("transformer", file, dtype="bfloat16", config=SMALL["transformer"]))
+
+    assert said.verified.ran_by == "onnx's reference evaluator"
+    assert said.verified.error_ratio <= 1
+    assert {i.data_type for i in onnx.load(file).graph.initializer if i.name == "w_logits"} == {
+        onnx.TensorProto.BFLOAT16
+    }
+
+
+def test_the_shapes_that_implementations_ask_for_are_the_contract_s() -> None:
+    from implementations.seq2seq_attention._checks import shapes
+
+    config = {**SMALL["seq2seq_attention"], "score": "additive", "cell": "lstm", "window": None}
+
+    assert shapes(config) == recurrent_shapes(config)
