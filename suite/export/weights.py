@@ -73,7 +73,8 @@ def _of_numpy(file: Path) -> dict[str, Any]:
 def _of_safetensors(file: Path) -> dict[str, Any]:
     from safetensors.torch import load_file
 
-    return load_file(file)
+    found: dict[str, Any] = load_file(file)
+    return found
 
 
 def _of_torch(file: Path) -> Any:

@@ -153,7 +153,8 @@ def _learned(name: str, number: int, dtype: str, workload: ModelWorkload) -> Lea
 
 def _eager(model: Model, call: Call) -> Tensor:
     assert call.config is not None
-    return model.eager(call.config, call.weights)(*(call.tensors[name] for name in call.positional))
+    output: Tensor = model.eager(call.config, call.weights)(*(call.tensors[name] for name in call.positional))
+    return output
 
 
 def _drawn(name: str, shape: tuple[int, ...], random: torch.Generator, dtype: torch.dtype) -> Tensor:
