@@ -103,7 +103,7 @@ class Printed(Changed):
         due, *_ = dues = self.truth(self.calls("float64"), {})
         decimals = SHOWN if self.figures.decimals is None else self.figures.decimals
         printed, computed = first(self.printed, decimals), first(self.computed(dues), decimals)
-        derived = self.figures.source.given == "derived"
+        derived = self.figures.source.given != "digits" and self.figures.decimals is None
         notes = [f"not printed; derived from the definition: {printed}"] if derived else []
         if due.decided is not None and due.decided.any() and self.where_decided:
             notes.append(self.where_decided)
