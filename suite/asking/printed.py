@@ -11,7 +11,7 @@ import numpy as np
 from suite.asking.call import Calls, Conventions, Replies
 from suite.asking.case import Around, Case, Changed
 from suite.asking.due import Due, Posed
-from suite.asking.tensors import PRECISE, Array, dtype_of, numbers
+from suite.asking.tensors import PRECISE, Array, numbers
 from suite.judging import compare
 from suite.judging.verdicts import Verdict
 from suite.records import Example, Figures, Source, Status
@@ -131,36 +131,33 @@ class Shaped(Changed):
 
 
 class Together(Around):
-    """A case, and another one beside it: an answer of zeros that is right in the one is wrong in the other."""
+    """A case, and another one of one call beside it: zeros that are right in the one are wrong in the other."""
 
     def __init__(self, of: Case, beside: Case) -> None:
         super().__init__(of)
         self.beside = beside
 
     def calls(self, dtype: str) -> Calls:
+        """The case's own, and last the one beside it."""
         return (*self.of.calls(dtype), *self.beside.calls(dtype))
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[int, Any, Any]:
-        """How many of the calls are the case's own, what is true of them, and of the others."""
-        own = len(calls) - len(self.beside.calls(dtype_of(calls[0])))
-        return own, self.of.truth(calls[:own], conventions), self.beside.truth(calls[own:], conventions)
+    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Any, Any]:
+        return self.of.truth(calls[:-1], conventions), self.beside.truth(calls[-1:], conventions)
 
-    def verdict(self, calls: Calls, replies: Replies, truth: tuple[int, Any, Any]) -> Verdict:
-        own, ours, others = truth
-        found = self.of.verdict(calls[:own], replies[:own], ours)
+    def verdict(self, calls: Calls, replies: Replies, truth: tuple[Any, Any]) -> Verdict:
+        found = self.of.verdict(calls[:-1], replies[:-1], truth[0])
         if found.status != Status.PASSED:
             return found
-        beside = self.beside.verdict(calls[own:], replies[own:], others)
+        beside = self.beside.verdict(calls[-1:], replies[-1:], truth[1])
         return beside if beside.status == Status.PASSED else replace(beside, detail=f"beside it: {beside.detail}")
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: tuple[int, Any, Any]) -> bool:
-        own, ours, others = truth
-        return self.of.alike(calls[:own], replies[:own], theirs[:own], ours) and self.beside.alike(
-            calls[own:], replies[own:], theirs[own:], others
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: tuple[Any, Any]) -> bool:
+        return self.of.alike(calls[:-1], replies[:-1], theirs[:-1], truth[0]) and self.beside.alike(
+            calls[-1:], replies[-1:], theirs[-1:], truth[1]
         )
 
-    def counts(self, truth: tuple[int, Any, Any]) -> bool:
-        return self.of.counts(truth[1])
+    def counts(self, truth: tuple[Any, Any]) -> bool:
+        return self.of.counts(truth[0])
 
     def example(self) -> Example | None:
         return self.of.example()

@@ -12,7 +12,7 @@ import torch
 from suite.asking import Call, Case, Conventions
 from suite.asking.due import Form, Within
 from suite.asking.formula import Formula, FormulaCase
-from suite.asking.printed import Printed
+from suite.asking.printed import Printed, Together
 from suite.asking.refused import Refused, Row
 from suite.asking.tensors import Array, Generator, Inputs
 from suite.contracts.steps.bleu import oracle
@@ -197,22 +197,33 @@ def bad_input() -> Iterator[Refused]:
     return asked.refused(*rows)
 
 
-def printed() -> Iterator[Printed]:
+def printed() -> Iterator[Case]:
     """The scores of the documents' translations, four of each model."""
     for example in map(documents.examples().__getitem__, EXAMPLES):
         for number, score in enumerate(example.expected["bleu"]):
-            yield _printed(example, number, score)
+            found = _printed(example, number, score)
+            yield found if score else Together(found, _right(example, number))
 
 
 def _printed(example: Excerpt, number: int, score: float) -> Printed:
     """One sentence; words become numbers in the order in which they come."""
     prediction, reference = example.inputs["prediction"][number], example.inputs["reference"][number].split()
+    case = Printed(_scored(example, number, prediction, reference), example.gives("bleu", score))
+    case.dtypes = ROW
+    return case
+
+
+def _right(example: Excerpt, number: int) -> FormulaCase:
+    """The reference itself, whose score is 1."""
+    reference = example.inputs["reference"][number].split()
+    return _scored(example, number, reference, reference)
+
+
+def _scored(example: Excerpt, number: int, prediction: Sequence[str], reference: Sequence[str]) -> FormulaCase:
     words = {word: place for place, word in enumerate(dict.fromkeys([*reference, *prediction]))}
     inputs = {"prediction": _numbers(words, prediction), "reference": _numbers(words, reference)}
     name = example.named("bleu", f" of “{example.inputs['source'][number]}”", f"bleu_{number + 1}")
-    case = Printed(asked.given(*name, inputs, k=example.parameters["k"]), example.gives("bleu", score))
-    case.dtypes = ROW
-    return case
+    return asked.given(*name, inputs, k=example.parameters["k"])
 
 
 def _numbers(words: dict[str, int], text: Sequence[str]) -> Array:
