@@ -38,10 +38,8 @@ def attention_scores(
         raise ValueError(f"query {tuple(query.shape)} and key {tuple(key.shape)} have other leading axes")
     pair = _function(score, width, key_width, {"w": w, "w_query": w_query, "w_key": w_key, "w_score": w_score})
     shape = (*lead, queries, keys)
-    if attn_mask is not None and attn_mask.dtype != torch.bool:
-        raise ValueError(f"attn_mask is of torch.bool, not of {attn_mask.dtype}")
-    if attn_mask is not None and torch.broadcast_shapes(attn_mask.shape, shape) != shape:
-        raise ValueError(f"attn_mask {tuple(attn_mask.shape)} would make the scores {shape} larger")
+    if attn_mask is not None:
+        _check_mask(attn_mask, shape)
     scores = torch.empty(shape, dtype=torch.float64)
     for place in product(*map(range, lead)):
         rows, columns = query[place].tolist(), key[place].tolist()
@@ -49,6 +47,14 @@ def attention_scores(
             scores[(*place, i, j)] = pair(rows[i], columns[j])
     found = scores.to(query.device, query.dtype)
     return found if attn_mask is None else torch.where(attn_mask, found, -math.inf)
+
+
+def _check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
+    if mask.dtype != torch.bool:
+        raise ValueError(f"attn_mask is of torch.bool, not of {mask.dtype}")
+    beside = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.dim() > len(shape) or any(came not in (1, due) for came, due in beside):
+        raise ValueError(f"attn_mask {tuple(mask.shape)} does not broadcast to the scores {shape}")
 
 
 def _function(score: str, width: int, key_width: int, weights: dict[str, Tensor | None]) -> Callable[[Row, Row], float]:

@@ -54,6 +54,8 @@ class Shares:
         ]
         if seen and not np.array_equal(*seen):
             return False
+        if ours.shape != self.hidden.shape:  # of another form than is due: there are no bounds for these numbers
+            return np.array_equal(compare.numbers(ours), compare.numbers(others), equal_nan=True)
         return self.due.alike(Reply(output=ours), Reply(output=others))
 
     def negated(self) -> Shares:

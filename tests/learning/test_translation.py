@@ -176,7 +176,7 @@ def test_a_translator_s_weights_are_those_of_its_contract(monkeypatch, tmp_path)
 def test_what_tox_and_the_page_on_learning_name_is_there() -> None:
     home = Path(__file__).parent.parent.parent
     page, tox = ((home / name).read_text(encoding="utf-8") for name in ("docs/learning.md", "tox.ini"))
-    named = re.findall(r"--task ([a-z][\w/]+)", page + tox)
+    named = re.findall(r"--task ([a-z][\w/-]+)", page + tox)
 
     assert len(named) >= 4
     assert set(named) <= tasks().keys()

@@ -16,9 +16,12 @@ from suite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUA
 def weights() -> Iterator[Case]:
     """Names, shapes, sums and numbers, and zeros where something is hidden."""
 
-    def again(random: Generator) -> Sequence[Inputs]:
+    def twice(random: Generator) -> Sequence[Inputs]:
         first, other = drawn(random, lengths=(7, 4, 1)), drawn(random, lengths=(7, 4, 1))
-        return [first, {**other, "lengths": np.array([2, 6, 7])}, drawn(random, batch=1)]
+        return [first, {**other, "lengths": np.array([2, 6, 7])}]
+
+    def again(random: Generator) -> Sequence[Inputs]:
+        return [*twice(random), drawn(random, batch=1)]
 
     watched = partial(model, making=WATCHED)
     yield watched("weights/usual", "of every layer and head, under padding and the causal rule", lengths=(7, 4, 1))
@@ -27,5 +30,5 @@ def weights() -> Iterator[Case]:
     yield watched("weights/square", "as many items and tokens as heads: axes that were swapped still fit", SQUARE, PRECISE,
                   batch=4, source=4, target=4, lengths=(4, 2, 3, 1))  # fmt: skip
     yield watched("weights/again", "of each call its own", dtypes=PRECISE, calls=again)
-    yield watched("weights/cached_again", "of each call its own, token by token", CACHED, PRECISE, calls=again)
+    yield watched("weights/cached_again", "of each call its own, token by token", CACHED, PRECISE, calls=twice)
     yield remade(watched("weights/other_weights", "of two models of one config each has its own", dtypes=PRECISE))
