@@ -13,7 +13,7 @@ from suite.worker import ask
 
 SLIP = re.compile(
     r"(NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError): "
-    r"|TypeError: .*\(\) (takes \d+ positional|missing \d+ required)"
+    r"|TypeError: .*\(\) (takes \d+ positional|missing \d+ required|got an unexpected keyword)"
 )
 """What Python raises where code names something that there is not, or is given other arguments than it takes."""
 

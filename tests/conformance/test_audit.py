@@ -43,6 +43,14 @@ def test_a_mistake_is_caught_by_what_it_answers_or_raises(function: Callable[...
     assert is_caught(function)
 
 
-@pytest.mark.parametrize("function", [misspells, miscalls])
+def misnames(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def step(*, scores: Tensor) -> Tensor:
+        return scores
+
+    answer: Tensor = step(score=query)  # type: ignore[call-arg]
+    return answer
+
+
+@pytest.mark.parametrize("function", [misspells, miscalls, misnames])
 def test_a_slip_in_the_code_of_a_deviation_is_not_its_mistake(function: Callable[..., Any]) -> None:
     assert not is_caught(function)

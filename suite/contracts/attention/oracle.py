@@ -159,7 +159,9 @@ class Forward:
         underflow = eta * (spread(seen, value, output) + keys + 1)
         # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
         shared = a * _double(np.where(self.empty, 0, abs(self.largest)))
-        self.drift = (summing(self.precision, keys) + shared) * magnitude + underflow  # has no sign of its own
+        self.normaliser = summing(self.precision, keys) + shared  # relative: how far all weights of a row may be off
+        self.drift = self.normaliser * magnitude + underflow  # has no sign of its own
+        self.terms = magnitude  # Σ |p v|, b h l v
         before = moved + 2 * u * magnitude + self.drift
         bound = before + u * (abs(output) + before)
         self.output = np.where(self.silent, 0, exact)
@@ -221,15 +223,29 @@ class Slopes:
         d_out, size = abs(_double(self.upstream)), abs(_double(output))
         v, survival = abs(_double(of.value)), _double(np.asarray(of.survival))
         slip = np.minimum(of.delta, 1)
-        rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1) + 2 * u
+        rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1) + 2 * u + of.normaliser
         self.slipped = np.where(of.loose & of.allowed, 1, p * rho)
         of_weights = (u + summing(of.precision, value_width)) * (d_out @ v.swapaxes(-1, -2)) * survival
-        of_mean = (2 * u + a * value_width) * (d_out * size).sum(-1, keepdims=True)
+        of_product = 2 * u + a * value_width
+        of_mean = of_product * (d_out * size).sum(-1, keepdims=True)
         of_mean = of_mean + (d_out * of.bound).sum(-1, keepdims=True)
         # a weight may underflow where it is stored, which costs eta in each factor of what follows
         of_relative = of_weights + of_mean
         error = self.slipped * (g + of.loose * of_relative) + p * (of_relative + 2 * u * g) + eta * (1 + g)
+        error = error + of_product * self._of_parts(p, d_out, v, survival)
         self.error = np.where(of.allowed, error, 0)
+
+    def _of_parts(self, weights: Array, upstream: Array, value: Array, survival: Array) -> Array:
+        """How large the terms may be of which an honest backward makes p (dP − D): b h l s.
+
+        Where parts of the keys are merged by their log-sum-exp, it is p (dP − E) + p (E − D), E the mean of dP over one
+        part. |E| is at most the largest |dP|, and p |E| at most Σ p |dP|, since p is at most the share of its part.
+        """
+        of = self.forward
+        seen = np.asarray(of.allowed.any(axis=-2))[..., None]  # b h s 1
+        largest = np.where(seen, value, 0).max(axis=-2, keepdims=True, initial=0) * survival.max(initial=0)  # b h 1 v
+        all_terms = (upstream * of.terms).sum(-1, keepdims=True)
+        return np.asarray(np.minimum(weights * (upstream @ largest.swapaxes(-1, -2)), all_terms))
 
     def _inputs(self) -> None:
         """Gradients of query, key and value, each with its error before it is rounded."""
