@@ -77,7 +77,7 @@ def _watched(
     """The words of the translation, and the weights of all attentions while the decoder reads them."""
     source, lengths = by.source.rows([words], by.steps)
     model = factory(by.config, by.weights, **plug)
-    numbers = greedy(model, source, lengths, by.target[BEGIN], by.steps)
+    numbers = greedy(model, source, lengths, by.target, by.steps)
     written = by.target.sentence(numbers[0].tolist())
     begun = torch.tensor([[by.target[BEGIN], *numbers[0, : len(written)].tolist()]])
     _, weights = factory(by.config, by.weights, **plug, need_weights=True)(source, lengths, begun)

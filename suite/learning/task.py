@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -80,8 +81,5 @@ class Task:
 
 def generator(seed: int, purpose: str) -> torch.Generator:
     """A generator for one purpose: the numbers of two purposes have nothing to do with each other."""
-    words = [seed % 2**32, *purpose.encode()]
-    mixed = 0
-    for word in words:  # an FNV-1a hash: the same on every machine, which Python's own is not
-        mixed = (mixed ^ word) * 0x100000001B3 % 2**63
-    return torch.Generator().manual_seed(mixed)
+    mixed = hashlib.sha256(f"{seed} {purpose}".encode()).digest()  # the same on every machine, which hash() is not
+    return torch.Generator().manual_seed(int.from_bytes(mixed[:8]) >> 1)

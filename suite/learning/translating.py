@@ -9,26 +9,27 @@ import torch
 from torch import Tensor
 
 from suite import registry
-from suite.learning.sentences.preprocessing import BEGIN, Corpus, tokens
+from suite.contracts.models.greedy import Run, Translating
+from suite.learning.sentences.preprocessing import BEGIN, END, Corpus, Vocabulary, tokens
 from suite.registry import Loaded
 
 GRAMS = 2
 """The longest n-grams that BLEU counts, as documents, section 11.4.3, counts them."""
 
 
-def greedy(model: Callable[..., Tensor], source: Tensor, lengths: Tensor, begin: int, steps: int) -> Tensor:
-    """The likeliest token after those before it, `steps` times: b steps, for source b s and lengths b."""
-    target = torch.full((len(source), 1), begin, dtype=torch.int64)
-    for _ in range(steps):
-        following = model(source, lengths, target)[:, -1].argmax(-1)
-        target = torch.cat([target, following[:, None]], 1)
-    return target[:, 1:]
+def greedy(model: Run, source: Tensor, lengths: Tensor, target: Vocabulary, steps: int) -> Tensor:
+    """The contracts' greedy decoding: the likeliest token, after those before it; b steps, for source b s, lengths b.
+
+    Behind the first end token of a row stand end tokens.
+    """
+    how = {"begin": target[BEGIN], "end": target[END], "steps": steps}
+    return Translating().translated(model, how, source, lengths)
 
 
-def translate(model: Callable[..., Tensor], corpus: Corpus, sentences: Sequence[str]) -> list[list[str]]:
+def translate(model: Run, corpus: Corpus, sentences: Sequence[str]) -> list[list[str]]:
     """The translations of sentences, as tokens, cut at the end token. A word that is not known is read as `<unk>`."""
     source, lengths = corpus.source.rows([tokens(each) for each in sentences], corpus.steps)
-    numbers = greedy(model, source, lengths, corpus.target[BEGIN], corpus.steps)
+    numbers = greedy(model, source, lengths, corpus.target, corpus.steps)
     return [corpus.target.sentence(row) for row in numbers.tolist()]
 
 

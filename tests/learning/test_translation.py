@@ -119,16 +119,17 @@ def test_an_epoch_has_every_pair_once_in_an_order_of_the_seed() -> None:
 
 def test_greedy_decoding_takes_the_likeliest_and_cuts_at_the_end() -> None:
     of = Corpus.of([("A b.", "C d e.")] * 2, steps=5)
-    due = [of.target[word] for word in ("c", "e", END, "d", "d")]
+    said = [of.target[word] for word in ("c", "e", END, "d", "d")]
 
     def model(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         logits = torch.zeros(*target.shape, len(of.target))
-        logits[:, -1, due[target.shape[1] - 1]] = 1.0
+        logits[:, -1, said[target.shape[1] - 1]] = 1.0
         assert target[:, 0].eq(of.target[BEGIN]).all()
         return logits
 
     source, lengths, *_ = of.arrays
-    assert greedy(model, source, lengths, of.target[BEGIN], 5).tolist() == [due, due]
+    due = [*said[:2], *[of.target[END]] * 3]
+    assert greedy(model, source, lengths, of.target, 5).tolist() == [due, due]
     assert translate(model, of, ["A b.", "b"]) == [["c", "e"], ["c", "e"]]
 
 

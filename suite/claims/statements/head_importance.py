@@ -14,7 +14,7 @@ from torch.nn import functional
 from implementations.transformer.eager import transformer
 from suite.claims.claim import ABOVE_ZERO, Claim, Measured, at_least, at_most, sampled
 from suite.learning import Trained, translator
-from suite.learning.sentences.preprocessing import BEGIN, PAD, tokens
+from suite.learning.sentences.preprocessing import PAD, tokens
 from suite.learning.tasks.translation import TRANSFORMER, divided
 from suite.learning.translating import bleu, greedy
 from suite.records import Evidence
@@ -119,7 +119,7 @@ def translated(of: Trained, weights: Weights, pairs: Sequence[Pair]) -> list[flo
     """BLEU of each sentence, translated greedily with these weights."""
     source, lengths, _, _ = rows(of, pairs)
     with torch.no_grad():
-        numbers = greedy(transformer(of.config, weights), source, lengths, of.target[BEGIN], of.steps)
+        numbers = greedy(transformer(of.config, weights), source, lengths, of.target, of.steps)
     found = [of.target.sentence(row) for row in numbers.tolist()]
     return [bleu(words, tokens(due)) for words, (_, due) in zip(found, pairs, strict=True)]
 

@@ -128,8 +128,8 @@ TRANSFORMER = Task(
     "translation/transformer",
     "short English sentences into French, by the Transformer of documents, section 11.7.6",
     {**USUAL}
-    | {"width": 32, "heads": 4, "ffn_width": 64, "encoder_blocks": 2, "decoder_blocks": 2, "decoding": "full"}
-    | {"learning_rate": 0.005, "epochs": 30},
+    | {"width": 64, "heads": 4, "ffn_width": 128, "encoder_blocks": 2, "decoder_blocks": 2, "decoding": "full"}
+    | {"learning_rate": 0.005, "epochs": 40},
     partial(prepare, "transformer"),
     needs=frozenset({"bool_mask", "causal", "gradient"}),
     uses=frozenset({"dropout"}),
