@@ -109,6 +109,7 @@ class Forward:
     def _scores(self) -> None:
         self.scores = product(self.query, self.key.swapaxes(-1, -2))  # b h l s
         self.magnitude = abs(_double(self.query)) @ abs(_double(self.key)).swapaxes(-1, -2)  # Σ |q||k|
+        self.begun = np.zeros(())  # what an honest sum of products may begin from: |bias|, at whose size it then rounds
         self.stored = np.zeros(())  # the largest number that was rounded on the way to each score
         counted = None
         for step in _steps("score"):
@@ -140,8 +141,9 @@ class Forward:
 
     def _score_error(self) -> Array:
         u, a, width = self.precision.unit, self.precision.accumulator, self.asked.query.shape[-1]
-        product = a * (np.sqrt(width) + 4) + _split(self.precision, width)
-        delta = 2 * u * self.stored + product * self.magnitude + 2 * u
+        summed = a * (np.sqrt(width) + 4)
+        product = summed + _split(self.precision, width)
+        delta = 2 * u * self.stored + product * self.magnitude + summed * self.begun + 2 * u
         if self.precision.half:
             delta = delta + 2 * u * np.where(self.allowed, abs(self.scores - self.largest), 0)
         return _double(np.where(self.allowed, delta, 0))  # b h l s

@@ -119,6 +119,14 @@ def _baddbmm(asked: Question) -> Tensor:
     return output.reshape(*asked.query.shape[:-1], -1)
 
 
+def _from_the_mask(asked: Question) -> Tensor:
+    """Each sum begins with the mask, at whose size every product that follows is rounded."""
+    query, scores = asked.factor * asked.query, asked.bias
+    for column in range(query.shape[-1]):
+        scores = scores + query[..., column, None] * asked.key[..., None, :, column]
+    return (scores.softmax(-1) * asked.keep) @ asked.value
+
+
 def _small_tiles(asked: Question) -> Tensor:
     """A flash-like loop over tiles of 20 queries and 48 keys; the sum is divided out last."""
     return torch.cat([_row(asked, slice(top, top + 20)) for top in range(0, asked.query.shape[-2], 20)], dim=-2)
@@ -256,6 +264,7 @@ ORDERS: dict[str, tuple[str, Core]] = {
     "shifted_by_logsumexp": ("exp(score − logsumexp), never divided", _shifted_by_logsumexp),
     "einsum": ("einsum with the keys as the leading axis", _einsum),
     "baddbmm": ("torch.baddbmm with the mask as its addend", _baddbmm),
+    "from_the_mask": ("scores summed product by product, from the mask on", _from_the_mask),
     "small_tiles": ("an online softmax over tiles of 20 × 48", _small_tiles),
     "one_query_at_a_time": ("torch.vmap over single queries", _one_query_at_a_time),
     "own_backward": ("an autograd.Function that recomputes its weights", _own_backward),

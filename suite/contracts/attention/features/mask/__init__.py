@@ -77,8 +77,9 @@ def _adapt(call: Call, conventions: Conventions) -> Call:
 def _add(of: Forward) -> None:
     mask = of.asked.options.get("attn_mask")
     if mask is not None and not is_bool(mask):
-        bias = cut(mask, of.asked.grid)
-        of.scores = of.scores + np.where(bias == -np.inf, 0, bias)
+        found = cut(mask, of.asked.grid)
+        bias = np.where(found == -np.inf, 0, found)
+        of.scores, of.begun = of.scores + bias, abs(bias).astype(np.float64)
 
 
 def _add_back(of: Forward, slopes: Slopes) -> None:
