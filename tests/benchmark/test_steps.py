@@ -5,29 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from torch import Tensor
 
 from implementations.multi_head_attention.split_heads import multi_head_attention as split_heads
+from implementations.seq2seq_attention.eager import seq2seq_attention
+from implementations.transformer.eager import transformer
 from suite.benchmark import Benchmark, Request
 from suite.contracts import contract
 from suite.contracts.attention.deviations.gradients import gradient_lacks_mean
 from suite.records import Measurement, Outcome, Status
 from suite.registry import from_function
 
-CONTRACT = contract("multi_head_attention")
 CEILINGS = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
 """Those of no machine: to measure real ones takes seconds."""
 
 
-def rows(function: Callable[..., Any]) -> dict[str, Measurement]:
-    """The measurements of a function that has passed all cases, by direction."""
-    named = from_function(function, "multi_head_attention")
+def rows(
+    function: Callable[..., Any],
+    of: str = "multi_head_attention",
+    workload: str = "translation/128",
+    profile: str = "quick",
+) -> dict[str, Measurement]:
+    """The measurements of a function that has passed all cases of a contract, by direction."""
+    named = from_function(function, of)
     name = named.declaration.full_name
-    cases = [case.name for case in CONTRACT.cases()]
-    earlier = {name: [Outcome(name, "multi_head_attention", case, "float32", "cpu", Status.PASSED) for case in cases]}
-    request = Request(("translation/128",), step=True, budget=0.005)
-    of = Benchmark(CONTRACT, [named], request, earlier, ceilings=CEILINGS)
-    return {row.direction: row for _, found in of.run() for row in found}
+    cases = [case.name for case in contract(of).cases()]
+    earlier = {name: [Outcome(name, of, case, "float32", "cpu", Status.PASSED) for case in cases]}
+    request = Request((workload,), step=True, budget=0.005)
+    benchmark = Benchmark(contract(of), [named], request, earlier, ceilings=CEILINGS)
+    return {row.direction: row for _, found in benchmark.run() for row in found}
 
 
 def test_an_honest_step_has_a_time_and_three_times_the_operations_of_its_forward() -> None:
@@ -39,6 +46,20 @@ def test_an_honest_step_has_a_time_and_three_times_the_operations_of_its_forward
     assert {direction: row.status for direction, row in found.items()} == {"forward": "measured", "step": "measured"}
     assert len(found["step"].seconds) >= 12
     assert found["step"].work["attended"] == 3 * found["forward"].work["attended"]
+    assert found["step"].error_ratio is not None
+
+
+@pytest.mark.parametrize(
+    ("model", "of", "workload"),
+    [(transformer, "transformer", "translator/10"), (seq2seq_attention, "seq2seq_attention", "translator/10")],
+)
+def test_a_model_that_learns_has_a_time(model: Callable[..., Any], of: str, workload: str) -> None:
+    def honest(*given: Any, **named: Any) -> Any:
+        return model(*given, **named)
+
+    found = rows(honest, of, workload)
+
+    assert {direction: row.status for direction, row in found.items()} == {"forward": "measured", "step": "measured"}
     assert found["step"].error_ratio is not None
 
 
