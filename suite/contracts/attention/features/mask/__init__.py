@@ -77,8 +77,8 @@ def _adapt(call: Call, conventions: Conventions) -> Call:
 def _add(of: Forward) -> None:
     mask = of.asked.options.get("attn_mask")
     if mask is not None and not is_bool(mask):
-        found = cut(mask, of.asked.grid)
-        bias = np.where(found == -np.inf, 0, found)
+        given = cut(mask, of.asked.grid)
+        bias = np.where(given == -np.inf, 0, given)
         of.scores, of.begun = of.scores + bias, abs(bias).astype(np.float64)
 
 
