@@ -303,3 +303,5 @@ class Division:
         lost += [*self.waiting] if all(each.idle for each in everyone) else []
         for place in (place for batch in lost for place in batch):
             self.found[place] = Died(str(why)) if isinstance(why, Outcome) else why
+        for place in range(self.session.jobs):  # those that had no questions left would wait for ever
+            self._feed(place)

@@ -7,12 +7,15 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
+from time import sleep
 
 import pytest
 
 from suite import registry
 from suite.asking.tensors import seed
 from suite.conformance import divided, session
+from suite.conformance.asker import Process
 from suite.conformance.divided import DividedSession, session_of
 from suite.conformance.session import CheckRequest
 from suite.records import Outcome, UsageError
@@ -175,6 +178,28 @@ def test_a_process_that_is_killed_is_replaced(monkeypatch: pytest.MonkeyPatch) -
     assert [(outcome.case, outcome.dtype) for outcome in found] == [(outcome.case, outcome.dtype) for outcome in one]
     assert len(died) <= 1, "the question that it was asking"
     assert all(outcome in one for outcome in found if outcome not in died)
+
+
+def test_a_process_that_ends_before_it_can_ask_leaves_its_questions_to_who_had_none_left() -> None:
+    one = outcomes(["attention/matmul"], 1, "plain")
+    (declaration,) = registry.find(["attention/matmul"])
+
+    with DividedSession(CheckRequest(("plain",)), False, jobs=2) as asking:
+        slow = asking.process(0) and asking.process(1)
+        os.kill(slow.process.pid or 0, signal.SIGSTOP)
+        ender = Thread(target=end_when_alone, args=(asking.processes[0], slow), daemon=True)
+        ender.start()
+        found = [replace(outcome, seconds=None) for outcome in asking.run(declaration)]
+        ender.join()
+
+    assert found == one
+
+
+def end_when_alone(other: Process, slow: Process) -> None:
+    """End a process that was given questions, once the other one has no more."""
+    while not slow.given or other.given:
+        sleep(0.01)
+    os.kill(slow.process.pid or 0, signal.SIGKILL)
 
 
 def test_an_error_of_the_suite_is_raised_by_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
