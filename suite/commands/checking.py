@@ -18,51 +18,53 @@ from suite.records import Outcome, UsageError
 from suite.registry import Declaration
 
 if TYPE_CHECKING:
+    from suite.commands.declared.check import Check
     from suite.conformance.session import CheckRequest, Session
 
 KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
 """The keys of a row written with --json."""
 
 
-def check(
-    targets: Sequence[str],
-    contract: str | None,
-    cases: Sequence[str],
-    dtypes: Sequence[str],
-    device: str,
-    json_file: str | None,
-    isolate: bool,
-    time_limit: float,
-    leave_out: Sequence[str] = (),
-    jobs: int = 1,
-    profile: str | None = None,
-    seed: int = 0,
-) -> int:
+def check(options: Check) -> int:
     """Check the targets and return the exit status. UsageError if the only target named is missing."""
-    declarations = chosen(targets, leave_out, contract)
+    declarations = chosen(options.targets, options.except_, options.contract)
     single_threaded()
     from suite.asking import tensors
-    from suite.asking.combined import QUICK
     from suite.conformance.divided import session_of
-    from suite.conformance.session import CheckRequest
 
-    request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit, profile or QUICK, seed)
-    session = session_of(request, len(declarations), jobs, explains=True)
+    request, json_file = requested(options), options.json
+    session = session_of(request, len(declarations), options.jobs, explains=True)
     declarations = askable(session, declarations)
     total = sum(map(session.count, declarations))
     lines = sys.stderr if json_file == "-" else sys.stdout
     again, alone = asked_again(declarations, request), len(declarations) == 1
     gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check
-    if seed:
-        print(f"the numbers and the combinations of features are those of --seed {seed}", file=lines)
+    if request.seed:
+        print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
     with (
-        tensors.seed(seed),
+        tensors.seed(request.seed),
         session,
         JsonRows(json_file) as rows,
         Shown(total, lines, again=again, reasons=alone, outcome=lambda each: rows.write(row(each))) as shown,
     ):
         outcomes = campaign.check(session, declarations, shown)
-    return status(outcomes, alone=bool(targets) and len(declarations) == 1)
+    return status(outcomes, alone=bool(options.targets) and len(declarations) == 1)
+
+
+def requested(options: Check) -> CheckRequest:
+    """What is asked of every implementation."""
+    from suite.asking.combined import QUICK
+    from suite.conformance.session import CheckRequest
+
+    return CheckRequest(
+        tuple(options.cases),
+        tuple(options.dtypes),
+        options.device,
+        options.isolate,
+        options.time_limit,
+        options.profile or QUICK,
+        options.seed,
+    )
 
 
 def askable(session: Session, declarations: Sequence[Declaration]) -> list[Declaration]:

@@ -1,0 +1,13 @@
+"""Which attnsuite this is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import metadata
+
+
+def version() -> str:
+    """The version that is installed; "unknown" in a checkout that is not installed."""
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version("attnsuite")
+    return "unknown"
