@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from suite.commands.declared.common import (
     Jobs,
     Targets,
     TimeLimit,
+    path,
     place,
     whole,
 )
@@ -65,8 +67,29 @@ class Check:
         ),
     ] = 0
     except_: Except = field(default_factory=list)
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            "--results",
+            metavar="DIR",
+            parser=path("--results", "folder"),
+            help="store the outcomes there, without timing anything, and make the tables; resumed if interrupted",
+        ),
+    ] = None
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", "-x", help="stop at the first failure")] = False
+    last_failed: Annotated[
+        bool,
+        typer.Option("--last-failed", help="ask what failed when it was last asked; everything, if nothing did"),
+    ] = False
+    junit: Annotated[
+        str | None,
+        typer.Option(
+            "--junit", metavar="FILE", parser=place("--junit", "file"), help="write the outcomes as JUnit's XML"
+        ),
+    ] = None
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print what fails, and nothing else")] = False
 
     def run(self) -> int:
-        from suite.commands import checking
+        from suite.commands import outcomes
 
-        return checking.check(self)
+        return outcomes.check(self)
