@@ -6,8 +6,11 @@ from contextlib import suppress
 from importlib import metadata
 
 
-def version() -> str:
-    """The version that is installed; "unknown" in a checkout that is not installed."""
+def _version() -> str:
     with suppress(metadata.PackageNotFoundError):
         return metadata.version("attnsuite")
     return "unknown"
+
+
+VERSION = _version()
+"""The version that is installed; "unknown" in a checkout that is not."""

@@ -11,7 +11,7 @@ import typer
 
 from suite.commands.declared import COMMANDS
 from suite.commands.declared.common import Command
-from suite.version import version
+from suite.version import VERSION
 
 
 def application(commands: Mapping[str, type[Command]] = COMMANDS) -> typer.Typer:
@@ -31,7 +31,7 @@ def application(commands: Mapping[str, type[Command]] = COMMANDS) -> typer.Typer
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"attnsuite {version()}")
+        print(f"attnsuite {VERSION}")
         raise typer.Exit
 
 

@@ -15,6 +15,7 @@ from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
 from suite.records import Measurement, UsageError
+from suite.report import refuse_foreign_index
 from suite.statistics import interval
 from suite.store import Results
 
@@ -37,6 +38,7 @@ def bench(
     named = chosen(targets, leave_out, contract)
     if len(named) == 1 and targets and (missing := registry.absent(named[0])):
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
+    refuse_foreign_index(results)
     timed = campaign.with_workloads(named)
     if not timed:
         contracts = ", ".join(dict.fromkeys(each.contract for each in named))

@@ -22,6 +22,7 @@ from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Outcome, UsageError
 from suite.registry import Declaration, Loaded
+from suite.report import refuse_foreign_index
 from suite.store import Results, RunWriter
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def outcomes_of(
     explains = lines is not None and not options.quiet
     session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast)
     declarations = askable(session, declarations, tell)
-    again = asked_again(declarations, request)
+    is_named = lines is not None or options.junit is not None or options.results is not None
+    again = asked_again(declarations, request) if is_named else {}  # finding what is registered takes its time
     if request.seed and explains:
         print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
     with (
@@ -85,8 +87,10 @@ def outcomes_of(
         report(options.results, writer.run.machine.name, lines if explains else StringIO())
     if options.junit is not None:
         junit.write(Path(options.junit), outcomes, again)
-    for name, own in campaign.by_implementation(outcomes).items():
-        last_failed.remember(next(each for each in declarations if each.full_name == name), request.device, own)
+    own = campaign.by_implementation(outcomes)
+    for each in declarations:
+        if each.full_name in own and (each.file or each.module):
+            last_failed.remember(each, request.device, own[each.full_name])
     return outcomes
 
 
@@ -138,6 +142,7 @@ def stored(
         return
     cases, dtypes = (" ".join(words) for words in (options.cases, options.dtypes))
     words = (f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed)
+    refuse_foreign_index(options.results)
     facts = campaign.conformance_facts(declarations, again)
     new = campaign.new_run(declarations, "; ".join(filter(None, words)), facts)
     with Results(options.results).open_run(new) as writer:

@@ -11,6 +11,7 @@ from suite.commands.checking import asked_again, chosen, single_threaded, status
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
 from suite.records import UsageError
+from suite.report import refuse_foreign_index
 from suite.store import Results
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def run(options: Run) -> int:
     from suite.conformance.divided import session_of
     from suite.conformance.session import CheckRequest
 
+    refuse_foreign_index(options.results)
     request = CheckRequest(device=device, isolate=options.isolate)
     quick = BenchRequest(profile="quick", device=device)
     can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)

@@ -294,25 +294,3 @@ def requested(
         dtypes = () if dtypes is None else (dtypes,)
     names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
     return CheckRequest((cases,) if isinstance(cases, str) else tuple(cases), names, str(device))
-
-
-def check(
-    function: Callable[..., Any],
-    contract: str = "attention",
-    dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None = None,
-    device: str | torch.device = "cpu",
-    *,
-    cases: str | Iterable[str] = (),
-) -> list[Outcome]:
-    """Check a function against a contract and return an Outcome for each case and dtype.
-
-    The function is called in this process; cases of bad input call it in a process of its own if it can be imported
-    there. `dtypes` (one or several, "float32" or torch.float32) and `cases` (names, families or patterns) default to
-    all. Raises UsageError for an unknown contract, dtype, device or case.
-    """
-    if not callable(function):
-        raise UsageError(f"suite.check takes a function, a class or a module, not {type(function).__name__}")
-    request = requested(cases, dtypes, device)
-    contract_named(contract)
-    with registry.modes_kept(function):
-        return list(Session(request, several=False).run(registry.from_function(function, contract)))
