@@ -1,8 +1,8 @@
 """A conformance and benchmark suite for attention: the public names, each loaded when it is first used.
 
 `check` asks a function, a file, or what is registered whether it is right, and returns an `Outcome` per question;
-`bench` times, and returns a `Measurement` per row; `implementation` declares; `load_results` reads a folder of results as
-a table. What cannot be carried out raises `UsageError`, one line.
+`bench` times, and returns a `Measurement` per row; `implementation` declares; `load_results` reads a folder of results
+as a table. What cannot be carried out raises `UsageError`, one line.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite import registry
-from suite.commands.checking import chosen
+from suite.commands.checking import chosen, refuse_broken
 from suite.commands.declared.check import Check
 from suite.commands.outcomes import nobody, outcomes_of
 from suite.contracts import contract as contract_named
@@ -36,8 +36,8 @@ def check(
 
     `target` is a function, a class or a module, which is called in this process (bad input in one of its own, if it can
     be imported there), or what the command line takes, one or several: `"file.py"`, `"package.module:function"`,
-    `"attention/chunked"`. `contract` is attention by default, or of a file what its folder is named after. `dtypes`, one
-    or several ("float32" or torch.float32), and `cases` (names, families or patterns) default to all.
+    `"attention/chunked"`. `contract` is attention by default, or of a file what its folder is named after. `dtypes`,
+    one or several ("float32" or torch.float32), and `cases` (names, families or patterns) default to all.
 
     The other options are those of `attnsuite check`, by the same names: `isolate`, `time_limit`, `jobs`, `profile`,
     `seed`, `except_`, `fail_fast`, `last_failed`, and the files `json`, `junit` and `results`.
@@ -54,6 +54,7 @@ def check(
     if callable(target):
         return _function(target, chosen_options)
     declarations = chosen(_targets(target), chosen_options.except_, contract, nobody)
+    refuse_broken([str(target)], declarations)
     return outcomes_of(chosen_options, declarations, None, nobody)
 
 

@@ -45,6 +45,12 @@ def chosen(
     return found
 
 
+def refuse_broken(targets: Sequence[str], declarations: Sequence[Declaration]) -> None:
+    """UsageError where the only one named cannot be asked as its source stands; among others it is a row."""
+    if targets and len(declarations) == 1 and (why := declarations[0].broken):
+        raise UsageError(f"{declarations[0].full_name} cannot be asked: {why}")
+
+
 def _misplaced(declaration: Declaration) -> str:
     """A hint that a function, checked as an attention, has the name of another contract; or empty."""
     function = declaration.function.rpartition(".")[2]

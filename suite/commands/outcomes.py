@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from suite import campaign
 from suite.commands import junit, last_failed
-from suite.commands.checking import Tell, asked_again, chosen, row, single_threaded, status, told
+from suite.commands.checking import Tell, asked_again, chosen, refuse_broken, row, single_threaded, status, told
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, how_it_starts
 from suite.commands.reporting import report
@@ -34,6 +34,7 @@ def check(options: Check) -> int:
     """Check the targets and return the exit status. UsageError if the only target named is missing."""
     tell = nobody if options.quiet else told
     declarations = chosen(options.targets, options.except_, options.contract, tell)
+    refuse_broken(options.targets, declarations)
     single_threaded()
     import suite.conformance.session  # noqa: F401  with all that it needs, before the next line
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from suite import campaign, registry
 from suite.commands import benching
-from suite.commands.checking import asked_again, chosen, single_threaded, status
+from suite.commands.checking import asked_again, chosen, refuse_broken, single_threaded, status
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
 from suite.records import UsageError
@@ -25,6 +25,7 @@ def run(options: Run) -> int:
     """
     device, leave_out = options.device, options.except_
     declarations = chosen(options.targets, leave_out, options.contract)
+    refuse_broken(options.targets, declarations)
     single_threaded()
     from suite.benchmark import Request as BenchRequest
     from suite.conformance.divided import session_of

@@ -22,7 +22,7 @@ from suite.conformance.session import CheckRequest, Session, alone, has_findings
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Outcome, Status, UsageError
-from suite.records.limits import LAST_WORDS_LIMIT
+from suite.records.limits import LAST_WORDS_LIMIT, MOST_JOBS
 from suite.registry import Declaration, Loaded
 from suite.worker import Died
 
@@ -43,6 +43,8 @@ def session_of(
     """The session of a check of so many implementations in so many processes. UsageError for less than one process."""
     if jobs < 1:
         raise UsageError(f"--jobs is the number of processes that ask, 1 or more, not {jobs}")
+    if jobs > MOST_JOBS:
+        raise UsageError(f"--jobs is the number of processes that ask, {MOST_JOBS} at most, not {jobs}")
     several = implementations > 1
     if jobs == 1:
         return Session(request, several, explains, fail_fast)

@@ -48,6 +48,8 @@ class ModuleSource:
     names: frozenset[str] | None
     problem: str = ""
     """Why the file cannot be read as Python, in one line that says where; or empty."""
+    deferred: tuple[str, ...] = ()
+    """The names of its async functions, which compute nothing when they are called."""
 
     @property
     def decorated(self) -> tuple[FunctionSource, ...]:
@@ -84,6 +86,7 @@ def _parsed(source: bytes, file: Path) -> ModuleSource:
         summary=_first_line(tree),
         functions=tuple(_function(node, decorators) for node in statements if isinstance(node, CALLED)),
         names=_names(tree, statements),
+        deferred=tuple(node.name for node in statements if isinstance(node, ast.AsyncFunctionDef)),
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,75 +44,83 @@ FILES = {
 }
 """The files that these command lines name."""
 
-LONG = "x" * 5000
 UNDONE = [
     # the program
-    "chek", "Check", "check2", "--nope", "-z", "--versio", "--help-me", "-", "-x check", f"{LONG}", "run2", "--jobs 2 check",
+    "chek", "Check", "check2", "--nope", "-z", "--versio", "--help-me", "-", "-x check", "LONG", "run2",
+    "--jobs 2 check",
     # options that there are not, and options without what they take
     "list --nope", "check --nope", "bench --nope", "export --nope", "audit --nope", "learn --nope", "claims --nope",
-    "report --nope", "run --nope", "draw --nope", "migrate --nope", "check -j 2", "check --case", "check --json", "check --junit",
-    "check --results", "check --jobs", "check --seed", "check --profile", "check --device", "check --dtype",
-    "check --time-limit", "check --except", "check --contract", "bench --threads", "bench --budget", "bench --workload",
-    "export", "export transformer", "learn --task", "claims --evidence", "draw --to", "report --results", "migrate --results",
-    "check --isolate=yes", "check --quiet=1", "check --fail-fast=no", "report extra", "migrate extra", "audit extra",
-    "export transformer a.onnx b.onnx",
+    "report --nope", "run --nope", "draw --nope", "migrate --nope", "check -j 2", "check --case", "check --json",
+    "check --junit", "check --results", "check --jobs", "check --seed", "check --profile", "check --device",
+    "check --dtype", "check --time-limit", "check --except", "check --contract", "bench --threads", "bench --budget",
+    "bench --workload", "export", "export transformer", "learn --task", "claims --evidence", "draw --to",
+    "report --results", "migrate --results", "check --isolate=yes", "check --quiet=1", "check --fail-fast=no",
+    "report extra", "migrate extra", "audit extra", "export transformer a.onnx b.onnx",
     # numbers
-    "check loops --jobs 0", "check loops --jobs -3", "check loops --jobs 1.5", "check loops --jobs two", "check loops --jobs 1e2",
-    "check loops --jobs 99999999", "check loops --jobs 0x2", "check loops --seed -1", "check loops --seed x",
-    "check loops --seed 1.0", "check loops --seed 99999999999999999999999999", "check loops --time-limit 0",
-    "check loops --time-limit -1", "check loops --time-limit nan", "check loops --time-limit inf",
-    "check loops --time-limit soon", "check loops --time-limit 1,5", "audit --jobs -3", "audit --jobs 0", "audit --jobs x",
-    "audit --jobs 99999999", "audit --seeds -1", "audit --seeds x", "audit --arrays -2", "audit --arrays 0.5",
-    "bench loops --budget 0", "bench loops --budget -1", "bench loops --budget nan", "bench loops --budget inf",
-    "bench loops --threads 0", "bench loops --threads -1", "bench loops --threads 99999", "bench loops --threads all",
-    "bench loops --time-limit 0", "bench loops --time-limit nan", "learn --epochs 0", "learn --epochs -1", "learn --epochs x",
-    "learn --seed -1", "learn --seed x", "learn --examples 0", "learn --examples -1", "run loops --jobs 0",
-    "run loops --jobs -1", "run loops --jobs x", "draw --seed x", "export transformer a.onnx --opset x",
-    "export transformer a.onnx --seed x", "export transformer a.onnx --opset 3", "export transformer a.onnx --data-above x",
+    "check loops --jobs 0", "check loops --jobs -3", "check loops --jobs 1.5", "check loops --jobs two",
+    "check loops --jobs 1e2", "check loops --jobs 99999999", "check loops --jobs 0x2", "check loops --seed -1",
+    "check loops --seed x", "check loops --seed 1.0", "check loops --seed 99999999999999999999999999",
+    "check loops --time-limit 0", "check loops --time-limit -1", "check loops --time-limit nan",
+    "check loops --time-limit inf", "check loops --time-limit soon", "check loops --time-limit 1,5",
+    "audit --jobs -3", "audit --jobs 0", "audit --jobs x", "audit --jobs 99999999", "audit --seeds -1",
+    "audit --seeds x", "audit --arrays -2", "audit --arrays 0.5", "bench loops --budget 0", "bench loops --budget -1",
+    "bench loops --budget nan", "bench loops --budget inf", "bench loops --threads 0", "bench loops --threads -1",
+    "bench loops --threads 99999", "bench loops --threads all", "bench loops --time-limit 0",
+    "bench loops --time-limit nan", "learn --epochs 0", "learn --epochs -1", "learn --epochs x", "learn --seed -1",
+    "learn --seed x", "learn --examples 0", "learn --examples -1", "run loops --jobs 0", "run loops --jobs -1",
+    "run loops --jobs x", "draw --seed x", "export transformer a.onnx --opset x",
+    "export transformer a.onnx --seed x", "export transformer a.onnx --opset 3",
+    "export transformer a.onnx --data-above x",
     # words
     "check loops --dtype int8", "check loops --dtype float", "check loops --dtype", "check loops --device tpu",
-    "check loops --device cpu:1", "check loops --device cuda:-1", "check loops --device 0", "check loops --profile fast",
-    "check loops --case nosuch", "check loops --case plain/nosuch", "check loops --case [", "check loops --contract nosuch",
-    "check loops --except nosuch", "check loops --except loops", "bench loops --device tpu", "bench loops --profile fast",
-    "bench loops --cache warm", "bench loops --workload nosuch", "bench loops --contract nosuch", "bench loops --except nosuch",
-    "bench kernel_pooling/loops", "list --contract nosuch", "list nosuch", "list --workloads add_norm/*", "list --case nosuch",
-    "list --cases --workloads", "list --workloads --case plain", "audit --contract nosuch", "audit --benchmark --jobs 2",
-    "audit --benchmark --seeds 1", "audit --benchmark --contract attention", "learn --task nosuch", "learn nosuch",
-    "claims nosuch", "claims --evidence nosuch", "draw nosuch", "draw --causal", "draw masks --sentence", "run nosuch",
+    "check loops --device cpu:1", "check loops --device cuda:-1", "check loops --device 0",
+    "check loops --profile fast", "check loops --case nosuch", "check loops --case plain/nosuch",
+    "check loops --case [", "check loops --contract nosuch", "check loops --except nosuch",
+    "check loops --except loops", "bench loops --device tpu", "bench loops --profile fast",
+    "bench loops --cache warm", "bench loops --workload nosuch", "bench loops --contract nosuch",
+    "bench loops --except nosuch", "bench kernel_pooling/loops", "list --contract nosuch", "list nosuch",
+    "list --workloads add_norm/*", "list --case nosuch", "list --cases --workloads", "list --workloads --case plain",
+    "audit --contract nosuch", "audit --benchmark --jobs 2", "audit --benchmark --seeds 1",
+    "audit --benchmark --contract attention", "learn --task nosuch", "learn nosuch", "claims nosuch",
+    "claims --evidence nosuch", "draw nosuch", "draw --causal", "draw masks --sentence", "run nosuch",
     "run loops --device tpu", "run loops --contract nosuch", "export nosuch a.onnx", "export attention/loops a.onnx",
-    "export transformer a.onnx --part nosuch", "export transformer a.onnx --dtype int3", "export transformer a.onnx --set nonsense",
-    "export transformer a.onnx --set nosuch=1", "export transformer a.onnx --config nosuch.json",
-    "export transformer a.onnx --config config.json", "export transformer a.onnx --weights nosuch.npz",
-    "export transformer a.onnx --device tpu",
+    "export transformer a.onnx --part nosuch", "export transformer a.onnx --dtype int3",
+    "export transformer a.onnx --set nonsense", "export transformer a.onnx --set nosuch=1",
+    "export transformer a.onnx --config nosuch.json", "export transformer a.onnx --config config.json",
+    "export transformer a.onnx --weights nosuch.npz", "export transformer a.onnx --device tpu",
     # targets
-    "check nosuch", "check chunkd", f"check {LONG}", f"check {LONG}.py", f"check {LONG}:f", f"check a/{LONG}/b.py", f"bench {LONG}.py",
-    f"run {LONG}.py", f"list {LONG}.py", "check nosuch.py", "check a_folder", "check a_folder:f", "check a_folder/", "check .", "check /",
-    "check dead.py", "check dead.py:attention", "check not_python.txt", "check right.py:nosuch", "check right.py:",
-    "check :attention", "check :", "check right.py:a:b", "check right.py::attention", "check no-module:attention",
-    "check nosuch.module:attention", "check two.py", "check nothing.py", "check constants.py", "check private.py", "check later.py",
-    "check later.py:attention", "check yielding.py", "check constants.py:ATTENTION --case plain", "check loops+", "check +loops",
-    "check +", "check loops+chunked", "check transformer/eager+nosuch", "check transformer/eager+transformer/eager",
-    "check right.py+loops", "check attention/", "check /attention", "check attention/nosuch*", "check nosuch/*", "check ''",
-    "check [", "check right.py right.py:nosuch", "check two.py:one two.py:one a_folder", "check a_file", "check syntax.py:other",
-    "check twins.py", "check syntax.py", "check indented.py", "check exits.py --case plain", "check \x1b[31m", "check \udc80", "list ''", "bench ''", "run ''",
+    "check nosuch", "check chunkd", "check LONG", "check LONG.py", "check LONG:f", "check a/LONG/b.py",
+    "bench LONG.py", "run LONG.py", "list LONG.py", "check nosuch.py", "check a_folder", "check a_folder:f",
+    "check a_folder/", "check .", "check /", "check dead.py", "check dead.py:attention", "check not_python.txt",
+    "check right.py:nosuch", "check right.py:", "check :attention", "check :", "check right.py:a:b",
+    "check right.py::attention", "check no-module:attention", "check nosuch.module:attention", "check two.py",
+    "check nothing.py", "check constants.py", "check private.py", "check later.py", "check later.py:attention --case plain",
+    "check yielding.py", "check constants.py:ATTENTION --case plain", "check loops+", "check +loops", "check +",
+    "check loops+chunked", "check transformer/eager+nosuch", "check transformer/eager+transformer/eager",
+    "check right.py+loops", "check attention/", "check /attention", "check attention/nosuch*", "check nosuch/*",
+    "check ''", "check [", "check right.py right.py:nosuch", "check two.py:one two.py:one a_folder", "check a_file",
+    "check syntax.py:other", "check twins.py", "check syntax.py", "check indented.py",
+    "check \x1b[31m", "check \udc80", "list ''", "bench ''", "run ''",
     # files and folders
     "check loops --json ''", "check loops --junit ''", "check loops --results ''", "bench loops --json ''",
-    "bench loops --results ''", "run loops --results ''", "report --results ''", "migrate --results ''", "audit --results ''",
-    "learn --results ''", "claims --results ''", "draw --to ''", "learn --pairs ''", "learn --checkpoints ''",
-    "export transformer ''", "export transformer a.onnx --config ''", "check loops --json a_folder",
-    "check loops --json no/where.json", "check right.py --json right.py", "check loops --json mine.json",
-    "check loops --json dead.py", "check loops --junit a_folder", "check loops --junit no/where.xml",
-    "check loops --junit mine.xml", "check loops --junit right.py", "check loops --junit dead.py",
-    "check loops --json one --junit one", "check loops --results a_file", "check loops --results dead.py", "check loops --results theirs",
-    "check loops --results newer", "check loops --results out --seed 3", "check loops --results a_file/b", "bench loops --results a_file",
-    "bench loops --results theirs", "bench loops --json right.py", "bench loops --json a_folder", "run loops --results a_file",
-    "run loops --results theirs", "claims --results theirs", "learn --results theirs", "audit --results theirs",
-    "audit --results a_file", "report --results a_file", "report --results nosuch", "report --results newer",
-    "report --results damaged", "migrate --results a_file", "migrate --results nosuch", "draw masks --to a_file",
-    "learn --pairs nosuch.txt", "learn --pairs pairs.txt", "export transformer right.py", "export transformer no/where.onnx",
-    f"check loops --json {LONG}", f"check loops --results {LONG}", f"check loops --junit {LONG}", f"report --results {LONG}",
+    "bench loops --results ''", "run loops --results ''", "report --results ''", "migrate --results ''",
+    "audit --results ''", "learn --results ''", "claims --results ''", "draw --to ''", "learn --pairs ''",
+    "learn --checkpoints ''", "export transformer ''", "export transformer a.onnx --config ''",
+    "check loops --json a_folder", "check loops --json no/where.json", "check right.py --json right.py",
+    "check loops --json mine.json", "check loops --json dead.py", "check loops --junit a_folder",
+    "check loops --junit no/where.xml", "check loops --junit mine.xml", "check loops --junit right.py",
+    "check loops --junit dead.py", "check loops --json one --junit one", "check loops --results a_file",
+    "check loops --results dead.py", "check loops --results theirs", "check loops --results newer",
+    "check loops --results out --seed 3", "check loops --results a_file/b", "bench loops --results a_file",
+    "bench loops --results theirs", "bench loops --json right.py", "bench loops --json a_folder",
+    "run loops --results a_file", "run loops --results theirs", "claims --results theirs", "learn --results theirs",
+    "audit --results theirs", "audit --results a_file", "report --results a_file", "report --results nosuch",
+    "report --results newer", "report --results damaged", "migrate --results a_file", "migrate --results nosuch",
+    "draw masks --to a_file", "learn --pairs nosuch.txt", "learn --pairs pairs.txt", "export transformer right.py",
+    "export transformer no/where.onnx", "check loops --json LONG", "check loops --results LONG",
+    "check loops --junit LONG", "report --results LONG",
 ]  # fmt: skip
-"""Each is split at spaces; '' is an empty word."""
+"""Each is split at spaces; '' is an empty word, and LONG one of 5,000 characters."""
 
 
 @pytest.fixture
@@ -124,7 +135,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def words(line: str) -> list[str]:
-    return ["" if word == "''" else word for word in line.split(" ")]
+    return ["" if word == "''" else word.replace("LONG", "x" * 5000) for word in line.split(" ")]
 
 
 def kept(folder: Path) -> dict[str, str]:
@@ -148,3 +159,18 @@ def test_what_cannot_be_carried_out_is_one_line_and_status_2(
     assert "Traceback" not in said.err
     assert said.out == ""
     assert kept(files) == FILES, "nothing that was there is lost"
+
+
+@pytest.mark.parametrize("line", [line for line in UNDONE[::9] if line.isprintable()])
+def test_the_console_script_says_it_too(line: str, files: Path) -> None:
+    surroundings = {**os.environ, "PYTHONPATH": HOME}
+    command = [sys.executable, "-m", "suite", *words(line)]
+
+    done = subprocess.run(
+        command, cwd=files, env=surroundings, capture_output=True, text=True, timeout=300, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("attnsuite: ")
+    assert done.stderr.count("\n") == 1
+    assert kept(files) == FILES

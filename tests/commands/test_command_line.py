@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -71,6 +72,43 @@ def test_help_list_and_report_do_without_torch(attnsuite: Run, write: Write) -> 
     assert "takes no dropout_p: no dropout" in listed.stdout
     assert (reported.returncode, reported.stdout) == (2, "")
     assert reported.stderr == "attnsuite: results holds no results; `attnsuite run` makes them\n"
+
+
+def test_the_program_says_its_version_and_helps_in_short(
+    status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of("--version") == 0
+    assert re.fullmatch(r"attnsuite \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
+    assert status_of("check", "-h") == 0
+    in_short = capsys.readouterr().out
+    assert status_of("check", "--help") == 0
+    assert capsys.readouterr().out == in_short
+    assert status_of() == 0
+    assert capsys.readouterr().out.startswith("Usage: attnsuite [OPTIONS] COMMAND")
+
+
+def test_a_shell_is_told_how_subcommands_and_options_go_on(attnsuite: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_ATTNSUITE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "attnsuite che")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert attnsuite().stdout.split() == ["check"]
+    monkeypatch.setenv("COMP_WORDS", "attnsuite check --last")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert attnsuite().stdout.split() == ["--last-failed"]
+
+
+def test_list_shows_what_is_asked(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("list", "--cases", "--contract", "add_norm") == 0
+    head, first, *_ = capsys.readouterr().out.splitlines()
+    assert status_of("list", "--case", "plain/small", "chunked") == 0
+
+    cases = contract("add_norm").cases()
+    assert head == f"add_norm: {len(cases)} cases, {sum(len(case.dtypes) for case in cases)} questions in all dtypes"
+    assert first.split() == [cases[0].name, *f"{', '.join(cases[0].dtypes)}: {cases[0].why}".split()]
+    assert capsys.readouterr().out == (
+        "attention: 1 case, 4 questions in all dtypes\n"
+        "  plain/small  float64, float32, float16, bfloat16: the definition, nothing else\n"
+    )
 
 
 def test_list_shows_what_is_timed(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> None:
