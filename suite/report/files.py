@@ -34,6 +34,12 @@ def write(folder: Path | str, name: str, pages: Iterable[Page]) -> list[Path]:
     return [Path(folder) / file for file in written]
 
 
+def refuse_foreign_page(folder: Path | str, name: str, page: Page) -> None:
+    """Raise UsageError where the folder holds a page of this name that was not written here; `page` is of its kind."""
+    for form in FORMS:
+        refuse_foreign(Path(folder) / f"{name}{form.SUFFIX}", partial(same_kind, form.render(page)))
+
+
 def remove(folder: Path | str, *names: str) -> None:
     """Remove files of a former report; others of the same name stay. Raises UsageError when that cannot be done."""
     for path in (Path(folder) / name for name in names):

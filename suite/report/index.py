@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 
 from suite.records import Measurement, Outcome
@@ -14,10 +13,8 @@ from suite.report.benchmark.views import material
 from suite.report.cells import NOTHING, Span, code, joined, listed, said, text
 from suite.report.conformance.page import LONGEST_FINDING, headline
 from suite.report.conformance.tally import count
-from suite.report.files import write
-from suite.report.ours import refuse_foreign, same_kind
+from suite.report.files import refuse_foreign_page, write
 from suite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
-from suite.report.render import markdown
 from suite.store import Recorded
 
 PAGES = ("conformance.md", "benchmark.md", "learning.md", "claims.md", "stopwatch.md")
@@ -32,8 +29,7 @@ CHARTS = {
 
 def refuse_foreign_index(folder: Path | str) -> None:
     """Raise UsageError where the README.md of a folder is somebody else's, before minutes are spent on results."""
-    empty = markdown.render(index({}, []))
-    refuse_foreign(Path(folder) / "README.md", partial(same_kind, empty))
+    refuse_foreign_page(folder, "README", index({}, []))
 
 
 def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:

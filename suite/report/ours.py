@@ -27,8 +27,8 @@ def text_of(path: Path) -> str | None:
         if not path.is_symlink():
             return None
         raise UsageError(f"{path} is a link that leads nowhere: remove it") from None
-    except NotADirectoryError:  # the folder is none, which whoever writes will say
-        return None
+    except NotADirectoryError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
 
