@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from suite import machine, registry
@@ -22,7 +23,7 @@ from suite.records import (
     UsageError,
     WorkloadFacts,
 )
-from suite.registry import Declaration
+from suite.registry import Declaration, Loaded
 from suite.store import Results, RunWriter
 
 if TYPE_CHECKING:
@@ -62,17 +63,26 @@ def new_run(declarations: Sequence[Declaration], asked: str, facts: Facts) -> Ru
 
 
 def check(
-    session: Session, declarations: Sequence[Declaration], watcher: Watcher, writer: RunWriter | None = None
+    session: Session,
+    declarations: Sequence[Declaration],
+    watcher: Watcher,
+    writer: RunWriter | None = None,
+    loaded: Mapping[str, Loaded] = MappingProxyType({}),
 ) -> list[Outcome]:
-    """Ask the questions that have no outcome yet, write each outcome as it comes, and return all."""
+    """Ask the questions that have no outcome yet, write each outcome as it comes, and return all.
+
+    Implementations in `loaded`, by full name, are asked as they are, in this process. After an outcome that the session
+    takes as decisive, nothing more is asked.
+    """
     earlier = by_implementation(writer.recorded) if writer else {}
     outcomes: list[Outcome] = list(writer.recorded) if writer else []
     for declaration in declarations:
-        watcher.begins(declaration.full_name)
-        found = list(earlier.get(declaration.full_name, ()))
+        name = declaration.full_name
+        watcher.begins(name)
+        found = list(earlier.get(name, ()))
         for outcome in found:
             watcher.asked(outcome)
-        for outcome in session.run(declaration, found):
+        for outcome in session.run(loaded.get(name, declaration), found):
             watcher.asked(outcome)
             if writer and outcome.key in writer.done:
                 continue
@@ -81,8 +91,10 @@ def check(
             found.append(outcome)
             outcomes.append(outcome)
         watcher.checked(found)
-        if declaration.full_name in session.explanations:
-            watcher.explained(session.explanations[declaration.full_name])
+        if name in session.explanations:
+            watcher.explained(session.explanations[name])
+        if session.is_decided(found):
+            break
     return outcomes
 
 
@@ -201,7 +213,10 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
 
 
 def finish(
-    writer: RunWriter, benchmarks: Sequence[Benchmark], request: Request, checked: Sequence[Declaration] = ()
+    writer: RunWriter,
+    benchmarks: Sequence[Benchmark] = (),
+    request: Request | None = None,
+    checked: Sequence[Declaration] = (),
 ) -> None:
     """Close the run and note where its time went. `checked` were asked every case, so their older rows are dropped."""
     contracts = [benchmark.contract for benchmark in benchmarks]
@@ -212,6 +227,6 @@ def finish(
     writer.finish(
         whole=[declaration.full_name for declaration in checked],
         workloads={of.name: [workload.name for workload in of.workloads()] for of in contracts},
-        profile=request.timed_as or "",
+        profile=(request.timed_as or "") if request else "",
         seconds=dict(seconds),
     )

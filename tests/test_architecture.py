@@ -23,6 +23,7 @@ PAGE = (HOME / "ARCHITECTURE.md").read_text(encoding="utf-8")
 FLOORS: dict[str, set[str]] = {
     "records": set(),
     "uncollected": set(),
+    "version": set(),
     "statistics": set(),
     "charting": set(),
     "judging": {"records"},

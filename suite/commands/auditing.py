@@ -12,6 +12,7 @@ from suite.commands.checking import single_threaded
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import UsageError
+from suite.records.limits import MOST_JOBS
 from suite.store import Results
 from suite.store.files import one_line
 
@@ -28,12 +29,17 @@ def audit(results: Path, jobs: int | None, contract: str | None = None, seeds: i
         raise UsageError(f"--seeds is the number of other seeds that are asked, 0 or more, not {seeds}")
     if arrays < 0:
         raise UsageError(f"--arrays is the number of other combinations that are asked, 0 or more, not {arrays}")
+    if jobs is not None and not 1 <= jobs <= MOST_JOBS:
+        raise UsageError(f"--jobs is the number of processes, 1 to {MOST_JOBS}, not {jobs}")
     audited = [contract_named(contract).name] if contract else contract_names()
     with one_line(results, "written"):  # before the minutes that an audit takes
         results.mkdir(parents=True, exist_ok=True)
     single_threaded()
     from suite.conformance.audit import audit as run
-    from suite.report.audit import audit_lines, write_audit
+    from suite.report.audit import audit_lines, refuse_foreign_audit, write_audit
+
+    if not contract:
+        refuse_foreign_audit(results)
 
     found = []
     for name in audited:

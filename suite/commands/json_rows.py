@@ -11,14 +11,29 @@ from typing import IO
 
 from suite.records import UsageError
 
+LONGEST_ROW = 2**24
+"""Bytes of a row that are read to know it again: one with all its samples and a long message is shorter."""
+
 
 def refuse_to_overwrite(file: Path) -> None:
-    """Raise UsageError for a file that does not hold JSON rows: it may be the very submission."""
+    """Raise UsageError for a file without rows of outcomes or measurements: it may be the very submission."""
+    if file.is_symlink() and not file.exists():
+        raise UsageError(f"{file} is a link that leads nowhere; name another file")
     with suppress(OSError):
-        if file.is_file() and file.read_bytes()[:1] not in (b"", b"{"):
+        if file.is_file() and not _holds_rows(file):
             raise UsageError(
                 f"{file} exists and does not hold JSON rows; --json would overwrite it, so name another file"
             )
+
+
+def _holds_rows(file: Path) -> bool:
+    """Whether the first line is a row as it is written here; a file that is empty has nothing to lose."""
+    with file.open("rb") as opened:
+        first = opened.readline(LONGEST_ROW)
+    try:
+        return not first or {"implementation", "status"} <= json.loads(first).keys()
+    except (ValueError, AttributeError, RecursionError):
+        return False
 
 
 class JsonRows:

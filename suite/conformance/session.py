@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -40,6 +40,8 @@ class CheckRequest:
     """Which of the cases that combine features."""
     seed: int = 0
     """Of the numbers that cases are made of, and of the array of combinations; 0 is what is asked by default."""
+    only: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    """The cases and dtypes that implementations are asked, by full name; who is not named is asked everything."""
 
     def __post_init__(self) -> None:
         if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
@@ -114,6 +116,8 @@ class Session:
     """Whether questions are kept, because more than one implementation will be asked them."""
     explains: bool = False
     """Whether failures are explained beside their outcomes, which takes seconds."""
+    fail_fast: bool = False
+    """Whether nothing more is asked after a failure that no finding records."""
     explanations: dict[str, Explanation] = field(default_factory=dict)
     """Of the implementations that were checked, by full name."""
     _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
@@ -139,11 +143,17 @@ class Session:
     def explained(self, check: Check, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """The outcomes of a check; after them its failures are explained, if that is wanted."""
         found = list(check.earlier)
-        for outcome in outcomes:
+        for outcome in () if self.is_decided(found) else outcomes:
             found.append(outcome)
             yield outcome
+            if self.is_decided([outcome]):
+                break
         if self.explains:
             self.explanations[check.subject.name] = Explainer(check).explanation(found)
+
+    def is_decided(self, outcomes: Iterable[Outcome]) -> bool:
+        """Whether nothing more is to be asked after these outcomes."""
+        return self.fail_fast and any(outcome.fails for outcome in outcomes)
 
     def check(
         self,
@@ -166,7 +176,7 @@ class Session:
             problem = str(error)
         if problem:
             return unaskable(Broken(declaration, problem), self.request.device, declaration)
-        asked = self.asked(contract)
+        asked = self.asked_of(declaration, contract)
         apart = foresee and any(case.in_worker for case, _ in asked)
         subject = self._subject(implementation, contract, stack, apart)
         if isinstance(subject, Outcome):
@@ -177,12 +187,17 @@ class Session:
     def count(self, declaration: Declaration) -> int:
         """How many outcomes to expect of one implementation. UsageError if the patterns choose no case."""
         known = declaration.contract in contract_names() and not declaration.broken
-        return len(self.asked(contract_named(declaration.contract))) if known else 1
+        return len(self.asked_of(declaration, contract_named(declaration.contract))) if known else 1
 
     def asked(self, contract: Contract) -> list[tuple[Case, str]]:
         if contract.name not in self._asked:
             self._asked[contract.name] = self.request.asked(contract)
         return self._asked[contract.name]
+
+    def asked_of(self, declaration: Declaration, contract: Contract) -> list[tuple[Case, str]]:
+        """The questions for one implementation."""
+        asked, only = self.asked(contract), self.request.only.get(declaration.full_name)
+        return asked if only is None else [each for each in asked if (each[0].name, each[1]) in only]
 
     def questions(self, contract: Contract) -> Questions:
         return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))
@@ -279,25 +294,3 @@ def requested(
         dtypes = () if dtypes is None else (dtypes,)
     names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
     return CheckRequest((cases,) if isinstance(cases, str) else tuple(cases), names, str(device))
-
-
-def check(
-    function: Callable[..., Any],
-    contract: str = "attention",
-    dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None = None,
-    device: str | torch.device = "cpu",
-    *,
-    cases: str | Iterable[str] = (),
-) -> list[Outcome]:
-    """Check a function against a contract and return an Outcome for each case and dtype.
-
-    The function is called in this process; cases of bad input call it in a process of its own if it can be imported
-    there. `dtypes` (one or several, "float32" or torch.float32) and `cases` (names, families or patterns) default to
-    all. Raises UsageError for an unknown contract, dtype, device or case.
-    """
-    if not callable(function):
-        raise UsageError(f"suite.check takes a function, a class or a module, not {type(function).__name__}")
-    request = requested(cases, dtypes, device)
-    contract_named(contract)
-    with registry.modes_kept(function):
-        return list(Session(request, several=False).run(registry.from_function(function, contract)))

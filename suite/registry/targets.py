@@ -18,6 +18,11 @@ from suite.registry.loading import load, locate, on_path
 from suite.registry.plugging import may_take_plug, plugged, takes_plug
 from suite.registry.reading import FunctionSource, ModuleSource, read
 
+LONGEST_PATH = 4096
+"""Characters: no system has longer paths that can be opened (PATH_MAX of Linux)."""
+LONGEST_NAME = 1024
+"""Bytes of a part of a target: the name of a file (255), a function in it, and a plug."""
+
 
 def find(
     targets: Iterable[str] = (), contract: str | None = None, *, root: str | Path | None = None
@@ -47,12 +52,21 @@ def find(
         return search.registered
     chosen: dict[str, Declaration] = {}
     for target in targets:
+        _refuse_unreadable(target)
         for declaration in search.named(target):
             twin = chosen.setdefault(declaration.full_name, declaration)
             if not _same(twin, declaration):
                 homes = " and ".join("+".join(map(_place, _parts(each))) for each in (twin, declaration))
                 raise UsageError(f"two targets are called {declaration.full_name}: {homes}; ask them one by one")
     return list(chosen.values())
+
+
+def _refuse_unreadable(target: str) -> None:
+    """UsageError for what no name and no path can be: it holds a NUL, or is longer than systems allow."""
+    if "\0" in target:
+        raise UsageError(f"target {target!r:.80} holds a NUL, which no name does")
+    if len(target) > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(target).parts):
+        raise UsageError(f"target {target[:40]!r}… has {len(target)} characters, more than a path may have")
 
 
 def spelled(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
@@ -273,6 +287,8 @@ def _the_one(source: ModuleSource, file: Path, contract: str) -> FunctionSource:
         return candidates[0]
     names = [function.name for function in source.public]
     choice = f"has {listed(names)}: name one, as {file.name}:{names[0]}" if names else "has no public function"
+    if source.deferred and not names:
+        choice += f": {source.deferred[0]} is async, and a plain one is due"
     raise UsageError(f"{file.name} decorates no function with @implementation and {choice}")
 
 

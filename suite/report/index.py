@@ -13,7 +13,7 @@ from suite.report.benchmark.views import material
 from suite.report.cells import NOTHING, Span, code, joined, listed, said, text
 from suite.report.conformance.page import LONGEST_FINDING, headline
 from suite.report.conformance.tally import count
-from suite.report.files import write
+from suite.report.files import refuse_foreign_page, write
 from suite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
 from suite.store import Recorded
 
@@ -25,6 +25,11 @@ CHARTS = {
     "tradeoff.svg": "memory against time",
 }
 """The charts of a machine that the index shows, each with what it shows in words."""
+
+
+def refuse_foreign_index(folder: Path | str) -> None:
+    """Raise UsageError where the README.md of a folder is somebody else's, before minutes are spent on results."""
+    refuse_foreign_page(folder, "README", index({}, []))
 
 
 def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:

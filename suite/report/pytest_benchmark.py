@@ -13,6 +13,7 @@ from typing import Any
 from suite.records import Measurement, Run, Status
 from suite.report.benchmark import wording
 from suite.report.cells import plain
+from suite.report.ours import refuse_foreign, text_of
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
 from suite.store.rows import lean
@@ -30,14 +31,16 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
     One benchmark is one measured row: its group is what was asked, its name the implementation. Rows without times are
     left out, because one row without statistics makes pytest-benchmark drop the whole file.
 
-    Raises UsageError when the folder cannot be written.
+    Raises UsageError when the folder cannot be written, and for a file of that name that was not written here.
     """
     path = Path(folder) / "benchmark.json"
     timed = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
     if not timed or recorded.measured_run is None:
         with one_line(path, "removed"):
-            path.unlink(missing_ok=True)
+            if _is_ours(text_of(path) or ""):
+                path.unlink(missing_ok=True)
         return None
+    refuse_foreign(path, _is_ours)
     newest = _newest_of_tables(recorded.runs, timed)
     content = {
         "machine_info": _machine_info(recorded.measured_run),
@@ -48,6 +51,10 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
     }
     replace_file(path, json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
     return path
+
+
+def _is_ours(text: str) -> bool:
+    return '"project": "attnsuite"' in text
 
 
 def statistics(seconds: Sequence[float]) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from suite import charting
 from suite.charting import NEEDED, absent
-from suite.records import UsageError
 from suite.report import learning, render
 from suite.report.benchmark.views import View, material
 from suite.report.charts.pictures import pictures
+from suite.report.ours import refuse_foreign, text_of
 from suite.report.page import Chart, Picture
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
@@ -36,7 +36,7 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
     """Draw what is recorded into `folder`, and remove charts of a former report that show something else.
 
     Without the libraries that draw, a chart of a former report stays as long as it shows what is recorded now.
-    Raises UsageError when the folder cannot be written.
+    Raises UsageError when the folder cannot be written, and for a picture of such a name that was not drawn here.
     """
     folder, due = Path(folder), _due(recorded)
     lacking = absent() if due else []
@@ -46,6 +46,7 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
         stamp = _stamp(picture)
         if not lacking:
             if not _is_drawn(folder / name, stamp):
+                refuse_foreign(folder / name, lambda text: STAMP.search(text) is not None)
                 replace_file(folder / name, _stamped(_drawn(picture), stamp))
         elif _stamp_of(folder / name) != stamp:
             missing += 1
@@ -116,12 +117,7 @@ def _stamp_of(path: Path) -> str:
 
 
 def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+    return text_of(path) or ""
 
 
 def _remove_others(folder: Path, kept: set[str]) -> int:
