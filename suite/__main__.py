@@ -55,6 +55,15 @@ ContractName = Annotated[
         "--contract", metavar="C", help="the contract; of a file it is attention, unless its folder names another"
     ),
 ]
+SignatureName = Annotated[
+    str,
+    typer.Option(
+        "--signature",
+        metavar="S",
+        help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, mlx or "
+        "numpy; by default told by its parameters",
+    ),
+]
 CasePatterns = Annotated[
     list[str] | None,
     typer.Option("--case", metavar="PATTERN", help="only cases of this name, family or shell pattern; may be repeated"),
@@ -188,6 +197,24 @@ def list_(
 
 
 @app.command()
+def new(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="of the file that is written, NAME.py; a path to another folder, too")
+    ],
+    contract: Annotated[
+        str, typer.Option("--contract", metavar="C", help="what it is to compute; attention by default")
+    ] = "attention",
+    signature: Annotated[
+        str, typer.Option("--signature", metavar="S", help="the library whose signature it has; sdpa by default")
+    ] = "",
+) -> None:
+    """Begin an implementation: write a file that runs at once, with the contract's words as comments."""
+    from suite.commands import beginning
+
+    beginning.begin(name, contract, signature)
+
+
+@app.command()
 def check(
     targets: Targets = None,
     contract: ContractName = None,
@@ -201,6 +228,7 @@ def check(
     profile: ArrayProfile = None,
     seed: Seed = 0,
     except_: Except = None,
+    signature: SignatureName = "",
 ) -> None:
     """Is it right? Every case is asked, and mistakes are named. Each case is asked in every dtype."""
     from suite.commands import checking
@@ -219,6 +247,7 @@ def check(
             jobs,
             profile,
             seed,
+            signature,
         )
     )
 
@@ -239,6 +268,7 @@ def bench(
     time_limit: TimeLimit = TIME_LIMIT,
     except_: Except = None,
     results: Folder = Path("results"),
+    signature: SignatureName = "",
 ) -> None:
     """How fast, how frugal? Timed in rounds beside the baseline. Rows are added to results/, tables made of them."""
     from suite.commands import benching
@@ -249,7 +279,7 @@ def bench(
         chosen, counts = tuple(workload or ()), tuple(threads or ())
         return Request(chosen, profile, device, backward, cache, counts, time_limit, budget, step)
 
-    raise typer.Exit(benching.bench(targets or [], contract, asked, json, results, except_ or []))
+    raise typer.Exit(benching.bench(targets or [], contract, asked, json, results, except_ or [], signature))
 
 
 @app.command()

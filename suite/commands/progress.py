@@ -64,6 +64,9 @@ class Shown:
         self._outcome(outcome)
         self._step()
 
+    def introduced(self, line: str) -> None:
+        self._print([line])
+
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         self._print(summary_lines(outcomes, self._again, reasons=self._reasons))
 
