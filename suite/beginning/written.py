@@ -84,16 +84,14 @@ def _blank(name: str, contract: Contract, file: str) -> str:
 def _function(contract: Contract, signature: str) -> str:
     """The contract's call as a function that declines: its body is what only its author can write."""
     called, _, rest = signature.partition("(")
+    name = contract.name if contract.is_model else called
     arguments = [_annotated(each.strip()) for each in rest.rpartition(")")[0].split(", ")]
-    head = f"def {contract.name if contract.is_model else called}({', '.join(arguments)}) -> Any:"
+    head = f"def {name}({', '.join(arguments)}) -> Any:"
     if len(head) > WIDTH:
-        head = (
-            f"def {contract.name if contract.is_model else called}(\n"
-            + "".join(f"    {a},\n" for a in arguments)
-            + ") -> Any:"
-        )
+        head = "".join([f"def {name}(\n", *(f"    {each},\n" for each in arguments), ") -> Any:"])
+    says = _sentence(f"What the contract {contract.name} asks for")
     reason = f"what {contract.name} computes is not written yet"
-    return f'{head}\n    """{_sentence(f"What the contract {contract.name} asks for")}"""\n    raise NotImplementedError("{reason}")\n'
+    return f'{head}\n    """{says}"""\n    raise NotImplementedError("{reason}")\n'
 
 
 def _annotated(argument: str) -> str:

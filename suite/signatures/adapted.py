@@ -10,6 +10,7 @@ from suite.signatures.catalogue import signature
 from suite.signatures.signature import Question, Signature
 
 NEEDS_NO_FLAG = "grouped heads need no flag in this signature"
+HAS_ALL_AXES = "inputs and mask have all axes in this signature, so that a mask cannot have more of them"
 
 
 class Adapted:
@@ -28,6 +29,8 @@ class Adapted:
         asked = Question(query, key, value, options)
         if not self.of.options.get("enable_gqa", ("",)) and _means_groups(asked):
             raise NotImplementedError(NEEDS_NO_FLAG)
+        if self.of.adds_axes and asked.mask is not None and asked.mask.dim() > query.dim():
+            raise NotImplementedError(HAS_ALL_AXES)
         return self.of.layout(self.of, self.function, asked)
 
     def laid(self, tensors: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,8 @@ def _back(array: Any) -> Any:
 
     if not isinstance(array, jax.Array):
         return array
-    return torch.from_dlpack(jax.block_until_ready(array)).clone()  # JAX may hand out memory that it keeps
+    found: Any = torch.utils.dlpack.from_dlpack(array.block_until_ready())
+    return found.clone()  # JAX may hand out memory that it keeps
 
 
 def _gradient(array: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from suite.signatures.signature import Question, Signature
 
 AXES = 4
-"""Items, heads, positions and widths: the axes that libraries have. A call of a lower rank gets the others with size 1."""
+"""Items, heads, positions and widths: what libraries have. A call of a lower rank gets the others with size 1."""
 NO_BACKWARD = "the library has no backward pass"
 
 
@@ -56,6 +56,8 @@ def _of_item(asked: Question, item: int, signature: Signature) -> dict[str, Any]
     if mask is None:
         return signature.keywords(asked)
     mask = four_axes(mask)
+    if mask.shape[0] not in (1, four_axes(asked.query).shape[0]):
+        raise NotImplementedError("the function takes one item, so that a mask cannot have others")
     options = {**asked.options, "attn_mask": mask[item if mask.shape[0] > 1 else 0]}
     return signature.keywords(replace(asked, options=options))
 

@@ -36,7 +36,7 @@ def introduction(name: str, of: str, by: Sequence[str]) -> str:
     if not of or (of == OWN and not by):
         return ""
     found = signature(of)
-    why = f"as {by[0]} says" if by[:1] in (["--signature"], ["@implementation"]) else f"known by {' and '.join(by)}"
+    why = f"as {by[0]} says" if by[:1] in (("--signature",), ("@implementation",)) else f"known by {' and '.join(by)}"
     takes = f"axes ({', '.join(found.axes.split())})" if " " in found.axes else ""
     told = "; ".join(filter(None, (takes, found.says)))
     return f"{name} is asked in the signature {of}, {why}: {told}"

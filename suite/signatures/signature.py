@@ -122,6 +122,11 @@ class Signature:
     """A function that has the signature and computes attention plainly, as Python."""
 
     @property
+    def adds_axes(self) -> bool:
+        """Whether inputs of lower ranks get axes of size 1."""
+        return not self.axes.startswith("…")
+
+    @property
     def foreign(self) -> frozenset[str]:
         """All its parameters beside the first three, by the library's names."""
         return frozenset(self.others).union(*self.options.values())

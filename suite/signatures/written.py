@@ -59,7 +59,7 @@ def _called(of: Signature, call: Call) -> str:
 
 def _turned(of: Signature, rank: int) -> str:
     """What turns the contract's axes into the signature's."""
-    if of.axes.startswith("…"):
+    if not of.adds_axes:
         return ""
     if not of.axes.startswith("b"):
         return _one_item(rank)
@@ -67,7 +67,7 @@ def _turned(of: Signature, rank: int) -> str:
 
 
 def _back(of: Signature, rank: int) -> str:
-    if of.axes.startswith("…"):
+    if not of.adds_axes:
         return ""
     if not of.axes.startswith("b"):
         return ".transpose(0, 1)" + {3: "", 2: "[0]"}[rank]
@@ -97,5 +97,6 @@ def _options(of: Signature, keywords: Mapping[str, Any], masks: Mapping[str, Any
 def _is_view(value: Any, masks: Mapping[str, Any]) -> bool:
     """Whether it is a mask with axes added in front."""
     mask = masks.get("attn_mask")
-    same = mask is not None and value.data_ptr() == mask.data_ptr() and value.shape[-mask.dim() :] == mask.shape
-    return same and mask.dim() in TO_FOUR
+    if mask is None or mask.dim() not in TO_FOUR:
+        return False
+    return bool(value.data_ptr() == mask.data_ptr() and value.shape[-mask.dim() :] == mask.shape)

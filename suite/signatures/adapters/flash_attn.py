@@ -16,6 +16,7 @@ from suite.signatures.signature import Question, Signature
 
 
 def keywords(asked: Question) -> dict[str, Any]:
+    """Options by FlashAttention's names; a side of a window that is unbounded is −1."""
     found = asked.renamed(dropout_p="dropout_p", scale="softmax_scale", is_causal="causal")
     return {**found, "window_size": asked.window(-1)} if "window" in asked.options else found
 

@@ -18,6 +18,7 @@ FLOAT_MASK = "custom_mask is boolean"
 
 
 def keywords(asked: Question) -> dict[str, Any]:
+    """Options by flashinfer's names, of one item."""
     found = asked.renamed(scale="sm_scale", is_causal="causal")
     left, right = asked.window(-1)
     if "window" in asked.options:

@@ -19,6 +19,7 @@ from suite.signatures.signature import Question, Signature
 
 
 def keywords(asked: Question) -> dict[str, Any]:
+    """Options by JAX's names; a mask is its `mask` where it is boolean, else its `bias`."""
     found = asked.renamed(scale="scale", is_causal="is_causal")
     if asked.mask is not None:
         found["mask" if str(asked.mask.dtype) == "torch.bool" else "bias"] = four_axes(asked.mask)

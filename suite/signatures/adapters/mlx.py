@@ -16,6 +16,7 @@ from suite.signatures.signature import Question, Signature
 
 
 def keywords(asked: Question) -> dict[str, Any]:
+    """The scale, and the one mask that there is room for."""
     found: dict[str, Any] = {"scale": asked.scale}
     if asked.mask is not None:
         found["mask"] = asked.mask
@@ -44,6 +45,7 @@ def attention(
     if isinstance(mask, str):
         mask = mx.arange(k.shape[2]) <= mx.arange(q.shape[2])[:, None] + offset
     if mask is not None:
+        refuse(mx.broadcast_shapes(mask.shape, scores.shape) != scores.shape, "mask enlarges the scores")
         is_bool = mask.dtype == mx.bool_
         scores = mx.where(mask, scores, mx.finfo(mx.float32).min) if is_bool else scores + mask
     return (mx.softmax(scores, axis=-1) @ value).astype(q.dtype)

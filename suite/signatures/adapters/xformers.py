@@ -21,6 +21,7 @@ from suite.signatures.signature import Question, Signature
 
 
 def keywords(asked: Question) -> dict[str, Any]:
+    """Options by xformers' names; all that hides keys is one bias."""
     found = asked.renamed(dropout_p="p", scale="scale")
     if asked.is_causal and not {"attn_mask", "window"} & set(asked.options) and (own := _lower_triangle()):
         return {**found, "attn_bias": own}
