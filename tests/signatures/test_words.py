@@ -54,7 +54,7 @@ def test_an_introduction_says_which_signature_and_why() -> None:
     asked = introduction("attention/mine", "xformers", ("--signature",))
 
     assert told.startswith(
-        "attention/mine is asked in the signature flash_attn, known by softmax_scale and window_size: axes (b, s, h, d); "
+        "attention/mine is asked in the signature flash_attn, known by softmax_scale and window_size: axes (b, s"
     )
     assert asked.startswith("attention/mine is asked in the signature xformers, as --signature says: ")
     assert introduction("attention/mine", "", ()) == introduction("attention/mine", "sdpa", ()) == ""
@@ -62,11 +62,11 @@ def test_an_introduction_says_which_signature_and_why() -> None:
 
 # Reproductions
 
-LINES = [
-    "query, key = torch.ones(2, 8), torch.ones(3, 8)",
-    "value = key",
-    "came = attention(query, key, value, is_causal=True)",
-]
+LINES = ["query, key = torch.ones(2, 8), torch.ones(3, 8)", "value = key"]
+LINES.append("came = attention(query, key, value, is_causal=True)")
+T = ".transpose(1, 2)"
+S = ".transpose(0, 1)"
+FOUR = f"[None, None]{T}"
 
 
 def call(rank: int, **options: float | bool) -> Call:

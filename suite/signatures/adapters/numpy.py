@@ -51,7 +51,7 @@ SIGNATURE = Signature(
     options={name: (name,) for name in ("attn_mask", "is_causal", "scale", "enable_gqa", "window")},
     layout=as_it_is,
     arrays=NUMPY,
-    lacks={"gradient": NO_GRADIENT, "mask_gradient": NO_GRADIENT, "bfloat16": NO_BFLOAT16},
+    lacks=dict(gradient=NO_GRADIENT, mask_gradient=NO_GRADIENT, bfloat16=NO_BFLOAT16),
     says="arrays of numpy, no gradient, no bfloat16",
     template=TEMPLATE,
 )
