@@ -8,6 +8,8 @@ from suite.signatures.arrays import Arrays
 
 NO_BFLOAT16 = "numpy has no bfloat16"
 NO_GRADIENT = "numpy's arrays carry no gradient"
+REASONS = (("gradient", NO_GRADIENT), ("mask_gradient", NO_GRADIENT), ("bfloat16", NO_BFLOAT16))
+"""What arrays of numpy cannot take, and why."""
 
 
 def _to(tensor: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.signatures.layout import as_it_is
-from suite.signatures.numpy_arrays import NO_BFLOAT16, NO_GRADIENT, NUMPY
+from suite.signatures.numpy_arrays import NUMPY, REASONS
 from suite.signatures.signature import Signature
 
 TEMPLATE = """\
@@ -51,7 +51,7 @@ SIGNATURE = Signature(
     options={name: (name,) for name in ("attn_mask", "is_causal", "scale", "enable_gqa", "window")},
     layout=as_it_is,
     arrays=NUMPY,
-    lacks=dict(gradient=NO_GRADIENT, mask_gradient=NO_GRADIENT, bfloat16=NO_BFLOAT16),
+    lacks=dict(REASONS),
     says="arrays of numpy, no gradient, no bfloat16",
     template=TEMPLATE,
 )
