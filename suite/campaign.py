@@ -40,6 +40,9 @@ class Watcher(Protocol):
     def asked(self, outcome: Outcome) -> None:
         """A question has its outcome, from now or from the run that is resumed."""
 
+    def introduced(self, line: str) -> None:
+        """What an implementation was taken for, before anything else is said of it."""
+
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         """All questions of an implementation have their outcomes."""
 
@@ -90,6 +93,8 @@ def check(
                 writer.write(outcome)
             found.append(outcome)
             outcomes.append(outcome)
+        if signed := session.signed.get(declaration.full_name):
+            watcher.introduced(signed)
         watcher.checked(found)
         if name in session.explanations:
             watcher.explained(session.explanations[name])
@@ -104,7 +109,7 @@ def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, watcher: Watcher) 
     found = [measurement for measurement in writer.recorded_measurements if measurement.key not in again]
     watcher.resumed(found)
     for benchmark in benchmarks:
-        benchmark.tell = watcher.begins
+        benchmark.tell, benchmark.introduce = watcher.begins, watcher.introduced
         for table, news in benchmark.run(writer.measured):
             for measurement in news:
                 writer.write(measurement)

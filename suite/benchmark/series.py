@@ -43,6 +43,8 @@ class Benchmark:
     random: Random = field(default_factory=Random)
     tell: Callable[[str], None] = lambda doing: None
     """Is told what is being done."""
+    introduce: Callable[[str], None] = lambda line: None
+    """Is told which signature an implementation was taken to have, where that is not the contract's own."""
     ceilings: dict[tuple[str, int], Rates] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -98,6 +100,8 @@ class Benchmark:
         with self.seconds.spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}
             gate.ask([each for each in self.implementations if not _is_absent(each)], uses)
+        for line in filter(None, (gate.signed[name] for name in sorted(gate.signed))):
+            self.introduce(line)
         return gate
 
     def _participants(self, threads: int, stack: ExitStack) -> tuple[list[Participant], list[Measurement]]:

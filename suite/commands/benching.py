@@ -30,12 +30,13 @@ def bench(
     json_file: str | None,
     results: Path,
     leave_out: Sequence[str] = (),
+    signature: str = "",
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status.
 
     `asked` makes the request. It is called late, because it loads torch: a target that does not exist is said at once.
     """
-    named = chosen(targets, leave_out, contract)
+    named = chosen(targets, leave_out, contract, signature=signature)
     refuse_broken(targets, named)
     if len(named) == 1 and targets and (missing := registry.absent(named[0])):
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")

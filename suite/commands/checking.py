@@ -29,16 +29,25 @@ def told(line: str) -> None:
 
 
 def chosen(
-    targets: Sequence[str], leave_out: Sequence[str], contract: str | None = None, tell: Tell = told
+    targets: Sequence[str],
+    leave_out: Sequence[str],
+    contract: str | None = None,
+    tell: Tell = told,
+    signature: str = "",
 ) -> list[Declaration]:
-    """The implementations that the targets name (all by default) without those to be left out; hints go to `tell`."""
+    """The implementations that the targets name (all by default) without those to be left out; hints go to `tell`.
+
+    UsageError for a user's own function whose parameters fit several signatures, where no `signature` is named.
+    """
     unwanted = {declaration.full_name for declaration in registry.find(leave_out, contract)} if leave_out else set()
-    found = [d for d in registry.find(targets, contract) if d.full_name not in unwanted]
+    found = [d for d in registry.find(targets, contract, signature=signature) if d.full_name not in unwanted]
     if not found:
         raise UsageError(f"nothing is left to ask without {', '.join(sorted(unwanted))}")
     if contract is not None:
         contract_named(contract)  # raises for a folder of implementations that is not a contract of the suite
     for declaration in (each for each in found if each.named or not each.module):  # a user's own function
+        if declaration.ambiguous:
+            raise UsageError(f"{declaration.full_name}: {declaration.ambiguous}")
         for hint in ("" if contract else _misplaced(declaration), _misspelt(declaration)):
             if hint:
                 tell(hint)
@@ -76,12 +85,15 @@ def _alike(name: str, others: Sequence[str]) -> str:
     return part or next(iter(get_close_matches(name, others, n=1, cutoff=0.75)), "")
 
 
-def asked_again(declarations: Sequence[Declaration], request: CheckRequest) -> dict[str, list[str]]:
+def asked_again(
+    declarations: Sequence[Declaration], request: CheckRequest, signature: str = ""
+) -> dict[str, list[str]]:
     """The words of a command line that ask an implementation again as it was asked, if its registered name does not.
 
     By full name, and without the case and the dtype, which are in the outcome.
     """
-    options = ["--isolate"] if request.isolate else []
+    options = ["--signature", signature] if signature else []
+    options += ["--isolate"] if request.isolate else []
     if request.time_limit != type(request).time_limit:
         options += ["--time-limit", f"{request.time_limit:g}"]
     if request.profile != type(request).profile:

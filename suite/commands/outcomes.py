@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def check(options: Check) -> int:
     """Check the targets and return the exit status. UsageError if the only target named is missing."""
     tell = nobody if options.quiet else told
-    declarations = chosen(options.targets, options.except_, options.contract, tell)
+    declarations = chosen(options.targets, options.except_, options.contract, tell, options.signature)
     refuse_broken(options.targets, declarations)
     single_threaded()
     import suite.conformance.session  # noqa: F401  with all that it needs, before the next line
@@ -64,7 +64,7 @@ def outcomes_of(
     session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast)
     declarations = askable(session, declarations, tell)
     is_named = lines is not None or options.junit is not None or options.results is not None
-    again = asked_again(declarations, request) if is_named else {}  # finding what is registered takes its time
+    again = asked_again(declarations, request, options.signature) if is_named else {}
     if request.seed and explains:
         print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
     with (

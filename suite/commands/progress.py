@@ -67,6 +67,9 @@ class Shown:
         self._outcome(outcome)
         self._step()
 
+    def introduced(self, line: str) -> None:
+        self._print([line])
+
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         if not self._quiet or any(outcome.fails for outcome in outcomes):
             self._print(summary_lines(outcomes, self._again, reasons=self._reasons))

@@ -24,6 +24,7 @@ from suite.contracts import names as contract_names
 from suite.records import Outcome, Status, UsageError
 from suite.records.limits import LAST_WORDS_LIMIT, MOST_JOBS
 from suite.registry import Declaration, Loaded
+from suite.signatures import in_signature
 from suite.worker import Died
 
 BATCH = 12
@@ -88,9 +89,11 @@ class DividedSession(Session):
                 yield opened
                 return
             ask, apart = division.ask, partial(division.ask, apart=True)
-            subject = Subject(contract=contract, ask=ask, ask_apart=apart, **opened.fields)
+            own = in_signature(contract, opened.fields["signature"])
+            subject = Subject(contract=own, ask=ask, ask_apart=apart, **opened.fields)
             known = self.findings(contract) if has_findings(implementation) else []
             division.check = Check(subject, self.questions(contract), division.asked, known, earlier)
+            self.signed[subject.name] = subject.signed
             yield from self.explained(division.check, division.check.run(division))
 
     def process(self, place: int) -> Process:

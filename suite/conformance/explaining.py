@@ -68,7 +68,7 @@ class Explainer:
         for (kind, status), _ in kinds.most_common() if len(unnamed) <= LOOKED_THROUGH else ():
             alike = [o for o in unnamed if _kind(o) == kind and not self._explained(o, outcomes)]
             if said := where([*passed, *map(self._asked, alike)], status):
-                yield said
+                yield self.check.subject.contract.words(said)
 
     def _asked(self, outcome: Outcome) -> Asked:
         case = self._cases.get(self._key(outcome))

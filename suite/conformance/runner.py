@@ -143,7 +143,7 @@ class Check:
         if outcome.status == Status.DECLINED and self._is_core(question) and not allowed:
             detail = f"{CORE_DECLINED}: {outcome.detail}"
             outcome = replace(outcome, status=Status.WRONG, detail=detail, reason=Reason.CORE)
-        return findings.mark(outcome, self.findings)
+        return findings.mark(self.subject.contract.worded(outcome), self.findings)
 
     def diagnosed(self, question: Question, found: Answer | Outcome) -> Outcome:
         """The same, with the names of mistakes. Questions come in the order in which they are asked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
@@ -24,6 +24,8 @@ from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Explanation, Outcome, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Loaded
+from suite.signatures import in_signature, laid
+from suite.signatures import signature as signature_named
 from suite.worker import Ready, Worker, ask
 
 
@@ -120,6 +122,8 @@ class Session:
     """Whether nothing more is asked after a failure that no finding records."""
     explanations: dict[str, Explanation] = field(default_factory=dict)
     """Of the implementations that were checked, by full name."""
+    signed: dict[str, str] = field(default_factory=dict)
+    """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
     _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
@@ -182,6 +186,7 @@ class Session:
         if isinstance(subject, Outcome):
             return subject
         known = self.findings(contract) if has_findings(declaration) else []
+        self.signed[subject.name] = subject.signed
         return Check(subject, self.questions(contract), asked, known, earlier)
 
     def count(self, declaration: Declaration) -> int:
@@ -236,11 +241,12 @@ class Session:
                 declaration = state.declaration
             elsewhere = worker.ask
         assert elsewhere is not None, "a declaration has a function, a module or a file"
+        ask_here, ask_apart = (laid_out(each, declaration.signature) for each in (here or elsewhere, elsewhere))
         return Subject(
             declaration.full_name,
-            contract,
-            ask=here or elsewhere,
-            ask_apart=elsewhere,
+            in_signature(contract, declaration.signature),
+            ask=ask_here,
+            ask_apart=ask_apart,
             parameters=None if declaration.parameters is None else frozenset(declaration.parameters),
             lacks=declaration.lacks,
             conventions=declaration.conventions,
@@ -248,7 +254,17 @@ class Session:
             plugged=declaration.plug is not None,
             imported=registry.import_lines(declaration),
             style=declaration.style,
+            signature=declaration.signature,
+            signed=registry.said(declaration),
         )
+
+
+def laid_out(asked: Ask, name: str) -> Ask:
+    """Asks with inputs that lie in memory as those of the signature of this name do."""
+    if not name:
+        return asked
+    of = signature_named(name)
+    return lambda calls: asked([replace(call, tensors=laid(call.tensors, of)) for call in calls])
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from suite.measure import SAMPLE, Stopwatch, calls_per_sample
 from suite.measure.clock import Before, Call
 from suite.measure.step import Step
 from suite.records import STEP
+from suite.signatures import Adapted
 
 NEW_NUMBERS = 0.2
 """Seconds of calls on new numbers, one call at least, that show whether the function remembers answers."""
@@ -63,11 +64,13 @@ class Task:
         self, function: Callable[..., Any], workload: Workload, dtype: str, direction: str, device: str, cache: str
     ) -> None:
         call = workload.call(dtype, direction)
+        self._laid = function.laid if isinstance(function, Adapted) else dict
+        """Lays inputs out in memory as the function's own signature has them."""
         turned = frozenset(workload.turned(call, 0))
         self._workload, self._direction, self.is_model = workload, direction, workload.is_model
         self.making: dict[str, float | None] = {}
         weights = {name: weight.to(device) for name, weight in call.weights.items()}
-        base = {name: tensor.to(device) for name, tensor in call.tensors.items()}
+        base = {name: tensor.to(device) for name, tensor in self._laid(call.tensors).items()}
         self._base = call.__class__(base, call.options)
         self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
         self._names, self._positional, self._options = call.gradient_of, call.positional, call.options
@@ -115,7 +118,7 @@ class Task:
         with _one_thread():
             for _ in range(BLOCKS):  # each fills a gap of the heap, so that what follows goes elsewhere
                 self._blocks.append(torch.empty(self._random.randrange(LARGEST_BLOCK), dtype=torch.uint8))
-            turned = self._workload.turned(self._base, number)
+            turned = self._turned(number)
             for name, tensor in turned.items():
                 self.inputs[name].data = tensor  # .data: the version that a cache may look at stays as it was
             first = next(iter(turned.values()))
@@ -124,6 +127,10 @@ class Task:
         with _one_thread():
             _swap_numbers(first)
         return warmed
+
+    def _turned(self, number: int) -> dict[str, Tensor]:
+        """The numbers of that round, laid out in memory as the inputs are."""
+        return self._laid(self._workload.turned(self._base, number))
 
     def overwrite(self, number: int) -> None:
         """Write the numbers of that round into the inputs, whose memory stays where it is."""
@@ -171,10 +178,10 @@ class Task:
         """Make the inputs of these rounds, as many as there is room for and one at least. Returns how many."""
         self._proof_calls, self._proof_results = [], []
         with _one_thread():
-            turned = self._workload.turned(self._base, 0)
+            turned = self._turned(0)
             size = sum(tensor.numel() * tensor.element_size() for tensor in turned.values())
             for number in numbers[: max(1, PROOF_BYTES // max(1, size))]:
-                changed = {name: tensor.clone() for name, tensor in self._workload.turned(self._base, number).items()}
+                changed = {name: tensor.clone() for name, tensor in self._turned(number).items()}
                 kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
                 self._proof_calls.append(self._bound(kept | changed)[:2])
         return len(self._proof_calls)

@@ -7,6 +7,7 @@ from suite.registry.discovery import ENTRY_POINTS, contracts, discover
 from suite.registry.importing import import_lines
 from suite.registry.loading import absent, from_function, load, source_hash
 from suite.registry.side_effects import undisturbed
+from suite.registry.signing import said
 from suite.registry.styles import modes_kept
 from suite.registry.targets import find, spelled
 
@@ -25,6 +26,7 @@ __all__ = [
     "import_lines",
     "load",
     "modes_kept",
+    "said",
     "source_hash",
     "spelled",
     "undisturbed",

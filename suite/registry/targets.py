@@ -17,6 +17,8 @@ from suite.registry.from_source import decorated, listed, of_function, of_source
 from suite.registry.loading import load, locate, on_path
 from suite.registry.plugging import may_take_plug, plugged, takes_plug
 from suite.registry.reading import FunctionSource, ModuleSource, read
+from suite.registry.signing import ASKED_FOR, asked_in
+from suite.signatures import signature as signature_named
 
 LONGEST_PATH = 4096
 """Characters: no system has longer paths that can be opened (PATH_MAX of Linux)."""
@@ -25,7 +27,11 @@ LONGEST_NAME = 1024
 
 
 def find(
-    targets: Iterable[str] = (), contract: str | None = None, *, root: str | Path | None = None
+    targets: Iterable[str] = (),
+    contract: str | None = None,
+    *,
+    root: str | Path | None = None,
+    signature: str = "",
 ) -> list[Declaration]:
     """The implementations that the targets name, each once, in the order named. No targets: all that are registered.
 
@@ -40,14 +46,17 @@ def find(
 
     The contract of a file or module is `contract` if given, else the name of its folder if that is a contract, else
     attention; that of a plug is attention. The implementation is named after the file, or after the function that the
-    user named, unless that has the name of the contract. Raises `UsageError`, one line, if a target is not found.
+    user named, unless that has the name of the contract. `signature` names the one that files and modules have, where
+    their parameters do not tell. Raises `UsageError`, one line, if a target is not found.
     Nothing is imported, except the packages around a module that cannot be located otherwise.
     """
     known = contracts(root)
     if contract is not None and contract not in known:
         raise UsageError(f"unknown contract {contract!r}; there are: {', '.join(known)}")
-    search = _Search(tuple(discover(root)), known, contract)
+    search = _Search(tuple(discover(root)), known, contract, signature=signature)
     targets = list(targets)
+    if signature:
+        _check_signature(signature, targets)
     if not targets:
         return search.registered
     chosen: dict[str, Declaration] = {}
@@ -55,6 +64,8 @@ def find(
         _refuse_unreadable(target)
         for declaration in search.named(target):
             twin = chosen.setdefault(declaration.full_name, declaration)
+            if signature:
+                _check_taken(declaration.plug or declaration)
             if not _same(twin, declaration):
                 homes = " and ".join("+".join(map(_place, _parts(each))) for each in (twin, declaration))
                 raise UsageError(f"two targets are called {declaration.full_name}: {homes}; ask them one by one")
@@ -67,6 +78,21 @@ def _refuse_unreadable(target: str) -> None:
         raise UsageError(f"target {target!r:.80} holds a NUL, which no name does")
     if len(target) > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(target).parts):
         raise UsageError(f"target {target[:40]!r}… has {len(target)} characters, more than a path may have")
+
+
+def _check_signature(signature: str, targets: Sequence[str]) -> None:
+    """Raise UsageError for a signature that does not exist, or where no file or module is named that could have it."""
+    signature_named(signature)
+    if not targets:
+        raise UsageError("--signature says what a file or module has: name one")
+
+
+def _check_taken(declaration: Declaration) -> None:
+    """Raise UsageError for what is registered: it says itself which signature it has."""
+    if declaration.signature_by[:1] != (ASKED_FOR,) and not declaration.broken:
+        raise UsageError(
+            f"{declaration.full_name} says itself which signature it has; --signature is for files and modules"
+        )
 
 
 def spelled(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
@@ -128,6 +154,7 @@ class _Search:
     known: tuple[str, ...]
     contract: str | None
     word: str = "target"
+    signature: str = ""
 
     @cached_property
     def registered(self) -> list[Declaration]:
@@ -158,7 +185,7 @@ class _Search:
             due = "an implementation that takes an attention is due before +, as in transformer/eager+chunked"
             raise UsageError(f"{self.word} {target!r}: {due}")
         takers = _matching(host, [each for each in self.registered if may_take_plug(each)])
-        found = _clear(host, takers) or self.named(host)
+        found = _clear(host, takers) or replace(self, signature="").named(host)
         hosts = [each for each in found if may_take_plug(each)]
         if not hosts:
             raise UsageError(self._no_host(found))
@@ -221,7 +248,7 @@ class _Search:
         if shipped := [d for d in here if function in ("", d.function)]:
             return shipped
         whole = Declaration("", file.stem, function, "", str(file), named=bool(function))
-        whole = replace(whole, contract=self.contract or _contract_at(whole, self.known))
+        whole = asked_in(replace(whole, contract=self.contract or _contract_at(whole, self.known)), self.signature)
         source = read(file)
         if source.problem:
             return [replace(whole, broken=source.problem)]
@@ -235,7 +262,7 @@ class _Search:
         if not all(part.isidentifier() for part in module.split(".")):
             raise UsageError(f"{module!r} is neither a file (.py) nor the name of a module")
         whole = Declaration("", module.rpartition(".")[2], function, module, named=True)
-        whole = replace(whole, contract=self.contract or _contract_at(whole, self.known))
+        whole = asked_in(replace(whole, contract=self.contract or _contract_at(whole, self.known)), self.signature)
         with on_path(Path.cwd()):
             spec = locate(module)
         if spec is None:  # a package may make it when it is imported, as `os` makes `os.path`

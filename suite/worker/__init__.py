@@ -236,6 +236,8 @@ class Worker:
             conventions=greeting.conventions,
             style=greeting.style,
         )
+        if not declaration.signature:  # told by what only an import shows
+            declaration = replace(declaration, signature=greeting.signature, signature_by=greeting.signature_by)
         if greeting.ended is Import.READY:
             self.declaration = declaration
             return Ready(declaration)

@@ -14,11 +14,13 @@ from suite.commands.declared.export import Export
 from suite.commands.declared.learn import Learn
 from suite.commands.declared.list_ import List
 from suite.commands.declared.migrate import Migrate
+from suite.commands.declared.new import New
 from suite.commands.declared.report import Report
 from suite.commands.declared.run import Run
 
 COMMANDS: Mapping[str, type[Command]] = {
     "list": List,
+    "new": New,
     "check": Check,
     "bench": Bench,
     "export": Export,

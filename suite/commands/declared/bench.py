@@ -13,6 +13,7 @@ from suite.commands.declared.common import (
     Device,
     Except,
     Folder,
+    SignatureName,
     Targets,
     TimeLimit,
     place,
@@ -80,11 +81,14 @@ class Bench:
     time_limit: TimeLimit = TIME_LIMIT
     except_: Except = field(default_factory=list)
     results: Folder = Path("results")
+    signature: SignatureName = ""
 
     def run(self) -> int:
         from suite.commands import benching
 
-        return benching.bench(self.targets, self.contract, self.request, self.json, self.results, self.except_)
+        return benching.bench(
+            self.targets, self.contract, self.request, self.json, self.results, self.except_, self.signature
+        )
 
     def request(self) -> Request:
         """What is timed, and how."""

@@ -14,6 +14,7 @@ from suite.commands.declared.common import (
     Except,
     Isolate,
     Jobs,
+    SignatureName,
     Targets,
     TimeLimit,
     path,
@@ -87,6 +88,7 @@ class Check:
             "--junit", metavar="FILE", parser=place("--junit", "file"), help="write the outcomes as JUnit's XML"
         ),
     ] = None
+    signature: SignatureName = ""
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print what fails, and nothing else")] = False
 
     def run(self) -> int:

@@ -78,6 +78,15 @@ ContractName = Annotated[
         "--contract", metavar="C", help="the contract; of a file it is attention, unless its folder names another"
     ),
 ]
+SignatureName = Annotated[
+    str,
+    typer.Option(
+        "--signature",
+        metavar="S",
+        help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, mlx or "
+        "numpy; by default told by its parameters",
+    ),
+]
 Device = Annotated[str, typer.Option("--device", metavar="D", help="cpu, cuda or cuda:N")]
 Isolate = Annotated[
     bool, typer.Option("--isolate", help="ask every implementation in a process of its own, those that ship too")
