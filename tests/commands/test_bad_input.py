@@ -59,7 +59,7 @@ UNDONE = [
     # numbers
     "check loops --jobs 0", "check loops --jobs -3", "check loops --jobs 1.5", "check loops --jobs two",
     "check loops --jobs 1e2", "check loops --jobs 99999999", "check loops --jobs 0x2", "check loops --seed -1",
-    "check loops --seed x", "check loops --seed 1.0", "check loops --seed 99999999999999999999999999",
+    "check loops --seed x", "check loops --seed 1.0",
     "check loops --time-limit 0", "check loops --time-limit -1", "check loops --time-limit nan",
     "check loops --time-limit inf", "check loops --time-limit soon", "check loops --time-limit 1,5",
     "audit --jobs -3", "audit --jobs 0", "audit --jobs x", "audit --jobs 99999999", "audit --seeds -1",
