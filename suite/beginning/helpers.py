@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+SUITE = "from suite import implementation\n"
+"""Among the imports of libraries, for that is what attnsuite is where the file is."""
+
 REFUSE = '''\
 def refuse(wrong: bool, why: str) -> None:
     """Raise ValueError where something is wrong with what was given."""
@@ -46,13 +49,13 @@ class Head(NamedTuple):
 
 
 HEADS = {
-    "torch": Head((), "import torch\nfrom torch import Tensor\n", (REFUSE, TORCH_SOFTMAX)),
+    "torch": Head((), f"import torch\n{SUITE}from torch import Tensor\n", (REFUSE, TORCH_SOFTMAX)),
     "numpy": Head(
         (),
-        "from typing import Any\n\nimport numpy\nfrom numpy.typing import NDArray\n",
+        f"from typing import Any\n\nimport numpy\nfrom numpy.typing import NDArray\n{SUITE}",
         ("Array = NDArray[Any]\n", REFUSE, NUMPY_SOFTMAX),
     ),
-    "jax": Head(("jax",), "import jax\nimport jax.numpy as jnp\nfrom jax import Array\n", (REFUSE, JAX_FITS)),
-    "mlx": Head(("mlx",), "import mlx.core as mx\n", (REFUSE,)),
+    "jax": Head(("jax",), f"import jax\nimport jax.numpy as jnp\nfrom jax import Array\n{SUITE}", (REFUSE, JAX_FITS)),
+    "mlx": Head(("mlx",), f"import mlx.core as mx\n{SUITE}", (REFUSE,)),
 }
 """By the name of the arrays."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from suite.asking import Contract
-from suite.beginning.helpers import HEADS
+from suite.beginning.helpers import HEADS, SUITE
 from suite.contracts import contract as contract_named
 from suite.records import UsageError
 from suite.signatures import OWN, SIGNATURES_OF
@@ -40,7 +40,7 @@ def _attention(name: str, contract: Contract, signature: str, file: str) -> str:
     parts = [
         f'"""{_sentence(f"{name}: attention {says}")}"""\n',
         LATER,
-        f"{head.imports}\nfrom suite import implementation\n",
+        head.imports,
         _comments(contract, file, () if signature == OWN else _of_signature(signature)),
         *head.helpers,
         f"{_decorator(words)}\n{_documented(of.template)}",
@@ -74,7 +74,7 @@ def _blank(name: str, contract: Contract, file: str) -> str:
     parts = [
         f'"""{_sentence(f"{name}: {says} of the contract {contract.name}")}"""\n',
         LATER,
-        "from typing import Any\n\nfrom suite import implementation\n",
+        f"from typing import Any\n\n{SUITE}",
         _comments(contract, file, ()),
         f"@implementation\n{function}",
     ]

@@ -12,8 +12,9 @@ from suite.records import UsageError
 def begin(name: str, contract: str, signature: str) -> None:
     """Write NAME.py and say how it is checked. Raises UsageError for a bad name, and where the file exists."""
     file = Path(name).with_suffix(".py") if name.endswith(".py") else Path(f"{name}.py")
-    if not file.stem.isidentifier() or keyword.iskeyword(file.stem):
-        raise UsageError(f"a name that Python can import is due, not {file.stem!r}: letters, digits and underscores")
+    stem = file.name.removesuffix(".py")
+    if not stem.isidentifier() or keyword.iskeyword(stem):
+        raise UsageError(f"a name that Python can import is due, not {stem!r}: letters, digits and underscores")
     command = _command(file, contract)
     text = written(file.stem, contract, signature, command)
     try:

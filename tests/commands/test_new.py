@@ -20,9 +20,9 @@ PLAIN = (
     "plain",
     "causal/more_*",
     "scale/half",
-    "heads/grouped",
+    "heads",
     "window/both",
-    "bool_mask/bhls",
+    "bool_mask/per_head",
     "bad_input/widths_differ",
 )
 

@@ -72,9 +72,9 @@ def test_an_instance_of_a_module_is_known_by_its_forward(check: Check) -> None:
     ("name", "cases", "says"),
     [
         ("flash_upper_left", ("causal/more_keys",), "not by that of flash_attn (causal is lower_right)"),
-        ("flash_unscaled", ("plain/small", "plain/long"), 'equals "unscaled"'),
+        ("flash_unscaled", ("plain/small", "plain/ordinary"), 'equals "unscaled"'),
         ("flash_ignores_scale", ("scale/half",), "a given softmax_scale is ignored"),
-        ("flash_over_heads", ("plain/square", "causal/square_5"), 'equals "reads_positions_as_heads": the axes (b, s'),
+        ("flash_over_heads", ("plain/self_attention", "causal/square_5"), 'equals "reads_positions_as_heads": the axes (b, s'),
         ("flash_over_heads", ("plain/small",), "it is called with q, k, v of axes (b, s, h, d)"),
         ("flash_answers_transposed", ("plain/small",), "output has shape ("),
     ],
@@ -170,7 +170,7 @@ def test_the_decorator_names_a_signature_and_changes_its_conventions(check: Chec
         """,
     )
 
-    found = check(str(file), "plain/small", "causal/more_keys", "heads/grouped")
+    found = check(str(file), "plain/small", "causal/more_keys", "heads/two_groups")
 
     assert found.status == 0
     assert "flash_attn, as @implementation says: " in found.lines[0]

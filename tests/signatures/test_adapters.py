@@ -154,7 +154,14 @@ def test_jax_itself_answers_with_gradients(write: Callable[[str, str], Path]) ->
     implementation = registry.load(declaration)
     assert isinstance(implementation, Loaded)
 
-    cases = ("plain/small", "causal/more_keys", "bool_mask/bhls", "float_mask/bhls", "window/both", "scale/half")
+    cases = (
+        "plain/small",
+        "causal/more_keys",
+        "bool_mask/per_head",
+        "float_mask/per_head",
+        "window/both",
+        "scale/half",
+    )
     outcomes = asked(
         implementation, (*cases, "empty_row/bool", "empty_row/float", "gradients/causal", "gradients/grouped")
     )
@@ -212,15 +219,15 @@ def test_mlx_itself_answers() -> None:
 @pytest.mark.parametrize(
     ("name", "cases", "reason"),
     [
-        ("flash", ("bool_mask/bhls",), "takes no attn_mask"),
+        ("flash", ("bool_mask/per_head",), "takes no attn_mask"),
         ("flash", ("bad_input/groups*",), "grouped heads need no flag in this signature"),
         ("flash", ("bad_input/window_negative_left",), "a negative side of a window is unbounded in this signature"),
-        ("masks_only", ("float_mask/bhls",), "lacks float_mask: takes no bias"),
+        ("masks_only", ("float_mask/per_head",), "lacks float_mask: takes no bias"),
         ("single_prefill", ("window/forwards",), "flashinfer's windows have no right side but that of causal"),
-        ("single_prefill", ("bool_mask/bhls",), "custom_mask is the same for all heads"),
+        ("single_prefill", ("bool_mask/per_head",), "custom_mask is the same for all heads"),
         ("single_prefill", ("gradients/plain",), "lacks gradient: the library has no backward pass"),
-        ("single_prefill", ("float_mask/bhls",), "lacks float_mask: custom_mask is boolean"),
-        ("xformers_without_groups", ("heads/grouped",), "grouped heads"),
+        ("single_prefill", ("float_mask/per_head",), "lacks float_mask: custom_mask is boolean"),
+        ("xformers_without_groups", ("heads/two_groups",), "grouped heads"),
         ("xformers_without_groups", ("scale/half",), "takes no scale"),
     ],
 )
