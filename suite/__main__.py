@@ -99,6 +99,18 @@ Seed = Annotated[
 Except = Annotated[
     list[str] | None, typer.Option("--except", metavar="TARGET", help="leave these out; may be repeated")
 ]
+KnownGaps = Annotated[
+    str | None,
+    typer.Option(
+        "--known-gaps",
+        metavar="FILE",
+        help="lines `case pattern: reason`: these failures are known, and must not pass unnoticed",
+    ),
+]
+OnGithub = Annotated[
+    bool,
+    typer.Option("--github", help="in GitHub Actions: annotate the files that fail, and add to the job's summary"),
+]
 WorkloadPatterns = Annotated[
     list[str] | None,
     typer.Option("--workload", metavar="PATTERN", help="only workloads of this name or group; may be repeated"),
@@ -201,6 +213,8 @@ def check(
     profile: ArrayProfile = None,
     seed: Seed = 0,
     except_: Except = None,
+    known_gaps: KnownGaps = None,
+    github: OnGithub = False,
 ) -> None:
     """Is it right? Every case is asked, and mistakes are named. Each case is asked in every dtype."""
     from suite.commands import checking
@@ -219,6 +233,8 @@ def check(
             jobs,
             profile,
             seed,
+            known_gaps,
+            github,
         )
     )
 

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from suite import campaign, registry
+from suite.commands import github
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown
 from suite.contracts import contract as contract_named
@@ -37,18 +38,23 @@ def check(
     jobs: int = 1,
     profile: str | None = None,
     seed: int = 0,
+    known_gaps: str | None = None,
+    on_github: bool = False,
 ) -> int:
     """Check the targets and return the exit status. UsageError if the only target named is missing."""
     declarations = chosen(targets, leave_out, contract)
     single_threaded()
     from suite.asking import tensors
     from suite.asking.combined import QUICK
+    from suite.conformance import gaps
     from suite.conformance.divided import session_of
     from suite.conformance.session import CheckRequest
 
-    request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit, profile or QUICK, seed)
+    known = gaps.read(known_gaps) if known_gaps is not None else ()
+    request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit, profile or QUICK, seed, known)
     session = session_of(request, len(declarations), jobs, explains=True)
     declarations = askable(session, declarations)
+    session.refuse_idle_gaps(declarations)
     total = sum(map(session.count, declarations))
     lines = sys.stderr if json_file == "-" else sys.stdout
     again, alone = asked_again(declarations, request), len(declarations) == 1
@@ -58,10 +64,13 @@ def check(
     with (
         tensors.seed(seed),
         session,
+        github.no_commands(lines, on_github),
         JsonRows(json_file) as rows,
         Shown(total, lines, again=again, reasons=alone, outcome=lambda each: rows.write(row(each))) as shown,
     ):
         outcomes = campaign.check(session, declarations, shown)
+    if on_github:
+        github.announce(outcomes, declarations, session.explanations, again, lines)
     return status(outcomes, alone=bool(targets) and len(declarations) == 1)
 
 
@@ -133,6 +142,7 @@ def asked_again(declarations: Sequence[Declaration], request: CheckRequest) -> d
         options += ["--profile", request.profile]
     if request.seed:
         options += ["--seed", str(request.seed)]
+    options += [word for file in dict.fromkeys(gap.file for gap in request.gaps) for word in ("--known-gaps", file)]
     words = {name: [*spelled, *options] for name, spelled in registry.spelled(declarations).items()}
     return {name: of for name, of in words.items() if of != [name]}
 

@@ -30,6 +30,11 @@ def write(folder: Path | str, name: str, pages: Iterable[Page]) -> list[Path]:
     return [Path(folder) / file for file in written]
 
 
+def as_markdown(page: Page) -> str:
+    """The page as the text of a Markdown file, for who keeps it elsewhere."""
+    return markdown.render(page)
+
+
 def remove(folder: Path | str, *names: str) -> None:
     """Remove files of a former report. Raises UsageError when that cannot be done."""
     for name in names:

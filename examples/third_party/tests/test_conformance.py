@@ -1,0 +1,8 @@
+"""The kernel keeps the contract of attention, but for the gaps that are written down."""
+
+from pathlib import Path
+
+from suite.pytest_plugin import conformance
+from tiled_attention import attention
+
+test_attention = conformance(attention, known_gaps=Path(__file__).parent.parent / "known_gaps.txt")
