@@ -1,4 +1,4 @@
-"""Prints what CHANGELOG.md says of the version of a tag, and refuses a tag that is not the version in pyproject.toml."""
+"""Prints what CHANGELOG.md says of the version of a tag; refuses a tag that is not the version in pyproject.toml."""
 
 from __future__ import annotations
 

@@ -83,8 +83,9 @@ class KnownGap:
         covered = [outcome for outcome in outcomes if self.covers(outcome)]
         if not covered or any(outcome.status != Status.DECLINED for outcome in covered):
             return ""
+        covered_questions = f"{len(covered)} question{'s' * (len(covered) > 1)}"
         return (
-            f"{self.gap.place} is about {len(covered)} questions that are all declined, so none fails; remove the line"
+            f"{self.gap.place} covers {covered_questions}, declined without exception: none can fail; remove the line"
         )
 
 

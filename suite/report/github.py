@@ -52,7 +52,9 @@ def _section(name: str, outcomes: Sequence[Outcome], explanation: Explanation | 
     rows = [(of.count, said(f"{_known(of)}{of.says}", longest=LONGEST_SAID), code(of.rerun)) for of in alike]
     borrowed = explanation.borrowed.lines if explanation and explanation.borrowed else []
     where = explanation.where if explanation else ()
-    kept: list[Block] = [note(borrowed[0], longest=LONGEST_SAID), points(line.strip() for line in borrowed[1:])] if borrowed else []
+    kept: list[Block] = (
+        [note(borrowed[0], longest=LONGEST_SAID), points(line.strip() for line in borrowed[1:])] if borrowed else []
+    )
     return section(name, table(("questions", "what", "ask again"), rows), points(where), kept)
 
 

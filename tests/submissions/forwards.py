@@ -12,8 +12,9 @@ def attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=Fal
 
 
 def transposed(query, key, value, *, attn_mask=None, is_causal=False, scale=None):
-    """It forwards tensors that are laid out otherwise."""
-    query, key, value = (each.mT.contiguous().mT for each in (query, key, value))
+    """It forwards tensors that are laid out otherwise: heads beside the width, as FlashAttention has them."""
+    if query.ndim == 4:
+        query, key, value = (each.transpose(1, 2).contiguous().transpose(1, 2) for each in (query, key, value))
     return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale)
 
 

@@ -21,7 +21,13 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """The softmax of the scaled scores, times the values. Query is `... l e`, key `... s e`, value `... s v`."""
+    """The softmax of the scaled scores, times the values. Query is `... l e`, key `... s e`, value `... s v`.
+
+    Half types are computed in float32, for scores of float16 exceed 65,504 easily.
+    """
+    dtype = query.dtype
+    if dtype in (torch.float16, torch.bfloat16):
+        query, key, value = query.float(), key.float(), value.float()
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     shape = (*query.shape[:-1], key.shape[-2])
     bias = _bias(attn_mask, is_causal, shape, query)
@@ -39,7 +45,7 @@ def attention(
         total = total * shrink + weights.sum(-1, keepdim=True)
         output = output * shrink + weights @ value[..., tile, :]
         largest = highest
-    return output / total.masked_fill(total == 0.0, 1.0)
+    return (output / total.masked_fill(total == 0.0, 1.0)).to(dtype)
 
 
 def _bias(mask: Tensor | None, is_causal: bool, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
@@ -50,4 +56,4 @@ def _bias(mask: Tensor | None, is_causal: bool, shape: tuple[int, ...], like: Te
         return None
     if mask.dtype == torch.bool:
         mask = torch.zeros_like(mask, dtype=like.dtype).masked_fill(~mask, -torch.inf)
-    return mask.expand(shape)
+    return mask.to(like.dtype).expand(shape)
