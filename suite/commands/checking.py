@@ -100,6 +100,7 @@ def asked_again(
         options += ["--profile", request.profile]
     if request.seed:
         options += ["--seed", str(request.seed)]
+    options += [word for file in dict.fromkeys(gap.file for gap in request.gaps) for word in ("--known-gaps", file)]
     words = {name: [*spelled, *options] for name, spelled in registry.spelled(declarations).items()}
     return {name: of for name, of in words.items() if of != [name]}
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
 from suite import campaign
-from suite.commands import junit, last_failed
+from suite.commands import github, junit, last_failed
 from suite.commands.checking import Tell, asked_again, chosen, refuse_broken, row, single_threaded, status, told
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, how_it_starts
@@ -63,6 +63,7 @@ def outcomes_of(
     explains = lines is not None and not options.quiet
     session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast)
     declarations = askable(session, declarations, tell)
+    session.refuse_idle_gaps(declarations)
     is_named = lines is not None or options.junit is not None or options.results is not None
     again = asked_again(declarations, request, options.signature) if is_named else {}
     if request.seed and explains:
@@ -70,6 +71,7 @@ def outcomes_of(
     with (
         tensors.seed(request.seed),
         session,
+        github.no_commands(lines or sys.stdout, options.github and lines is not None),
         JsonRows(options.json) as rows,
         stored(options, declarations, again, tell) as writer,
         Shown(
@@ -86,6 +88,8 @@ def outcomes_of(
             campaign.finish(writer, checked=[] if narrows(options) else declarations)
     if writer and options.results:
         report(options.results, writer.run.machine.name, lines if explains else StringIO())
+    if options.github and lines is not None:
+        github.announce(outcomes, declarations, session.explanations, again, lines)
     if options.junit is not None:
         junit.write(Path(options.junit), outcomes, again)
     own = campaign.by_implementation(outcomes)
@@ -98,6 +102,7 @@ def outcomes_of(
 def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -> CheckRequest:
     """What is asked of the implementations."""
     from suite.asking.combined import QUICK
+    from suite.conformance import gaps
     from suite.conformance.session import CheckRequest
 
     request = CheckRequest(
@@ -108,6 +113,7 @@ def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -
         options.time_limit,
         options.profile or QUICK,
         options.seed,
+        gaps=gaps.read(options.known_gaps) if options.known_gaps is not None else (),
     )
     if not options.last_failed:
         return request

@@ -18,7 +18,7 @@ from suite.asking.tensors import seeded
 from suite.conformance.asker import Ask, AskCalls, Failed, FindMisdeclared, Found, Open, Opened, Process, serve
 from suite.conformance.questions import Answer, Subject
 from suite.conformance.runner import Check
-from suite.conformance.session import CheckRequest, Session, alone, has_findings, unaskable
+from suite.conformance.session import CheckRequest, Session, alone, unaskable
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Outcome, Status, UsageError
@@ -91,7 +91,7 @@ class DividedSession(Session):
             ask, apart = division.ask, partial(division.ask, apart=True)
             own = in_signature(contract, opened.fields["signature"])
             subject = Subject(contract=own, ask=ask, ask_apart=apart, **opened.fields)
-            known = self.findings(contract) if has_findings(implementation) else []
+            known = self.known(implementation, contract)
             division.check = Check(subject, self.questions(contract), division.asked, known, earlier)
             self.signed[subject.name] = subject.signed
             yield from self.explained(division.check, division.check.run(division))

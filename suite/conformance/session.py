@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -15,10 +14,13 @@ import torch
 from suite import machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
 from suite.asking.combined import PROFILES, QUICK
-from suite.conformance import findings
+from suite.conformance import findings, gaps
 from suite.conformance.explaining import Explainer
+from suite.conformance.findings import Known
+from suite.conformance.forwarding import Forwarding
 from suite.conformance.questions import Ask, Questions, Subject
 from suite.conformance.runner import Check
+from suite.conformance.selection import matches, nothing_matches
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Explanation, Outcome, UsageError
@@ -44,6 +46,8 @@ class CheckRequest:
     """Of the numbers that cases are made of, and of the array of combinations; 0 is what is asked by default."""
     only: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     """The cases and dtypes that implementations are asked, by full name; who is not named is asked everything."""
+    gaps: tuple[gaps.Gap, ...] = ()
+    """What implementations that do not ship are known to fail."""
 
     def __post_init__(self) -> None:
         if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
@@ -73,22 +77,14 @@ class CheckRequest:
         for pattern in self.cases:
             if not any(matches(case.name, pattern) for case in cases):
                 families = list(dict.fromkeys(case.family for case in cases))
-                close = get_close_matches(pattern, [*families, *(case.name for case in cases)], n=1)
-                hint = f"did you mean {close[0]}? " if close else ""
-                raise UsageError(
-                    f"no case of {contract.name} matches {pattern!r}; {hint}families are: {', '.join(families)}"
-                )
+                names = [case.name for case in cases]
+                raise UsageError(nothing_matches(pattern, names, families, contract.name))
         chosen = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
         asked = questions(chosen, self.device.split(":")[0], self.dtypes or DTYPES)
         if not asked:
             where = f"in {', '.join(self.dtypes or DTYPES)} on {self.device}"
             raise UsageError(f"the cases {', '.join(self.cases)} are not asked {where}")
         return asked
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a name matches a pattern: the name, a shell glob, or the start of the name up to a slash (`dropout`)."""
-    return fnmatchcase(name, pattern) or name.startswith(pattern.rstrip("/") + "/")
 
 
 def check_device(device: str) -> None:
@@ -153,7 +149,28 @@ class Session:
             if self.is_decided([outcome]):
                 break
         if self.explains:
-            self.explanations[check.subject.name] = Explainer(check).explanation(found)
+            self.explanations[check.subject.name] = self._explanation(check, found)
+
+    def _explanation(self, check: Check, outcomes: Sequence[Outcome]) -> Explanation:
+        """Of all outcomes of a check. What is a library's failure is explained by its finding."""
+        with ExitStack() as stack:
+            borrowed = self.forwarding(check, stack).borrowed(outcomes)
+        others = [
+            replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o for o in outcomes
+        ]
+        return replace(Explainer(check).explanation(others), borrowed=borrowed)
+
+    def forwarding(self, check: Check, stack: ExitStack) -> Forwarding:
+        """What finds the failures of a submission that are a library's. What it asks besides ends with `stack`."""
+        contract, own = check.subject.contract, check.subject.name
+        shipped = [each for each in registry.discover() if each.contract == contract.name and is_shipped(each)]
+        by_name = {each.full_name: each for each in shipped if each.full_name != own}
+
+        def opened(name: str) -> Check | None:
+            found = self.check(by_name[name], stack, foresee=False)
+            return found if isinstance(found, Check) else None
+
+        return Forwarding(check, self.findings(contract), list(by_name), opened, machine.versions())
 
     def is_decided(self, outcomes: Iterable[Outcome]) -> bool:
         """Whether nothing more is to be asked after these outcomes."""
@@ -185,7 +202,7 @@ class Session:
         subject = self._subject(implementation, contract, stack, apart)
         if isinstance(subject, Outcome):
             return subject
-        known = self.findings(contract) if has_findings(declaration) else []
+        known = self.known(declaration, contract)
         self.signed[subject.name] = subject.signed
         return Check(subject, self.questions(contract), asked, known, earlier)
 
@@ -211,6 +228,23 @@ class Session:
         if contract.name not in self._findings:
             self._findings[contract.name] = findings.load(contract.findings, machine.versions())
         return self._findings[contract.name]
+
+    def known(self, declaration: Declaration, contract: Contract) -> list[Known]:
+        """What an implementation is known to fail: findings if it ships, else the gaps of the request."""
+        if has_findings(declaration):
+            return list(self.findings(contract))
+        return list(gaps.of_contract(self.request.gaps, contract, self.findings(contract))) if self.request.gaps else []
+
+    def refuse_idle_gaps(self, declarations: Iterable[Declaration]) -> None:
+        """Raise UsageError for a gap that means no case of any of these, and for gaps of those that ship alone."""
+        if not self.request.gaps:
+            return
+        own = [each for each in declarations if not has_findings(each) and each.contract in contract_names()]
+        if not own:
+            raise UsageError("known gaps are about implementations of one's own; what ships here has findings instead")
+        contracts = [contract_named(name) for name in dict.fromkeys(each.contract for each in own)]
+        names = {of.name: [case.name for case in (*of.cases(), *self.request.posed(of))] for of in contracts}
+        gaps.refuse_unmatched(self.request.gaps, names, [each for of in contracts for each in self.findings(of)])
 
     def _subject(
         self, implementation: Declaration | Loaded, contract: Contract, stack: ExitStack, apart: bool
@@ -304,9 +338,11 @@ def requested(
     cases: str | Iterable[str],
     dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None,
     device: str | torch.device,
+    known_gaps: str | Path | None = None,
 ) -> CheckRequest:
     """A request from the arguments of Python functions: one name or several, "float32" or torch.float32."""
     if dtypes is None or isinstance(dtypes, str | torch.dtype):
         dtypes = () if dtypes is None else (dtypes,)
     names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    return CheckRequest((cases,) if isinstance(cases, str) else tuple(cases), names, str(device))
+    chosen = (cases,) if isinstance(cases, str) else tuple(cases)
+    return CheckRequest(chosen, names, str(device), gaps=gaps.read(known_gaps) if known_gaps is not None else ())

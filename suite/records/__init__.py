@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
 from suite.records.claim import Claimed, Evidence, Holds
-from suite.records.explanation import Explanation, Reproduction
+from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
@@ -41,6 +41,8 @@ __all__ = [
     "STEP",
     "WRONG_GRADIENTS",
     "Audit",
+    "Borrowed",
+    "BorrowedFinding",
     "Claimed",
     "Combinations",
     "ContractFacts",

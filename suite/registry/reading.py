@@ -70,6 +70,12 @@ def read(file: Path) -> ModuleSource:
         return _unreadable(error, file)
 
 
+def line_of(file: Path, function: str) -> int:
+    """The line at which a function or a class begins; 0 where the source does not show it."""
+    name = function.partition(".")[0]
+    return max((each.line for each in read(file).functions if each.name == name), default=0)
+
+
 @cache  # one command finds what is registered several times
 def _parsed(source: bytes, file: Path) -> ModuleSource:
     try:

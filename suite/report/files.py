@@ -40,6 +40,11 @@ def refuse_foreign_page(folder: Path | str, name: str, page: Page) -> None:
         refuse_foreign(Path(folder) / f"{name}{form.SUFFIX}", partial(same_kind, form.render(page)))
 
 
+def as_markdown(page: Page) -> str:
+    """The page as the text of a Markdown file, for who keeps it elsewhere."""
+    return markdown.render(page)
+
+
 def remove(folder: Path | str, *names: str) -> None:
     """Remove files of a former report; others of the same name stay. Raises UsageError when that cannot be done."""
     for path in (Path(folder) / name for name in names):

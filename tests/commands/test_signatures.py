@@ -74,7 +74,7 @@ def test_an_instance_of_a_module_is_known_by_its_forward(check: Check) -> None:
         ("flash_upper_left", ("causal/more_keys",), "not by that of flash_attn (causal is lower_right)"),
         ("flash_unscaled", ("plain/small", "plain/ordinary"), 'equals "unscaled"'),
         ("flash_ignores_scale", ("scale/half",), "a given softmax_scale is ignored"),
-        ("flash_over_heads", ("plain/self_attention", "causal/square_5"), 'equals "reads_positions_as_heads": the axes (b, s'),
+        ("flash_over_heads", ("plain/self_attention", "causal/square_5"), 'equals "reads_positions_as_heads": the'),
         ("flash_over_heads", ("plain/small",), "it is called with q, k, v of axes (b, s, h, d)"),
         ("flash_answers_transposed", ("plain/small",), "output has shape ("),
     ],

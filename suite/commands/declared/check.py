@@ -89,6 +89,19 @@ class Check:
         ),
     ] = None
     signature: SignatureName = ""
+    known_gaps: Annotated[
+        str | None,
+        typer.Option(
+            "--known-gaps",
+            metavar="FILE",
+            parser=place("--known-gaps", "file"),
+            help="lines `case pattern: reason`: these failures are known, and must not pass unnoticed",
+        ),
+    ] = None
+    github: Annotated[
+        bool,
+        typer.Option("--github", help="in GitHub Actions: annotate the files that fail, and add to the job's summary"),
+    ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print what fails, and nothing else")] = False
 
     def run(self) -> int:
