@@ -431,6 +431,19 @@ def draw(
 
 
 @app.command()
+def verify(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PATH]...", help="folders of results, machines' folders, or files; results by default"),
+    ] = None,
+) -> None:
+    """Are these results as they were written? Rows, numbers, pages and sources, held against each other."""
+    from suite.commands import verifying
+
+    raise typer.Exit(verifying.verify(paths or [Path("results")]))
+
+
+@app.command()
 def migrate(results: Folder = Path("results")) -> None:
     """Bring results/ of an earlier attnsuite into today's layout; nothing is lost, also where it is interrupted."""
     from suite.commands import migrating

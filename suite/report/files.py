@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from suite.report import stamps
 from suite.report.page import Page
 from suite.report.render import csv, markdown
 from suite.store import replace_file
@@ -16,18 +17,25 @@ LONGEST_PAGE = 500_000
 """Bytes of a Markdown file; GitHub shows the source of a longer one."""
 
 
-def write(folder: Path | str, name: str, pages: Iterable[Page]) -> list[Path]:
+def write(folder: Path | str, name: str, pages: Iterable[Page], stamped: bool = False) -> list[Path]:
     """Write a page in every form and its tables into `folder`, atomically, and return their paths.
 
-    Of several pages, the first that is short enough is written, or else the last. Raises UsageError when the folder
-    cannot be written.
+    Of several pages, the first that is short enough is written, or else the last. One of which no rows are kept is
+    `stamped`. Raises UsageError when the folder cannot be written.
     """
-    page = _first_that_fits(pages)
-    written = {f"{name}{form.SUFFIX}": form.render(page) for form in FORMS}
-    written |= {f"{key}{csv.SUFFIX}": csv.render(table) for key, table in page.data.items()}
+    written = rendered(name, pages)
+    if stamped:
+        written = stamps.stamped(written)
     for file, content in written.items():
         replace_file(Path(folder) / file, content)
     return [Path(folder) / file for file in written]
+
+
+def rendered(name: str, pages: Iterable[Page]) -> dict[str, str]:
+    """The texts of the files of a page, by their names."""
+    page = _first_that_fits(pages)
+    found = {f"{name}{form.SUFFIX}": form.render(page) for form in FORMS}
+    return found | {f"{key}{csv.SUFFIX}": csv.render(table) for key, table in page.data.items()}
 
 
 def remove(folder: Path | str, *names: str) -> None:

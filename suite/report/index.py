@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from suite.records import Measurement, Outcome
@@ -17,6 +17,8 @@ from suite.report.files import write
 from suite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
 from suite.store import Recorded
 
+INDEX = "README"
+"""The name of the index, without its ending."""
 PAGES = ("conformance.md", "benchmark.md", "learning.md", "claims.md", "stopwatch.md")
 """The pages of a machine that the index links to."""
 CHARTS = {
@@ -30,8 +32,12 @@ CHARTS = {
 def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
     """Write README.md into `folder`, a section for each machine, with links to the pages and charts in its folder."""
     folder = Path(folder)
-    there = [f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS) if (folder / name / file).exists()]
-    return write(folder, "README", [index(machines, there)])[0]
+    return write(folder, INDEX, [index(machines, there(folder, machines))])[0]
+
+
+def there(folder: Path, machines: Iterable[str]) -> list[str]:
+    """The pages and charts that exist, as paths relative to the index."""
+    return [f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS) if (folder / name / file).exists()]
 
 
 def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:

@@ -11,6 +11,7 @@ from suite.records import Claimed, Learned, Measurement, Outcome, Refusal, Run, 
 from suite.store import facts, rows, runs, table, together
 from suite.store.files import Amiss, Row, encoded, parsed_rows, raised, row_text
 from suite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES, Kind
+from suite.store.recorded import Recorded, newest
 from suite.store.runs import RUNS
 
 JOURNAL = "journal.jsonl"
@@ -47,6 +48,12 @@ class Contents:
     def recorded(self) -> list[tuple[str, AnyRecord]]:
         """The records of all kinds, with their run's id."""
         return [*self.outcomes, *self.measurements, *self.learned, *self.claimed]
+
+    def recorded_of(self, machine: str) -> Recorded:
+        """Of each question the newest row."""
+        outcomes, measurements = newest(self.runs, self.outcomes), newest(self.runs, self.measurements)
+        learned, claimed = newest(self.runs, self.learned), newest(self.runs, self.claimed)
+        return Recorded(machine, self.runs, outcomes, measurements, learned, claimed)
 
     def add(self, identity: str, record: AnyRecord) -> None:
         """One record more of this run."""
