@@ -11,7 +11,7 @@ import suite
 from suite.commands import sources
 from suite.records import Refusal, Run, UsageError
 from suite.report import verification as pages
-from suite.report.verification.of_results import FILES
+from suite.report.verification.index import FILES
 from suite.store import Recorded, Verified
 from suite.store import verify as verify_rows
 from suite.store.contents import SIGNS
@@ -58,7 +58,7 @@ def verify(paths: Sequence[Path]) -> int:
     """
     refused = 0
     for path in paths:
-        report = _verified(path)
+        report = verified(path)
         for refusal in report.refusals:
             print(_shown(str(refusal)), flush=True)
         refused += len(report.refusals)
@@ -72,7 +72,8 @@ def verify(paths: Sequence[Path]) -> int:
     return 1 if refused else 0
 
 
-def _verified(path: Path) -> Report:
+def verified(path: Path) -> Report:
+    """What came of a folder of results, a machine's folder or a file. Raises UsageError for a path that is none."""
     if not path.exists():
         raise UsageError(f"there is no {path}; `attnsuite verify` takes a folder of results, a machine's, or one file")
     if path.is_file():
@@ -93,7 +94,7 @@ def _file(path: Path) -> Report:
     """One file: what is amiss in it, and in what it is read with."""
     folder = path.absolute().parent if path.parent == Path() else path.parent
     if path.name in FILES and not _is_machine(folder):
-        report = _verified(folder)
+        report = verified(folder)
         beside: tuple[str, ...] = ()
     elif _is_machine(folder):
         report, beside = _machines([folder]), (RUNS, "facts.json")

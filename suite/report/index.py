@@ -19,6 +19,8 @@ from suite.store import Recorded
 
 INDEX = "README"
 """The name of the index, without its ending."""
+AUDIT = "audit.md"
+"""The audit of the suite, beside the index."""
 PAGES = ("conformance.md", "benchmark.md", "learning.md", "claims.md", "stopwatch.md")
 """The pages of a machine that the index links to."""
 CHARTS = {
@@ -37,7 +39,8 @@ def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
 
 def there(folder: Path, machines: Iterable[str]) -> list[str]:
     """The pages and charts that exist, as paths relative to the index."""
-    return [f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS) if (folder / name / file).exists()]
+    of_machines = (f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS))
+    return [name for name in (AUDIT, *of_machines) if (folder / name).exists()]
 
 
 def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
@@ -45,7 +48,10 @@ def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
     shown = [machines[name] for name in sorted(machines) if machines[name].runs]
     heads = ("machine", "date", "commit", "torch", "contracts", "passed/asked", "failures", "known failures")
     of_all = table(heads, map(_row, shown))
-    opening = note("Written by ", code("attnsuite report"), ", never by hand.")
+    audit = (
+        (" How the suite audits itself: ", Span(AUDIT.removesuffix(".md"), link=AUDIT), ".") if AUDIT in there else ()
+    )
+    opening = note("Written by ", code("attnsuite report"), ", never by hand.", *audit)
     return Page("Results", blocks(opening, of_all, (_machine(recorded, there) for recorded in shown)))
 
 

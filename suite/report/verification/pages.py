@@ -11,7 +11,7 @@ from suite.records import Refusal
 from suite.report import pytest_benchmark
 from suite.report.charts.files import Charts, note_of
 from suite.report.machine import PAGES, texts
-from suite.report.verification.of_charts import Found, of_charts
+from suite.report.verification.charts import Found, of_charts
 from suite.report.verification.stopwatch import of_stopwatch
 from suite.report.verification.texts import REMEDY, unlike
 from suite.store import Recorded

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from suite.records import Refusal
 from suite.report.files import rendered
-from suite.report.index import INDEX, index, there
+from suite.report.index import AUDIT, INDEX, index, there
 from suite.report.verification.stamped import unlike_stamp
 from suite.report.verification.texts import unlike
 from suite.store import Recorded
 
-AUDIT = "audit.md"
 FILES = (f"{INDEX}.md", AUDIT)
 """What lies beside the machines' folders."""
 
