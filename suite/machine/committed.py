@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from suite.records.limits import TIME_LIMIT
+
 FOLDERS = ("suite", "implementations")
 """The folders whose files a run hashes."""
-TIME_LIMIT = 60.0
-"""Seconds that git may take for an answer; it takes less than one."""
 
 
 def holds(repository: Path, commit: str) -> bool:

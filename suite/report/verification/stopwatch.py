@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.records import Machine, Refusal, UsageError
 from suite.records.stopwatch import StopwatchAudit, Trial
-from suite.report.render import markdown
+from suite.report.files import rendered
 from suite.report.stopwatch import STOPWATCH, counted
 from suite.report.verification.stamped import unlike_stamp
 from suite.report.verification.texts import text_of
@@ -51,7 +51,7 @@ def _uncounted(page: Path, trials: list[Trial], machine: Machine) -> Iterator[Re
         text = text_of(page)
     except UsageError:
         return  # said already
-    due = markdown.render(counted(StopwatchAudit(trials, ()), machine)).split("\n")[2:]
+    due = rendered(STOPWATCH, [counted(StopwatchAudit(trials, ()), machine)])[page.name].split("\n")[2:]
     if text is not None:
         there = set(text.split("\n"))
         yield from (Refusal(str(page), "", f"{STOPWATCH}.csv gives {line!r:.200}, which is not there")
