@@ -13,7 +13,8 @@ from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.records.limits import MOST_JOBS
-from suite.store import Results
+from suite.report import write_index
+from suite.store import Results, read_outcomes
 from suite.store.files import one_line
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def audit(results: Path, jobs: int | None, contract: str | None = None, seeds: i
     finished = machine.new_run({}, machine.suite_hash(), "audit")
     if not contract:
         print(write_audit(results, found, replace(finished, finished=finished.started)))
+        _index(results)
     return 0 if all(each.passed for each in found) else 1
 
 
@@ -74,7 +76,14 @@ def audit_stopwatch(results: Path, jobs: int | None, plan: Plan | None = None) -
     finished = replace(started, finished=machine.new_run({}, "").started)
     for path in write_stopwatch(folder, found, finished):
         print(path)
+    _index(results)
     return 0 if found.passed else 1
+
+
+def _index(results: Path) -> None:
+    """Let the index link to what was written, where there is one."""
+    if machines := read_outcomes(results):
+        print(write_index(results, machines))
 
 
 def _progress(line: str) -> None:

@@ -9,6 +9,7 @@ from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
+from suite.records.refusal import Refusal
 from suite.records.run import Machine, Run
 from suite.records.source import GIVEN, Figures, Source
 from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
@@ -59,6 +60,7 @@ __all__ = [
     "Outcome",
     "Reason",
     "Redrawn",
+    "Refusal",
     "Reproduction",
     "Run",
     "Source",

@@ -19,7 +19,7 @@ MOST_NAMED = 4
 
 def write_audit(folder: Path, audits: Sequence[Audit], run: Run) -> Path:
     """Write audit.md into `folder`, atomically, and return its path."""
-    return write(folder, "audit", [audit_page(audits, run)])[0]
+    return write(folder, "audit", [audit_page(audits, run)], stamped=True)[0]
 
 
 def refuse_foreign_audit(folder: Path) -> None:

@@ -21,6 +21,8 @@ from suite.store.rows import lean
 FORMAT_OF = "5.3.1"
 """The version of pytest-benchmark that reads what is written here, and in whose name it is written."""
 
+FILE = "benchmark.json"
+"""The file in a machine's folder."""
 AXES = ("workload", "dtype", "device", "threads", "direction", "cache")
 """What the rows of one group have in common, beside their run."""
 
@@ -33,14 +35,22 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
 
     Raises UsageError when the folder cannot be written, and for a file of that name that was not written here.
     """
-    path = Path(folder) / "benchmark.json"
-    timed = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
-    if not timed or recorded.measured_run is None:
+    path, text = Path(folder) / FILE, benchmark_json(recorded)
+    if not text:
         with one_line(path, "removed"):
             if _is_ours(text_of(path) or ""):
                 path.unlink(missing_ok=True)
         return None
     refuse_foreign(path, _is_ours)
+    replace_file(path, text)
+    return path
+
+
+def benchmark_json(recorded: Recorded) -> str:
+    """The text of the file; empty where nothing was measured."""
+    timed = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
+    if not timed or recorded.measured_run is None:
+        return ""
     newest = _newest_of_tables(recorded.runs, timed)
     content = {
         "machine_info": _machine_info(recorded.measured_run),
@@ -49,8 +59,7 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
         "datetime": recorded.measured_run.finished or recorded.measured_run.started,
         "version": FORMAT_OF,
     }
-    replace_file(path, json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
-    return path
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 
 def _is_ours(text: str) -> bool:

@@ -17,6 +17,7 @@ from suite.commands.declared.migrate import Migrate
 from suite.commands.declared.new import New
 from suite.commands.declared.report import Report
 from suite.commands.declared.run import Run
+from suite.commands.declared.verify import Verify
 
 COMMANDS: Mapping[str, type[Command]] = {
     "list": List,
@@ -30,6 +31,7 @@ COMMANDS: Mapping[str, type[Command]] = {
     "report": Report,
     "run": Run,
     "draw": Draw,
+    "verify": Verify,
     "migrate": Migrate,
 }
 """The subcommands by name, in workflow order."""
