@@ -22,6 +22,7 @@ PAGE = (HOME / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 FLOORS: dict[str, set[str]] = {
     "records": set(),
+    "walls": {"records"},
     "uncollected": set(),
     "statistics": set(),
     "charting": set(),
@@ -33,7 +34,7 @@ FLOORS: dict[str, set[str]] = {
     "store": {"records", "statistics", "uncollected"},
     "report": {"records", "statistics", "store", "charting"},
     "registry": {"records", "asking", "contracts"},
-    "worker": {"records", "asking", "registry"},
+    "worker": {"records", "asking", "registry", "walls"},
     "conformance": {"records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources"},
     "measure": {
         "records",
