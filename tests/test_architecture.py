@@ -35,7 +35,7 @@ FLOORS: dict[str, set[str]] = {
     "report": {"records", "statistics", "store", "charting"},
     "registry": {"records", "asking", "contracts"},
     "worker": {"records", "asking", "registry", "walls"},
-    "conformance": {"records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources"},
+    "conformance": {"records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources", "walls"},
     "measure": {
         "records",
         "judging",
@@ -56,7 +56,7 @@ FLOORS: dict[str, set[str]] = {
     "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},
     "claims": {"records", "contracts", "measure", "sources", "statistics", "learning"},
     "export": {"records", "asking", "contracts", "registry", "machine"},
-    "campaign": {"records", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
+    "campaign": {"records", "walls", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
 }
 """The rooms that each room may import from, besides itself; commands, the command line and the pytest plugin may import
 from all."""

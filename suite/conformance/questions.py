@@ -38,6 +38,8 @@ class Subject:
     """Lines of Python that import it under the name of its contract; none where no other process can."""
     style: str = ""
     """What was made of a class or a module so that it can be called, in a line; empty for a function."""
+    walls: str = ""
+    """What keeps it from what is not its own, in a line; empty for what is trusted."""
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""

@@ -24,6 +24,8 @@ from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Explanation, Outcome, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Loaded
+from suite.walls import in_words
+from suite.walls.limits import memory_limit
 from suite.worker import Ready, Worker, ask
 
 
@@ -198,6 +200,7 @@ class Session:
         """What the runner asks, or the outcome that says why there is nothing to ask."""
         device, declaration = self.request.device, implementation
         function: Callable[..., Any] | None = None
+        walls = ""
         if isinstance(implementation, Loaded):
             declaration, function = implementation.declaration, implementation.function
         elif not self.request.isolate and is_shipped(implementation):
@@ -211,7 +214,16 @@ class Session:
         here: Ask | None = None if function is None else partial(ask, function, device=device)
         elsewhere = here
         if declaration.module or declaration.file:
-            worker = stack.enter_context(Worker(declaration, device=device, time_limit=self.request.time_limit))
+            walled = function is None and not is_shipped(declaration)  # what answers here as well is trusted
+            worker = stack.enter_context(
+                Worker(
+                    declaration,
+                    device=device,
+                    time_limit=self.request.time_limit,
+                    walled=walled,
+                    memory_limit=memory_limit() if walled else 0,
+                )
+            )
             if apart:
                 worker.foresee()  # while the first questions are answered here
             if here is None:
@@ -219,6 +231,7 @@ class Session:
                 if not isinstance(state, Ready):
                     return unaskable(state, device, declaration)
                 declaration = state.declaration
+                walls = in_words(worker.walls) if walled else ""
             elsewhere = worker.ask
         assert elsewhere is not None, "a declaration has a function, a module or a file"
         return Subject(
@@ -233,6 +246,7 @@ class Session:
             plugged=declaration.plug is not None,
             imported=registry.import_lines(declaration),
             style=declaration.style,
+            walls=walls,
         )
 
 

@@ -35,8 +35,15 @@ class Explanation:
     where: tuple[str, ...] = ()
     """`wrong only where is_causal and a width above 64 meet, backward`: of what no known mistake explains."""
     reproductions: tuple[Reproduction, ...] = ()
+    walls: str = ""
+    """What kept it from what is not its own, and what nothing did; empty for what is trusted."""
 
     @property
     def lines(self) -> list[str]:
         """For people: sentences, then what can be pasted."""
-        return [*self.adapted, *self.where, *(line for each in self.reproductions for line in each.pasted)]
+        return [
+            *self.adapted,
+            *filter(None, [self.walls]),
+            *self.where,
+            *(line for each in self.reproductions for line in each.pasted),
+        ]

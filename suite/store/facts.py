@@ -91,6 +91,7 @@ def _facts(noted: Mapping[str, Any]) -> Facts:
         {name: tuple(words) for name, words in noted.get("again", {}).items()},
         workloads,
         noted.get("profile", ""),
+        noted.get("walls", {}),
         noted.get("seconds", {}),
     )
 
