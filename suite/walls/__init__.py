@@ -60,6 +60,8 @@ def in_words(names: Collection[str]) -> str:
     """What the walls that stand keep, in one line, and what nothing keeps."""
     standing = named(names)
     by = {keeps: [each.name for each in standing if keeps in each.keeps] for keeps in Keeps}
+    if processes.WALL in standing and seccomp.WALL in standing:
+        by[Keeps.SIGNALS].remove(seccomp.WALL.name)  # it then leaves signals alone
     stand = "; ".join(f"{keeps} ({', '.join(found)})" for keeps, found in by.items() if found)
     fall = "; ".join(keeps for keeps, found in by.items() if not found)
     return "".join((f"walls: {stand}" if stand else "no walls", f"; not so on this machine: {fall}" if fall else ""))

@@ -175,7 +175,8 @@ class Process:
             self._keep_printed()
             time.sleep(0.01)
         exited = self._started.exited()
-        self._signal(signal.SIGKILL)
+        if not self._walled:  # else its guard has to find who is left, before it ends itself
+            self._signal(signal.SIGKILL)
         self._keep_printed()
         self._finish()
         if not exited:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from suite.walls import available
 from suite.walls.guard import read, surround
 from suite.walls.life import die_with_the_parent
 
@@ -47,6 +48,8 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
             return
         message = json.loads(said)
         if "mark" in message:
+            if message["walls"]:
+                available()  # found here once, for all that are forked
             if os.fork() == 0:
                 os.close(life)
                 _work(control, message, descriptors)
