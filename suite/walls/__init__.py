@@ -64,4 +64,4 @@ def in_words(names: Collection[str]) -> str:
         by[Keeps.SIGNALS].remove(seccomp.WALL.name)  # it then leaves signals alone
     stand = "; ".join(f"{keeps} ({', '.join(found)})" for keeps, found in by.items() if found)
     fall = "; ".join(keeps for keeps, found in by.items() if not found)
-    return "".join((f"walls: {stand}" if stand else "no walls", f"; not so on this machine: {fall}" if fall else ""))
+    return f"walls: {stand or 'none'}" + (f"; not so on this machine: {fall}" if fall else "")

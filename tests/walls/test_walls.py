@@ -15,7 +15,7 @@ from suite.walls.wall import works
 
 
 def test_what_nothing_keeps_is_said() -> None:
-    assert in_words([]).startswith("no walls; not so on this machine: what it starts ends with it; ")
+    assert in_words([]).startswith("walls: none; not so on this machine: what it starts ends with it; ")
     assert in_words(["Landlock", "seccomp"]).endswith(
         "what it starts ends with it; memory and the size of files are limited"
     )

@@ -20,7 +20,7 @@ from workers import LIMIT, SUBMISSIONS, answered, gone
 from suite.asking import Call
 from suite.walls import WALLS
 from suite.walls.room import PREFIX
-from suite.worker import Died, Hung, Worker, started
+from suite.worker import Died, Hung, Ready, Worker, started
 
 HOSTILE = str(SUBMISSIONS / "hostile.py")
 OFFERED = [each.name for each in WALLS]
@@ -39,7 +39,7 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Worker]]:
 
     def begin(*lacking: str, **more: Any) -> Worker:
         monkeypatch.setattr(started, "wanted", lambda: [name for name in OFFERED if name not in lacking])
-        begun.append(Worker(more.pop("target", HOSTILE), time_limit=LIMIT, walled=True, **more))
+        begun.append(Worker(more.pop("target", HOSTILE), time_limit=LIMIT, start_limit=5 * LIMIT, walled=True, **more))
         return begun[-1]
 
     yield begin
@@ -56,7 +56,7 @@ def said(worker: Worker, mode: str, place: object = "", process: int = 0) -> Any
 
 def stand(worker: Worker, *names: str) -> None:
     """Skip where this machine lacks a wall that the test is about."""
-    worker.ready()
+    assert isinstance(worker.ready(), Ready)
     if missing := set(names) - set(worker.walls):
         pytest.skip(f"this machine has no {', '.join(missing)}")
 
@@ -246,7 +246,7 @@ def test_honest_code_finds_what_it_needs(hostile: Callable[..., Worker], lacking
 def test_an_interpreter_of_its_own_has_the_same_walls(hostile: Callable[..., Worker], tmp_path: Path) -> None:
     forked, fresh = hostile(), hostile(device="cuda")
     for each in (forked, fresh):
-        each.ready()
+        assert isinstance(each.ready(), Ready)
     assert fresh.walls == forked.walls
     pid = fresh.pid
     assert pid is not None
