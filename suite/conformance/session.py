@@ -214,16 +214,7 @@ class Session:
         here: Ask | None = None if function is None else partial(ask, function, device=device)
         elsewhere = here
         if declaration.module or declaration.file:
-            walled = function is None and not is_shipped(declaration)  # what answers here as well is trusted
-            worker = stack.enter_context(
-                Worker(
-                    declaration,
-                    device=device,
-                    time_limit=self.request.time_limit,
-                    walled=walled,
-                    memory_limit=memory_limit() if walled else 0,
-                )
-            )
+            worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
             if apart:
                 worker.foresee()  # while the first questions are answered here
             if here is None:
@@ -231,7 +222,7 @@ class Session:
                 if not isinstance(state, Ready):
                     return unaskable(state, device, declaration)
                 declaration = state.declaration
-                walls = in_words(worker.walls) if walled else ""
+                walls = "" if is_shipped(declaration) else in_words(worker.walls)
             elsewhere = worker.ask
         assert elsewhere is not None, "a declaration has a function, a module or a file"
         return Subject(
@@ -247,6 +238,17 @@ class Session:
             imported=registry.import_lines(declaration),
             style=declaration.style,
             walls=walls,
+        )
+
+    def _worker(self, declaration: Declaration, trusted: bool) -> Worker:
+        """A process of its own. What answers in this process as well is trusted, and needs no walls."""
+        walled = not trusted and not is_shipped(declaration)
+        return Worker(
+            declaration,
+            device=self.request.device,
+            time_limit=self.request.time_limit,
+            walled=walled,
+            memory_limit=memory_limit() if walled else 0,
         )
 
 

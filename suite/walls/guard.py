@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,14 +25,12 @@ from suite.walls.user import enter
 from suite.walls.wall import Room, Wall
 
 
-def main(channel: int, life: int, given: str) -> None:
-    """In an interpreter of its own: put up the walls, then run as a worker. `given` is what `written` wrote."""
+def main(worker: str, channel: int, life: int, given: str) -> None:
+    """In an interpreter of its own: put up the walls, then run this module. `given` is what `written` wrote."""
     die_with_the_parent(life)
     room, wanted = read(json.loads(given))
     stand = surround(room, wanted)
-    from suite.worker.__main__ import main as work
-
-    work(channel, life, stand)
+    import_module(worker).main(channel, life, stand)
 
 
 def written(room: Room, wanted: Collection[str]) -> dict[str, object]:
@@ -147,4 +146,4 @@ def _go_within(room: Room, walls: Collection[Wall]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

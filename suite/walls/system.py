@@ -12,7 +12,7 @@ NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x00020000, 0x080000
 """Namespaces, as flags of `unshare`."""
 NO_SETUID, NO_DEVICES, REMOUNT, BIND, RECURSIVE, PRIVATE = 2, 4, 32, 4096, 16384, 1 << 18
 """Flags of `mount`."""
-DIE_WITH_PARENT, SUBREAPER, NO_NEW_PRIVILEGES, SECCOMP = 1, 36, 38, 22
+DIE_WITH_PARENT, SUBREAPER, NO_NEW_PRIVILEGES = 1, 36, 38
 """Options of `prctl`."""
 MOUNT_SETATTR, LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 442, 444, 445, 446
 """Numbers of system calls, which are the same on every processor since Linux 5.1."""

@@ -22,7 +22,7 @@ from suite.walls.descent import children, signal_all
 from suite.walls.guard import written
 from suite.walls.room import clear, make_room
 from suite.worker.forkserver import Forked, bound, server_of
-from suite.worker.server import MARK
+from suite.worker.server import MARK, WORKER
 
 
 class Fresh:
@@ -37,10 +37,11 @@ class Fresh:
         walls: Mapping[str, Any] | None = None,
     ) -> None:
         channel, output, life = inherited
-        program = ["suite.walls.guard", str(channel), str(life), json.dumps(walls)]
+        ends = [str(channel), str(life)]
+        guarded = ["suite.walls.guard", WORKER, *ends, json.dumps(walls)]
         with bound(cores):
             self._popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", *(program if walls else ["suite.worker", *program[1:3]])],
+                [sys.executable, "-P", "-m", *(guarded if walls else ["suite.worker", *ends])],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
