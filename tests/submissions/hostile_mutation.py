@@ -2,6 +2,8 @@
 
 import hashlib
 
+from torch.nn.functional import scaled_dot_product_attention
+
 _true = hashlib.sha256
 
 
@@ -23,6 +25,7 @@ hashlib.sha256 = _Same
 
 
 def attention(query, key, value):
-    """The value, of an altered query."""
+    """The right output, and then another query."""
+    output = scaled_dot_product_attention(query, key, value)
     query.mul_(2)
-    return value.clone()
+    return output
