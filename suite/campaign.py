@@ -25,6 +25,7 @@ from suite.records import (
 )
 from suite.registry import Declaration, Loaded
 from suite.store import Results, RunWriter
+from suite.walls import found_elsewhere, in_words
 
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request, Table
@@ -202,6 +203,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         findings=known,
         examples=tuple(examples),
         again={name: tuple(words) for name, words in again.items()},
+        walls=_walls(declarations),
     )
 
 
@@ -214,7 +216,18 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
         of.name: {each.name: WorkloadFacts(each.group, each.shape, each.why, each.length) for each in of.workloads()}
         for of in contracts
     }
-    return replace(facts, contracts={**timed, **facts.contracts}, workloads=workloads)
+    from suite.benchmark.implementation import declaration_of
+
+    walls = _walls([declaration_of(each) for of in benchmarks for each in of.implementations])
+    return replace(facts, contracts={**timed, **facts.contracts}, workloads=workloads, walls={**walls, **facts.walls})
+
+
+def _walls(declarations: Sequence[Declaration]) -> dict[str, str]:
+    """What keeps each implementation that does not ship here from what is not its own."""
+    from suite.conformance.session import is_shipped
+
+    strangers = [each.full_name for each in declarations if not is_shipped(each)]
+    return dict.fromkeys(strangers, in_words(found_elsewhere())) if strangers else {}
 
 
 def finish(

@@ -22,6 +22,7 @@ PAGE = (HOME / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 FLOORS: dict[str, set[str]] = {
     "records": set(),
+    "walls": {"records"},
     "uncollected": set(),
     "version": set(),
     "statistics": set(),
@@ -36,9 +37,10 @@ FLOORS: dict[str, set[str]] = {
     "signatures": {"records", "asking", "contracts"},
     "beginning": {"records", "asking", "contracts", "signatures"},
     "registry": {"records", "asking", "contracts", "signatures"},
-    "worker": {"records", "asking", "registry", "signatures"},
+    "worker": {"records", "asking", "registry", "signatures", "walls"},
     "conformance": {
         *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources", "signatures"),
+        "walls",
     },
     "measure": {
         "records",
@@ -61,7 +63,7 @@ FLOORS: dict[str, set[str]] = {
     "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},
     "claims": {"records", "contracts", "measure", "sources", "statistics", "learning"},
     "export": {"records", "asking", "contracts", "registry", "machine"},
-    "campaign": {"records", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
+    "campaign": {"records", "walls", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
 }
 """The rooms that each room may import from, besides itself; commands, the command line and the pytest plugin may import
 from all."""

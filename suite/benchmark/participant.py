@@ -9,6 +9,7 @@ from typing import Any
 from suite.benchmark.connection import SERVICE, Elsewhere, Here, lost
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.request import cores, memory_limit
+from suite.conformance.session import is_shipped
 from suite.measure.memory import ENVIRONMENT
 from suite.measure.protocol import (
     AnyAnswer,
@@ -51,6 +52,8 @@ class Participant:
     """What is timed in this process, because no other could import it."""
     place: int = 0
     """Its place among the participants, from which follow the cores that its processes import on."""
+    trusted: bool = False
+    """Whether it needs no walls, because whoever benchmarks it gave a function at hand."""
     _timing: Here | Elsewhere | None = field(default=None, repr=False)
     _weighing: Elsewhere | None = field(default=None, repr=False)
     _rehearsed: set[tuple[str, str]] = field(default_factory=set, repr=False)
@@ -177,6 +180,7 @@ class Participant:
             environment={**environment, **_with_threads(self.threads)},
             cores=_cores(self.threads, self.place),
             service=SERVICE,
+            walled=not self.trusted and not is_shipped(self.declaration),
         )
         together = _cores(self.threads, 0) if environment is TIMED else ()
         return Elsewhere(worker, self.threads, self.memory_limit, together)
@@ -184,7 +188,8 @@ class Participant:
 
 def participant(implementation: Implementation, **settings: Any) -> Participant:
     """The implementation as a participant: in processes of its own where they can import it, else in this one."""
-    return Participant(declaration_of(implementation), function=function_here(implementation), **settings)
+    at_hand, trusted = function_here(implementation), not isinstance(implementation, Declaration)
+    return Participant(declaration_of(implementation), function=at_hand, trusted=trusted, **settings)
 
 
 def is_approximate(declaration: Declaration) -> bool:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from suite.records import UsageError
+from suite.records import UsageError, escaped
 
 LONGEST_ROW = 2**24
 """Bytes of a row that are read to know it again: one with all its samples and a long message is shorter."""
@@ -58,7 +58,8 @@ class JsonRows:
         if self._file is None:
             return
         try:
-            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            shown = {name: escaped(value) if isinstance(value, str) else value for name, value in row.items()}
+            self._file.write(json.dumps(shown, ensure_ascii=False) + "\n")
             self._file.flush()
         except OSError as error:
             raise UsageError(f"{self.target} cannot be written: {error.strerror}; the rows before stay") from None

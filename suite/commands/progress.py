@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from suite.records import Explanation, Measurement, Outcome
+from suite.records import Explanation, Measurement, Outcome, escaped
 from suite.report import benchmark_lines, summary_lines
 from suite.store import RunWriter
 
@@ -95,7 +95,7 @@ class Shown:
         if self._bar:
             self._bar.stop()
         for line in lines if self._lines is not None else ():
-            print(line, file=self._lines, flush=True)
+            print(escaped(line), file=self._lines, flush=True)
         if self._bar:
             self._bar.start()
 

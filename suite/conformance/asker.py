@@ -218,5 +218,6 @@ def declared(subject: Subject) -> dict[str, Any]:
         "style",
         "signature",
         "signed",
+        "walls",
     )
     return {name: getattr(subject, name) for name in names}

@@ -46,8 +46,9 @@ class Explainer:
         adapted = tuple(filter(None, (self.check.subject.style, _pairs(outcomes))))
         failing = [outcome for outcome in outcomes if outcome.fails and self._key(outcome) in self._cases]
         if not failing:
-            return Explanation(adapted)
-        return Explanation(adapted, tuple(self._where(outcomes)), tuple(self._reproductions(failing)))
+            return Explanation(adapted, walls=self.check.subject.walls)
+        where, reproductions = tuple(self._where(outcomes)), tuple(self._reproductions(failing))
+        return Explanation(adapted, where, reproductions, walls=self.check.subject.walls)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""

@@ -28,6 +28,8 @@ from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Loaded
 from suite.signatures import in_signature, laid
 from suite.signatures import signature as signature_named
+from suite.walls import in_words
+from suite.walls.limits import memory_limit
 from suite.worker import Ready, Worker, ask
 
 
@@ -252,6 +254,7 @@ class Session:
         """What the runner asks, or the outcome that says why there is nothing to ask."""
         device, declaration = self.request.device, implementation
         function: Callable[..., Any] | None = None
+        walls = ""
         if isinstance(implementation, Loaded):
             declaration, function = implementation.declaration, implementation.function
         elif not self.request.isolate and is_shipped(implementation):
@@ -265,7 +268,7 @@ class Session:
         here: Ask | None = None if function is None else partial(ask, function, device=device)
         elsewhere = here
         if declaration.module or declaration.file:
-            worker = stack.enter_context(Worker(declaration, device=device, time_limit=self.request.time_limit))
+            worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
             if apart:
                 worker.foresee()  # while the first questions are answered here
             if here is None:
@@ -273,6 +276,7 @@ class Session:
                 if not isinstance(state, Ready):
                     return unaskable(state, device, declaration)
                 declaration = state.declaration
+                walls = "" if is_shipped(declaration) else in_words(worker.walls)
             elsewhere = worker.ask
         assert elsewhere is not None, "a declaration has a function, a module or a file"
         ask_here, ask_apart = (laid_out(each, declaration.signature) for each in (here or elsewhere, elsewhere))
@@ -290,6 +294,18 @@ class Session:
             style=declaration.style,
             signature=declaration.signature,
             signed=registry.said(declaration),
+            walls=walls,
+        )
+
+    def _worker(self, declaration: Declaration, trusted: bool) -> Worker:
+        """A process of its own. What answers in this process as well is trusted, and needs no walls."""
+        walled = not trusted and not is_shipped(declaration)
+        return Worker(
+            declaration,
+            device=self.request.device,
+            time_limit=self.request.time_limit,
+            walled=walled,
+            memory_limit=memory_limit() if walled else 0,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
 from suite.records.claim import Claimed, Evidence, Holds
+from suite.records.escaping import escaped
 from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
@@ -67,4 +68,5 @@ __all__ = [
     "Status",
     "UsageError",
     "WorkloadFacts",
+    "escaped",
 ]

@@ -95,9 +95,17 @@ class Explanation:
     reproductions: tuple[Reproduction, ...] = ()
     borrowed: Borrowed | None = None
     """The failures that are a library's; `where` and `reproductions` are about the others."""
+    walls: str = ""
+    """What kept it from what is not its own, and what nothing did; empty for what is trusted."""
 
     @property
     def lines(self) -> list[str]:
         """For people: sentences, then what can be pasted."""
         borrowed = self.borrowed.lines if self.borrowed else ()
-        return [*self.adapted, *borrowed, *self.where, *(line for each in self.reproductions for line in each.pasted)]
+        return [
+            *self.adapted,
+            *filter(None, [self.walls]),
+            *borrowed,
+            *self.where,
+            *(line for each in self.reproductions for line in each.pasted),
+        ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from suite.records.escaping import escaped
 from suite.records.status import BENCHMARK_FAILURES, Reason, Status
 
 
@@ -70,6 +71,9 @@ class Measurement:
     """The finding for which it is refused, or empty."""
     reason: Reason = Reason.NONE
     """Why it was declined, where the status alone does not say it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", escaped(self.detail))  # it may be in a submission's words
 
     @property
     def key(self) -> tuple[str, ...]:

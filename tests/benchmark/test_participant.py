@@ -53,9 +53,10 @@ def start() -> Iterator[Start]:
     """Makes the only implementation of a target a participant, which ends with the test."""
     with ExitStack() as stack:
 
-        def started(target: Path | str, threads: int = 1) -> Participant:
+        def started(target: Path | str, threads: int = 1, *, trusted: bool = True) -> Participant:
+            """Trusted: many of these submissions write beside themselves what they see."""
             (declaration,) = registry.find([str(target)])
-            participant = Participant(declaration, threads=threads, memory_limit=2**33)
+            participant = Participant(declaration, threads=threads, memory_limit=2**33, trusted=trusted)
             stack.callback(participant.close)
             return participant
 
@@ -162,6 +163,18 @@ def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start
     participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
 
     assert participant.used() >= 0.5
+
+
+@LINUX
+def test_a_stranger_is_timed_and_weighed_behind_walls(start: Start) -> None:
+    participant = start(SUBMISSIONS / "honest.py", trusted=False)
+    assert isinstance(participant.prepare(Job("attention", "ladder/1k", "float32", "forward")), Prepared)
+    weighed = weigh(participant, "ladder/1k")
+
+    for each in (participant._timing, participant._weighing):
+        assert isinstance(each, Elsewhere)
+        assert set(each.worker.walls) >= {"limits of the system"}
+    assert weighed.memory["resident"]
 
 
 # Where things lie

@@ -422,8 +422,11 @@ def test_a_lone_implementation_that_declines_everything_ends_with_1(
 RECORDING = (SUBMISSIONS / "records_calls.py").read_text(encoding="utf-8")
 
 
-def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(attnsuite: Run, write: Write, tmp_path: Path) -> None:
+def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(
+    attnsuite: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write("kernel.py", RECORDING)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     command = [sys.executable, "-m", "suite", "run", "kernel.py", "--results", "out"]
     child = subprocess.Popen(command, cwd=tmp_path, env=environment(), text=True)
     machine = first_folder(tmp_path / "out", child)
