@@ -309,10 +309,17 @@ def audit(
             "--benchmark", help="audit the stopwatch instead: false claims, slowdowns found, other stopwatches"
         ),
     ] = False,
+    cheats: Annotated[
+        bool, typer.Option("--cheats", help="submit files that try to fool the suite instead; writes cheats.md")
+    ] = False,
 ) -> None:
     """Audit the suite: deviations caught, nobody accused falsely. Writes results/audit.md."""
     from suite.commands import auditing
 
+    if cheats and (benchmark or contract or seeds or arrays):
+        raise UsageError("--cheats goes with --results alone: what is submitted, and how it is asked, is fixed")
+    if cheats:
+        raise typer.Exit(auditing.audit_cheats(results, jobs))
     if benchmark and contract:
         raise UsageError("--contract does not go with --benchmark: the stopwatch is audited, not a contract")
     if benchmark and (seeds or arrays):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
+from suite.records.cheats import MUST, Cheat, CheatsAudit, Trial
 from suite.records.claim import Claimed, Evidence, Holds
 from suite.records.explanation import Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
@@ -34,6 +35,7 @@ __all__ = [
     "FAILURES",
     "GIVEN",
     "MEASURED_STATUSES",
+    "MUST",
     "PASSES",
     "PROFILES",
     "RIGHT_GRADIENT",
@@ -41,6 +43,8 @@ __all__ = [
     "STEP",
     "WRONG_GRADIENTS",
     "Audit",
+    "Cheat",
+    "CheatsAudit",
     "Claimed",
     "Combinations",
     "ContractFacts",
@@ -61,6 +65,7 @@ __all__ = [
     "Run",
     "Source",
     "Status",
+    "Trial",
     "UsageError",
     "WorkloadFacts",
 ]
