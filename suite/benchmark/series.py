@@ -15,7 +15,7 @@ from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
 from suite.benchmark.gate import Gate
 from suite.benchmark.implementation import Implementation, declaration_of
-from suite.benchmark.own_clock import MARGIN
+from suite.benchmark.own_clock import NOT_BOUNDED
 from suite.benchmark.participant import Participant, expect_participants, participant
 from suite.benchmark.request import Request, Table, memory_limit
 from suite.benchmark.timing import TimedTable, Timing
@@ -203,7 +203,7 @@ class Benchmark:
 
 def _doubt(entry: Entry[Participant]) -> str:
     """What a row says where the suite's own clock does not bound its time."""
-    return entry.unbounded and f"the suite's own clock does not bound this time within {MARGIN:.0%}: {entry.unbounded}"
+    return entry.unbounded and f"{NOT_BOUNDED}: {entry.unbounded}"
 
 
 def _is_absent(implementation: Implementation) -> bool:

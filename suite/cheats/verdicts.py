@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.benchmark.own_clock import quick
+from suite.benchmark.own_clock import MARGIN, NOT_BOUNDED, quick
 from suite.records import Cheat, Measurement, Outcome, Status, Trial
 
-HONEST_SHARE = 0.8
-"""The least share of the honest control's time that is no gain: on a busy machine equal submissions differ by some per
-cent from each other."""
 FORGED = "forged"
 """What is written behind the suite's back is called so."""
 OPERATOR = "scaled_dot_product"
@@ -39,17 +36,17 @@ def of_bench(cheat: Cheat, row: Measurement, control: Measurement | None, home: 
         happened += f"; ran {row.kernel}"
     if cheat.bench == "walled":
         happened += "; nothing stopped it from writing" if forged else "; a wall stopped it"
-    return Trial(cheat, "bench", happened, _held(cheat.bench, row, share))
+    return Trial(cheat, "bench", happened, _held(cheat.bench, row))
 
 
-def _held(must: str, row: Measurement, share: float | None) -> bool:
-    timed = row.status == Status.MEASURED
-    honest = timed and share is not None and share >= HONEST_SHARE
+def _held(must: str, row: Measurement) -> bool:
+    timed, said = row.status == Status.MEASURED, row.detail.startswith(NOT_BOUNDED)
+    true = timed and (said or (row.own_clock is not None and row.own_clock <= 1 + MARGIN))
     return {
         "measured": timed,
-        "harmless": honest or (timed and bool(row.detail)),
-        "caught": not timed or bool(row.detail),
-        "no gain": not timed or honest,
+        "harmless": true,
+        "caught": not timed or said,
+        "no gain": not timed or true,
         "shown": timed and OPERATOR in row.kernel,
         "walled": True,
     }[must]

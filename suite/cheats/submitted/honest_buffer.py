@@ -12,7 +12,7 @@ def attention(query, key, value):
         return torch.nn.functional.scaled_dot_product_attention(query, key, value)
     shape = (*query.shape[:-1], key.shape[-2])
     if getattr(_kept, "scores", None) is None or _kept.scores.shape != shape:
-        _kept.scores = torch.empty(shape)
+        _kept.scores = torch.empty(shape, dtype=query.dtype)
     with torch.no_grad():
         scores = torch.matmul(query, key.transpose(-1, -2), out=_kept.scores)
         return scores.mul_(query.shape[-1] ** -0.5).softmax(-1) @ value
