@@ -41,7 +41,8 @@ MOST_ATTEMPTS = 5
 class Proof:
     """The proof of one entry's times, which it may try several times. After that its entry is `proved` or `failed`.
 
-    `trusted` is an entry whose code is the suite's own, if there is one: it says how fast the machine is by now.
+    `trusted` is an entry whose code is the suite's own, if there is one: it says how fast the machine is by now. Where
+    there is none, the entry says it itself, for want of a better witness.
     """
 
     def __init__(self, entry: Entry[Racer], trusted: Entry[Racer] | None = None) -> None:
@@ -53,8 +54,7 @@ class Proof:
         """Try once, on inputs of rounds with these numbers; without effect where the entry is proved or has failed.
 
         It comes after all samples: a process that lies only once it is believed has nothing left to lie about. The
-        claim is the median of its samples. Another attempt allows for a machine that has become slower, as a trusted
-        entry shows; what the entry itself takes by now says nothing of what it took.
+        claim is the median of its samples. Another attempt allows for a machine that has become slower.
         """
         entry = self.entry
         if entry.proved or entry.failed:
@@ -69,9 +69,7 @@ class Proof:
 
     def _slower(self, random: Random) -> float:
         """How many times as long as in the rounds calls take now."""
-        trusted = self._trusted
-        if trusted is None or trusted.failed:
-            return 1.0
+        trusted = self.entry if self._trusted is None or self._trusted.failed else self._trusted
         now = [trusted.time_sample(random.choice(ROUND_NUMBERS)) for _ in range(DRIFT_SAMPLES)]
         taken = [sample.seconds for sample in now if sample is not None]
         return max(1.0, quick(taken) / quick(trusted.seconds)) if taken else 1.0
