@@ -58,6 +58,7 @@ FLOORS: dict[str, set[str]] = {
         *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "statistics"),
         *("conformance", "measure", "store"),
     },
+    "cheats": {"records", "asking", "contracts", "registry", "conformance", "benchmark"},
     "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
     "learning": {"records", "asking", "contracts", "registry", "machine"},
     "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},

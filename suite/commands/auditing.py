@@ -1,4 +1,4 @@
-"""`attnsuite audit`: the suite against its own deviations and correct strangers, and its stopwatch against itself."""
+"""`attnsuite audit`: the suite against deviations, correct strangers and cheats; its stopwatch against itself."""
 
 from __future__ import annotations
 
@@ -84,6 +84,28 @@ def _index(results: Path) -> None:
     """Let the index link to what was written, where there is one."""
     if machines := read_outcomes(results):
         print(write_index(results, machines))
+
+
+def audit_cheats(results: Path, jobs: int | None) -> int:
+    """Submit everything that tries to fool the suite, write cheats.md, and return 1 if anything gets through.
+
+    Raises UsageError if a number of jobs is given: nothing may run beside a measurement.
+    """
+    if jobs is not None:
+        raise UsageError("--jobs does not go with --cheats: what is timed has the machine to itself")
+    folder = results.resolve()  # the submissions run in an empty folder of their own
+    started = machine.new_run({}, machine.suite_hash(), "audit --cheats")
+    with one_line(folder, "written"):  # before the minutes that an audit takes
+        folder.mkdir(parents=True, exist_ok=True)
+    single_threaded()
+    from suite.cheats.audit import audit
+    from suite.report.cheats import cheats_lines, write_cheats
+
+    found = audit(_progress)
+    for line in cheats_lines(found):
+        print(line)
+    print(write_cheats(folder, found, replace(started, finished=machine.new_run({}, "").started)))
+    return 0 if found.passed else 1
 
 
 def _progress(line: str) -> None:

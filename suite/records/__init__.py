@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
+from suite.records.cheats import MUST, Cheat, CheatsAudit, Trial
 from suite.records.claim import Claimed, Evidence, Holds
 from suite.records.escaping import escaped
 from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
@@ -36,6 +37,7 @@ __all__ = [
     "FAILURES",
     "GIVEN",
     "MEASURED_STATUSES",
+    "MUST",
     "PASSES",
     "PROFILES",
     "RIGHT_GRADIENT",
@@ -45,6 +47,8 @@ __all__ = [
     "Audit",
     "Borrowed",
     "BorrowedFinding",
+    "Cheat",
+    "CheatsAudit",
     "Claimed",
     "Combinations",
     "ContractFacts",
@@ -66,6 +70,7 @@ __all__ = [
     "Run",
     "Source",
     "Status",
+    "Trial",
     "UsageError",
     "WorkloadFacts",
     "escaped",

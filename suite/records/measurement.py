@@ -59,6 +59,10 @@ class Measurement:
     """What this machine reached in the same run: `flops` per second in a matrix product, `bytes` per second copied."""
     error_ratio: float | None = None
     """The largest error, in bounds, of the sampled rows of one timed round chosen at random."""
+    own_clock: float | None = None
+    """What a call took by the clock of the process that asks, as a multiple of the median of `seconds`: in its samples
+    and, where calls take 1 ms or more, on new numbers. None where that clock does not bound it; of such calls `detail`
+    then says why."""
     relative_error: Mapping[str, float] = field(default_factory=dict)
     """Of models: the errors of those rows as shares of the truth's norm: `largest`, and `rms`, the root of their mean
     square. Nothing is judged by it."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -10,6 +13,13 @@ from torch import Tensor
 
 from suite.worker.wire import DTYPES, buffer, storage_of
 
+METHODS = SimpleNamespace(
+    **{
+        name: getattr(torch._C.TensorBase, name)
+        for name in ("detach", "as_subclass", "to", "clone", "reshape", "resolve_conj", "resolve_neg")
+    }
+)
+"""Methods of tensors as PyTorch has them, taken before any submission is imported, which may replace what it finds."""
 SUBCLASS = "a subclass of Tensor"
 """How the kind of a tensor begins whose class is not torch's own."""
 
@@ -56,16 +66,29 @@ def kind_of(output: Any) -> str | None:
     return None
 
 
+@contextmanager
+def as_it_lies() -> Iterator[None]:
+    """Read tensors as they lie in memory: no class, mode or method of a submission's is asked, which may compute then.
+
+    Inside, call `METHODS`, for `torch.Tensor` and the tensor itself may have been given others of the same names.
+    """
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        yield
+
+
 def plain_tensor(output: Tensor) -> Tensor:
-    """The tensor without its gradient and without a class of its own."""
-    with torch._C.DisableTorchFunctionSubclass():
-        plain = output.detach()
-        return plain if type(plain) is Tensor else plain.as_subclass(Tensor)
+    """The tensor as it lies, without its gradient and without a class of its own."""
+    with as_it_lies():
+        plain = METHODS.detach(output)
+        return plain if type(plain) is Tensor else METHODS.as_subclass(plain, Tensor)
 
 
 def snapshot_of(output: Tensor) -> Tensor:
     """A copy on the CPU, which nothing that runs later can change."""
-    return plain_tensor(output).to("cpu", copy=True).resolve_conj().resolve_neg()
+    plain = plain_tensor(output)
+    with as_it_lies():
+        copied = METHODS.to(plain, "cpu", copy=True)
+        return METHODS.resolve_neg(METHODS.resolve_conj(copied))  # type: ignore[no-any-return]
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:

@@ -14,9 +14,10 @@ from workers import LINUX, SUBMISSIONS
 from suite import registry
 from suite.benchmark import Benchmark, Request
 from suite.benchmark.connection import Elsewhere, lost
+from suite.benchmark.entry import Witnessed
 from suite.benchmark.participant import Participant
 from suite.contracts import contract
-from suite.measure.protocol import Failed, Job, Prepared, Sampled, Weighed
+from suite.measure.protocol import Failed, Job, Prepared, Weighed
 from suite.records import limits
 from suite.registry import Broken, Declaration, Missing
 from suite.worker import Died, Hung, Ready, Worker, forkserver
@@ -225,7 +226,7 @@ def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(
     places: list[list[str]] = []
     for number in range(40):
         file.with_suffix(".txt").unlink()
-        assert isinstance(participant.sample(number, 1), Sampled)
+        assert isinstance(participant.sample(number, 1), Witnessed)
         places.append(file.with_suffix(".txt").read_text().splitlines()[-1].split())  # those before warm the cache
 
     for of_round in zip(*places, strict=True):

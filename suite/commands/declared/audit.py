@@ -48,10 +48,17 @@ class Audit:
             "--benchmark", help="audit the stopwatch instead: false claims, slowdowns found, other stopwatches"
         ),
     ] = False
+    cheats: Annotated[
+        bool, typer.Option("--cheats", help="submit files that try to fool the suite instead; writes cheats.md")
+    ] = False
 
     def run(self) -> int:
         from suite.commands import auditing
 
+        if self.cheats and (self.benchmark or self.contract or self.seeds or self.arrays):
+            raise UsageError("--cheats goes with --results alone: what is submitted, and how it is asked, is fixed")
+        if self.cheats:
+            return auditing.audit_cheats(self.results, self.jobs)
         if self.benchmark and self.contract:
             raise UsageError("--contract does not go with --benchmark: the stopwatch is audited, not a contract")
         if self.benchmark and (self.seeds or self.arrays):
