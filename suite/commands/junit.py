@@ -23,6 +23,10 @@ def refuse_to_overwrite(path: Path) -> None:
     """Raise UsageError for a file that was not written here, and for what cannot be a file."""
     if path.is_dir():
         raise UsageError(f"--junit: {path} is a folder; the name of a file is due")
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"--junit: {path} is a link that leads nowhere; name another file")
+    if not path.parent.is_dir():
+        raise UsageError(f"--junit: {path} cannot be written: there is no folder {path.parent}")
     try:
         root = ElementTree.parse(path).getroot()
     except FileNotFoundError:

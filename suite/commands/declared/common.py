@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Annotated, Protocol
 import typer
 
 from suite.records import UsageError
+
+LONGEST_NAME = 255
+"""Bytes of a part of a path (NAME_MAX of Linux and macOS)."""
 
 
 class Command(Protocol):
@@ -52,6 +56,8 @@ def place(option: str, what: str) -> Callable[[str], str]:
     def read(text: str | Path) -> str:
         if not str(text).strip():
             raise UsageError(f"{option}: the name of a {what} is due, not {str(text)!r}")
+        if any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(text).parts):
+            raise UsageError(f"{option}: {str(text)[:40]!r}… is longer than the name of a {what} may be")
         return str(text)
 
     return read
