@@ -92,11 +92,16 @@ def outcomes_of(
         github.announce(outcomes, declarations, session.explanations, again, lines)
     if options.junit is not None:
         junit.write(Path(options.junit), outcomes, again)
+    remember(declarations, outcomes, request.device)
+    return outcomes
+
+
+def remember(declarations: Sequence[Declaration], outcomes: Sequence[Outcome], device: str) -> None:
+    """Keep for --last-failed what failed, of implementations that a next command line can name."""
     own = campaign.by_implementation(outcomes)
     for each in declarations:
         if each.full_name in own and (each.file or each.module):
-            last_failed.remember(each, request.device, own[each.full_name])
-    return outcomes
+            last_failed.remember(each, device, own[each.full_name])
 
 
 def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -> CheckRequest:
