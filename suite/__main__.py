@@ -205,7 +205,7 @@ def new(
         str, typer.Option("--contract", metavar="C", help="what it is to compute; attention by default")
     ] = "attention",
     signature: Annotated[
-        str, typer.Option("--signature", metavar="S", help="the library whose signature it has; sdpa by default")
+        str, typer.Option("--signature", metavar="S", help="the library whose signature it has; sdpa is the default")
     ] = "",
 ) -> None:
     """Begin an implementation: write a file that runs at once, with the contract's words as comments."""
