@@ -19,7 +19,7 @@ class New:
         str, typer.Option("--contract", metavar="C", help="what it is to compute; attention by default")
     ] = "attention"
     signature: Annotated[
-        str, typer.Option("--signature", metavar="S", help="the library whose signature it has; sdpa by default")
+        str, typer.Option("--signature", metavar="S", help="the library whose signature it has; sdpa is the default")
     ] = ""
 
     def run(self) -> None:
