@@ -111,7 +111,7 @@ UNDONE = [
     "check loops --json mine.json", "check loops --json dead.py", "check loops --junit a_folder",
     "check loops --junit no/where.xml", "check loops --junit mine.xml", "check loops --junit right.py",
     "check loops --junit dead.py", "check loops --json one --junit one", "check loops --results a_file",
-    "check loops --results dead.py", "check loops --results theirs", "check loops --results newer",
+    "check loops --results dead.py", "check loops --results theirs",
     "check loops --results out --seed 3", "check loops --results a_file/b", "bench loops --results a_file",
     "bench loops --results theirs", "bench loops --json right.py", "bench loops --json a_folder",
     "run loops --results a_file", "run loops --results theirs", "claims --results theirs", "learn --results theirs",
