@@ -83,7 +83,7 @@ def test_what_passes_has_no_annotation_and_one_row(
     assert status_of("check", "matmul", "--case", "plain/small", "--github") == 0
 
     assert "::error" not in capsys.readouterr().out
-    assert "| ✅ | `attention/matmul` | cpu | 3/3 | 0 | 0 | 0 | 0 |" in (tmp_path / "summary.md").read_text()
+    assert "| ✅ | `attention/matmul` | cpu | 4/4 | 0 | 0 | 0 | 0 |" in (tmp_path / "summary.md").read_text()
     assert "## " not in (tmp_path / "summary.md").read_text()
 
 
