@@ -47,6 +47,21 @@ def asked_in(declaration: Declaration, name: str) -> Declaration:
     return replace(declaration, signature=found.name, signature_by=(ASKED_FOR,))
 
 
+def check_signature(name: str, targets: Sequence[str]) -> None:
+    """Raise UsageError for a signature that does not exist, or where no file or module is named that could have it."""
+    signature(name)
+    if not targets:
+        raise UsageError("--signature says what a file or module has: name one")
+
+
+def check_taken(declaration: Declaration) -> None:
+    """Raise UsageError for what is registered: it says itself which signature it has."""
+    if declaration.signature_by[:1] != (ASKED_FOR,) and not declaration.broken:
+        raise UsageError(
+            f"{declaration.full_name} says itself which signature it has; --signature is for files and modules"
+        )
+
+
 def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Declaration, Callable[..., Any]]:
     """What is called, in the contract's signature, and the declaration that says what it takes then.
 

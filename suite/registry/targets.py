@@ -17,8 +17,7 @@ from suite.registry.from_source import decorated, listed, of_function, of_source
 from suite.registry.loading import load, locate, on_path
 from suite.registry.plugging import may_take_plug, plugged, takes_plug
 from suite.registry.reading import FunctionSource, ModuleSource, read
-from suite.registry.signing import ASKED_FOR, asked_in
-from suite.signatures import signature as signature_named
+from suite.registry.signing import asked_in, check_signature, check_taken
 
 LONGEST_PATH = 4096
 """Characters: no system has longer paths that can be opened (PATH_MAX of Linux)."""
@@ -56,7 +55,7 @@ def find(
     search = _Search(tuple(discover(root)), known, contract, signature=signature)
     targets = list(targets)
     if signature:
-        _check_signature(signature, targets)
+        check_signature(signature, targets)
     if not targets:
         return search.registered
     chosen: dict[str, Declaration] = {}
@@ -65,7 +64,7 @@ def find(
         for declaration in search.named(target):
             twin = chosen.setdefault(declaration.full_name, declaration)
             if signature:
-                _check_taken(declaration.plug or declaration)
+                check_taken(declaration.plug or declaration)
             if not _same(twin, declaration):
                 homes = " and ".join("+".join(map(_place, _parts(each))) for each in (twin, declaration))
                 raise UsageError(f"two targets are called {declaration.full_name}: {homes}; ask them one by one")
@@ -78,21 +77,6 @@ def _refuse_unreadable(target: str) -> None:
         raise UsageError(f"target {target!r:.80} holds a NUL, which no name does")
     if len(target) > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(target).parts):
         raise UsageError(f"target {target[:40]!r}… has {len(target)} characters, more than a path may have")
-
-
-def _check_signature(signature: str, targets: Sequence[str]) -> None:
-    """Raise UsageError for a signature that does not exist, or where no file or module is named that could have it."""
-    signature_named(signature)
-    if not targets:
-        raise UsageError("--signature says what a file or module has: name one")
-
-
-def _check_taken(declaration: Declaration) -> None:
-    """Raise UsageError for what is registered: it says itself which signature it has."""
-    if declaration.signature_by[:1] != (ASKED_FOR,) and not declaration.broken:
-        raise UsageError(
-            f"{declaration.full_name} says itself which signature it has; --signature is for files and modules"
-        )
 
 
 def spelled(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
