@@ -21,6 +21,10 @@ UNBELIEVED = 1.5
 the claim is not bounded. An answer that is remembered every second time makes it 2."""
 
 
+MOST_LIE = 2.0
+"""How many times as far off most samples have to be, where a quarter of them is not: a busy machine delays many."""
+
+
 @dataclass
 class Asking:
     """What it takes to ask, without any call, as the entry tells for which it took least.
@@ -59,8 +63,9 @@ def hold_samples(entry: Entry[Racer], asking: Asking) -> None:
         return
     claims = [_claimed(each, entry) for each in entry.samples]
     walls = [each.wall - asking.seconds for each in entry.samples]
-    entry.own_clock = median(wall / claim for wall, claim in zip(walls, claims, strict=True))
-    if far_off(entry.own_clock, median(claims), asking):
+    times = [wall / claim for wall, claim in zip(walls, claims, strict=True)]
+    entry.own_clock = median(times)
+    if far_off(quick(times), median(claims), asking) or far_off(entry.own_clock / MOST_LIE, median(claims), asking):
         took = f"by the suite's own clock they took {sum(walls):.3g} s"
         entry.refuse(f"it claims {sum(claims):.3g} s for the calls in its samples, but {took}")
 

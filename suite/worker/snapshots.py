@@ -16,7 +16,16 @@ from suite.worker.wire import DTYPES, buffer, storage_of
 METHODS = SimpleNamespace(
     **{
         name: getattr(torch._C.TensorBase, name)
-        for name in ("detach", "as_subclass", "to", "clone", "reshape", "resolve_conj", "resolve_neg")
+        for name in (
+            "detach",
+            "as_subclass",
+            "to",
+            "clone",
+            "reshape",
+            "resolve_conj",
+            "resolve_neg",
+            "untyped_storage",
+        )
     }
 )
 """Methods of tensors as PyTorch has them, taken before any submission is imported, which may replace what it finds."""
@@ -47,7 +56,12 @@ def seen_through(storage: Tensor, tensor: Tensor) -> Tensor:
 
 
 def kind_of(output: Any) -> str | None:
-    """What was returned, in words, or None where it is a plain dense tensor."""
+    """What was returned, in words, or None where it is a plain dense tensor. A lazy one is not made to compute."""
+    with as_it_lies():
+        return _kind_of(output)
+
+
+def _kind_of(output: Any) -> str | None:
     if not isinstance(output, Tensor):
         of = type(output)
         return "None" if output is None else f"a {of.__module__}.{of.__qualname__}".replace("builtins.", "")
@@ -62,8 +76,18 @@ def kind_of(output: Any) -> str | None:
     if str(output.dtype).removeprefix("torch.") not in DTYPES:
         return f"a tensor of {output.dtype}"
     if type(output) not in (Tensor, torch.nn.Parameter):
+        if _is_empty_handed(output):
+            return f"a tensor without data ({type(output).__module__}.{type(output).__qualname__})"
         return f"{SUBCLASS}, {type(output).__module__}.{type(output).__qualname__}"
     return None
+
+
+def _is_empty_handed(output: Tensor) -> bool:
+    """Whether there is no memory behind the numbers of a tensor."""
+    try:
+        return output.numel() > 0 and bool(METHODS.untyped_storage(output).data_ptr() == 0)
+    except RuntimeError:
+        return True
 
 
 @contextmanager
