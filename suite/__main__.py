@@ -8,7 +8,7 @@ import sys
 import typer
 
 from suite.commands.app import application
-from suite.records import UsageError
+from suite.records import UsageError, escaped
 
 app = application()
 
@@ -47,7 +47,7 @@ def refuse(why: str) -> None:
 def in_one_line(text: str) -> str:
     """A message as one line that cannot command a terminal: what is not printable is escaped, long words are cut."""
     words = (word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…" for word in text.split())
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in " ".join(words))
+    return escaped(" ".join(words))
 
 
 def _not_understood(error: Exception) -> str:

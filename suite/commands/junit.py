@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from suite.records import FAILURES, Outcome, Status, UsageError
+from suite.records import FAILURES, Outcome, Status, UsageError, escaped
 from suite.report.conformance.tally import Group
 from suite.store.files import replace_bytes
 
 NAME = "attnsuite"
 """The name of the root, by which a file that was written here is known again."""
-FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""The characters that no XML 1.0 document may hold, not even escaped (https://www.w3.org/TR/xml/#charsets)."""
 
 
 def refuse_to_overwrite(path: Path) -> None:
@@ -54,17 +51,12 @@ def document(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) ->
     written = datetime.now(UTC).isoformat(timespec="seconds").removesuffix("+00:00")  # the schema allows no zone
     for name in dict.fromkeys(outcome.implementation for outcome in outcomes):
         own = [outcome for outcome in outcomes if outcome.implementation == name]
-        suite = SubElement(root, "testsuite", {"name": harmless(name), "timestamp": written, **_counts(own)})
+        suite = SubElement(root, "testsuite", {"name": escaped(name), "timestamp": written, **_counts(own)})
         for outcome in own:
             _case(suite, outcome, again)
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
-
-
-def harmless(text: str) -> str:
-    r"""The text with what no XML document may hold written as Python writes it: `\x1b`."""
-    return FORBIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
@@ -84,16 +76,16 @@ def _kind(outcome: Outcome) -> str:
 
 
 def _case(suite: Element, outcome: Outcome, again: Mapping[str, Sequence[str]]) -> None:
-    of, kind = harmless(outcome.implementation.replace("/", ".")), _kind(outcome)
-    name = harmless(f"{outcome.case}[{outcome.dtype}]")
+    of, kind = escaped(outcome.implementation.replace("/", ".")), _kind(outcome)
+    name = escaped(f"{outcome.case}[{outcome.dtype}]")
     case = SubElement(suite, "testcase", classname=of, name=name, time=_seconds(outcome.seconds or 0))
     if not kind:
         return
     known = f"known as {outcome.known}, " if outcome.known else ""
-    said = SubElement(case, kind, message=harmless(f"{known}{outcome.says}"))
+    said = SubElement(case, kind, message=escaped(f"{known}{outcome.says}"))
     if kind != "skipped":
         said.set("type", str(outcome.status))
-        said.text = harmless(Group(outcome, 1, asked=tuple(again.get(outcome.implementation, ()))).rerun)
+        said.text = escaped(Group(outcome, 1, asked=tuple(again.get(outcome.implementation, ()))).rerun)
 
 
 def _seconds(number: float) -> str:

@@ -14,7 +14,7 @@ class Keeps(StrEnum):
     """What a wall is good for, in the words of the report."""
 
     ENDS = "what it starts ends with it"
-    READING = "other processes cannot be read"
+    READING = "the memory of other processes cannot be read"
     SIGNALS = "nor signalled"
     FILES = "files are read-only but for a folder of its own"
     NETWORK = "no network"
