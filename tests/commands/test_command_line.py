@@ -187,7 +187,9 @@ def test_json_on_standard_output_is_nothing_but_rows(
     declined = len(found) - 4
     assert status == 0
     reason = f"  {declined} × declined: takes no is_causal\n"
-    assert written.err == f"attention/kernels  4/4 passed, declined {declined}\n{reason}"
+    *lines, walls = written.err.splitlines(keepends=True)
+    assert "".join(lines) == f"attention/kernels  4/4 passed, declined {declined}\n{reason}"
+    assert walls.startswith("walls: ")
     assert [list(row) for row in found] == [KEYS] * len(found)
     assert Counter(row["status"] for row in found) == {"passed": 4, "declined": declined}
     assert {row["detail"] for row in found[4:]} == {"takes no is_causal"}
