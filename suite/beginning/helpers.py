@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-SUITE = "from suite import implementation\n"
+SUITE = "from attnsuite import implementation\n"
 """Among the imports of libraries, for that is what attnsuite is where the file is."""
 
 REFUSE = '''\

@@ -11,6 +11,10 @@ from typing import IO
 
 from suite.records import UsageError, escaped
 
+KEYS = frozenset({"implementation", "contract", "status"})
+"""What every row written here has. Those of the same files in results/ lack the contract."""
+ASKED = frozenset({"case", "workload"})
+"""What a row is about, an outcome's or a measurement's: results/ has lists of cases."""
 LONGEST_ROW = 2**24
 """Bytes of a row that are read to know it again: one with all its samples and a long message is shorter."""
 
@@ -31,8 +35,9 @@ def _holds_rows(file: Path) -> bool:
     with file.open("rb") as opened:
         first = opened.readline(LONGEST_ROW)
     try:
-        return not first or {"implementation", "status"} <= json.loads(first).keys()
-    except (ValueError, AttributeError, RecursionError):
+        found = set(json.loads(first)) if first else set()
+        return not first or (found >= KEYS and not ASKED.isdisjoint(found) and "run" not in found)
+    except (ValueError, TypeError, RecursionError):
         return False
 
 

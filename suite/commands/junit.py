@@ -20,6 +20,8 @@ def refuse_to_overwrite(path: Path) -> None:
     """Raise UsageError for a file that was not written here, and for what cannot be a file."""
     if path.is_dir():
         raise UsageError(f"--junit: {path} is a folder; the name of a file is due")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"--junit: {path} is no regular file; name another")
     if path.is_symlink() and not path.exists():
         raise UsageError(f"--junit: {path} is a link that leads nowhere; name another file")
     if not path.parent.is_dir():
@@ -30,7 +32,7 @@ def refuse_to_overwrite(path: Path) -> None:
         return
     except OSError as error:
         raise UsageError(f"--junit: {path} cannot be read: {error.strerror}") from None
-    except ElementTree.ParseError:
+    except (ElementTree.ParseError, ValueError, LookupError):  # the last two: an encoding that is not known
         root = Element("")
     if (root.tag, root.get("name")) != ("testsuites", NAME):
         raise UsageError(f"--junit: {path} exists and was not written by attnsuite, so name another file")

@@ -20,6 +20,10 @@ from suite.uncollected import uncollected
 
 UNPROVEN = "not proven: that the machine was honest, nor that it was the one that is named"
 """What no file can prove about itself."""
+PAGES = ("conformance", "benchmark", "learning", "claims")
+"""The pages of a machine that are made of rows."""
+RENDERED = frozenset({".md", ".csv", ".svg", ".json"})
+"""What the names of pages, tables and charts end in."""
 OF_A_MACHINE = (*SIGNS, "stopwatch.md", "stopwatch.csv")
 """A folder with any of these files is a machine's."""
 
@@ -100,6 +104,8 @@ def _file(path: Path) -> Report:
         report, beside = _machines([folder]), (RUNS, "facts.json")
     else:
         raise UsageError(f"{path} lies in no folder of results, and no file can be verified without those beside it")
+    if report.refusals and path.suffix in RENDERED:  # with rows that are refused, no page was rendered again
+        return report
     kind = path.name.partition(".")[0]
     names = {path.name, *beside, *(f"{kind}.jsonl" for _ in range(path.suffix == ".gz"))}
     report.refusals = [each for each in report.refusals if Path(each.path).name in names or Path(each.path) == folder]
@@ -112,10 +118,18 @@ def _results(path: Path, folders: Sequence[Path]) -> Report:
     readable = len(report.machines) == len(folders)
     with_runs = {name: of for name, of in report.machines.items() if of.runs}
     report.refusals += pages.of_results(path, with_runs if readable else None)
+    report.refusals += _without_rows(path)
     report.files += sum((path / name).exists() for name in FILES)
     if not readable:
         report.not_checked.append(f"{path / 'README.md'}, for not all rows can be read")
     return report
+
+
+def _without_rows(results: Path) -> Iterator[Refusal]:
+    """Folders with pages such as a machine's, which no run gives."""
+    for folder in sorted(each for each in results.iterdir() if each.is_dir() and not _is_machine(each)):
+        if page := next((folder / f"{name}.md" for name in PAGES if (folder / f"{name}.md").exists()), None):
+            yield Refusal(str(page), "", "no run is recorded beside it that gives such a page")
 
 
 def _machines(folders: Iterable[Path]) -> Report:

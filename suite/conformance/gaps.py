@@ -91,6 +91,8 @@ class KnownGap:
 
 def read(file: str | Path) -> tuple[Gap, ...]:
     """The gaps in a file. Raises UsageError for what is no file of gaps, in one line with the file and the line."""
+    if Path(file).exists() and not Path(file).is_file():
+        raise UsageError(f"{file} is no regular file; a file of known gaps has lines `case pattern: reason`")
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:

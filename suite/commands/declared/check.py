@@ -77,7 +77,9 @@ class Check:
             help="store the outcomes there, without timing anything, and make the tables; resumed if interrupted",
         ),
     ] = None
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", "-x", help="stop at the first failure")] = False
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", "-x", help="stop at the first failure that no finding records")
+    ] = False
     last_failed: Annotated[
         bool,
         typer.Option("--last-failed", help="ask what failed when it was last asked; everything, if nothing did"),
