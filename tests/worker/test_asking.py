@@ -89,7 +89,7 @@ class Bare(Tensor):
 
 
 def test_a_subclass_without_memory_is_no_tensor() -> None:
-    def made(*_: object) -> Tensor:
+    def made(*_: object, **__: object) -> Tensor:
         return Tensor._make_wrapper_subclass(Bare, (2, 2))  # type: ignore[attr-defined]
 
     reply = reply_to(made, learning())
