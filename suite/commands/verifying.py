@@ -104,7 +104,9 @@ def _file(path: Path) -> Report:
         report, beside = _machines([folder]), (RUNS, "facts.json")
     else:
         raise UsageError(f"{path} lies in no folder of results, and no file can be verified without those beside it")
-    if report.refusals and path.suffix in RENDERED:  # with rows that are refused, no page was rendered again
+    if (
+        report.refusals and not report.files and path.suffix in RENDERED
+    ):  # with rows that are refused, no page was rendered again
         return report
     kind = path.name.partition(".")[0]
     names = {path.name, *beside, *(f"{kind}.jsonl" for _ in range(path.suffix == ".gz"))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -14,7 +15,7 @@ from suite.records import UsageError
 from suite.registry.declaration import Declaration
 from suite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from suite.registry.from_source import decorated, listed, of_function, of_source
-from suite.registry.loading import locate, on_path
+from suite.registry.loading import load, locate, on_path
 from suite.registry.plugging import may_take_plug, plugged, takes_plug
 from suite.registry.reading import FunctionSource, ModuleSource, read
 from suite.registry.signing import asked_in, check_signature, check_taken
@@ -251,8 +252,11 @@ class _Search:
             spec = locate(module)
         if spec is None:  # a package may make it when it is imported, as `os` makes `os.path`: where it is asked
             package = module.partition(".")[0]
-            absent = "" if locate(package) else f"ModuleNotFoundError: No module named {package!r}"
-            return replace(_called(whole, None), broken=absent)
+            if package in sys.stdlib_module_names:  # what is not ours is not imported here
+                return replace(_called(whole, None), broken=getattr(load(whole), "reason", ""))
+            if locate(package) is None:
+                raise UsageError(f"No module named {package!r}")
+            return _called(whole, None)
         if not (spec.origin and Path(spec.origin).suffix == ".py"):
             return _called(whole, None)
         whole, source = replace(whole, file=spec.origin), read(Path(spec.origin))

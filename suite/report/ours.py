@@ -44,7 +44,7 @@ def same_kind(written: str, there: str) -> bool:
 def page_opening(text: str) -> tuple[str, str]:
     """The title of a page, without the machine's name in it, and who wrote it, if the page begins with that."""
     title, _, second, *_ = *text.split("\n", 3), "", ""
-    return title.partition(" on ")[0], second if second.startswith("Written by ") else ""
+    return title.partition(" on ")[0], second.partition(",")[0] if second.startswith("Written by ") else ""
 
 
 def is_page(text: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from suite.records import UsageError
-from suite.report import write_index
+from suite.report import refuse_foreign_index, write_index
 from suite.report.files import remove, write
 from suite.report.page import Column, Page, note, table
 
@@ -59,6 +59,13 @@ def test_the_index_is_known_by_who_wrote_it(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"README\.md was not written by attnsuite"):
         write_index(tmp_path, {})
+
+
+def test_the_index_is_ours_with_a_link_to_the_audit_too(tmp_path: Path) -> None:
+    (tmp_path / "audit.md").write_text("# Audit\n")
+    write_index(tmp_path, {})
+
+    refuse_foreign_index(tmp_path)
 
 
 def test_what_is_not_ours_is_not_removed(tmp_path: Path) -> None:

@@ -130,9 +130,11 @@ def test_activities_that_took_longer_than_the_run_are_refused(tmp_path):
 
 def test_times_that_only_together_are_longer_than_the_run_are_refused(tmp_path):
     rows = [measurement(calls=50, seconds=(0.5,), dtype=dtype) for dtype in ("float16", "float32", "float64")]
-    record(tmp_path, HONEST, *rows)
+    a_minute_ago = (datetime.now(UTC) - timedelta(seconds=60)).isoformat(timespec="seconds")
+    record(tmp_path, replace(HONEST, started=a_minute_ago), *rows)
 
-    assert any("the timed calls of the run r1 are 75 s, and it took" in each for each in refusals(tmp_path))
+    found = refusals(tmp_path)
+    assert any("the timed calls of the run r1 are 75 s, and it took" in each for each in found), found
 
 
 def test_calls_beyond_all_counters_are_not_even_written(tmp_path):
