@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from suite import machine, registry
@@ -22,8 +23,9 @@ from suite.records import (
     UsageError,
     WorkloadFacts,
 )
-from suite.registry import Declaration
+from suite.registry import Declaration, Loaded
 from suite.store import Results, RunWriter
+from suite.walls import found_elsewhere, in_words
 
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request, Table
@@ -38,6 +40,9 @@ class Watcher(Protocol):
 
     def asked(self, outcome: Outcome) -> None:
         """A question has its outcome, from now or from the run that is resumed."""
+
+    def introduced(self, line: str) -> None:
+        """What an implementation was taken for, before anything else is said of it."""
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         """All questions of an implementation have their outcomes."""
@@ -62,17 +67,26 @@ def new_run(declarations: Sequence[Declaration], asked: str, facts: Facts) -> Ru
 
 
 def check(
-    session: Session, declarations: Sequence[Declaration], watcher: Watcher, writer: RunWriter | None = None
+    session: Session,
+    declarations: Sequence[Declaration],
+    watcher: Watcher,
+    writer: RunWriter | None = None,
+    loaded: Mapping[str, Loaded] = MappingProxyType({}),
 ) -> list[Outcome]:
-    """Ask the questions that have no outcome yet, write each outcome as it comes, and return all."""
+    """Ask the questions that have no outcome yet, write each outcome as it comes, and return all.
+
+    Implementations in `loaded`, by full name, are asked as they are, in this process. After an outcome that the session
+    takes as decisive, nothing more is asked.
+    """
     earlier = by_implementation(writer.recorded) if writer else {}
     outcomes: list[Outcome] = list(writer.recorded) if writer else []
     for declaration in declarations:
-        watcher.begins(declaration.full_name)
-        found = list(earlier.get(declaration.full_name, ()))
+        name = declaration.full_name
+        watcher.begins(name)
+        found = list(earlier.get(name, ()))
         for outcome in found:
             watcher.asked(outcome)
-        for outcome in session.run(declaration, found):
+        for outcome in session.run(loaded.get(name, declaration), found):
             watcher.asked(outcome)
             if writer and outcome.key in writer.done:
                 continue
@@ -80,9 +94,13 @@ def check(
                 writer.write(outcome)
             found.append(outcome)
             outcomes.append(outcome)
+        if signed := session.signed.get(declaration.full_name):
+            watcher.introduced(signed)
         watcher.checked(found)
-        if declaration.full_name in session.explanations:
-            watcher.explained(session.explanations[declaration.full_name])
+        if name in session.explanations:
+            watcher.explained(session.explanations[name])
+        if session.is_decided(found):
+            break
     return outcomes
 
 
@@ -92,7 +110,7 @@ def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, watcher: Watcher) 
     found = [measurement for measurement in writer.recorded_measurements if measurement.key not in again]
     watcher.resumed(found)
     for benchmark in benchmarks:
-        benchmark.tell = watcher.begins
+        benchmark.tell, benchmark.introduce = watcher.begins, watcher.introduced
         for table, news in benchmark.run(writer.measured):
             for measurement in news:
                 writer.write(measurement)
@@ -185,6 +203,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         findings=known,
         examples=tuple(examples),
         again={name: tuple(words) for name, words in again.items()},
+        walls=_walls(declarations),
     )
 
 
@@ -197,11 +216,25 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
         of.name: {each.name: WorkloadFacts(each.group, each.shape, each.why, each.length) for each in of.workloads()}
         for of in contracts
     }
-    return replace(facts, contracts={**timed, **facts.contracts}, workloads=workloads)
+    from suite.benchmark.implementation import declaration_of
+
+    walls = _walls([declaration_of(each) for of in benchmarks for each in of.implementations])
+    return replace(facts, contracts={**timed, **facts.contracts}, workloads=workloads, walls={**walls, **facts.walls})
+
+
+def _walls(declarations: Sequence[Declaration]) -> dict[str, str]:
+    """What keeps each implementation that does not ship here from what is not its own."""
+    from suite.conformance.session import is_shipped
+
+    strangers = [each.full_name for each in declarations if not is_shipped(each)]
+    return dict.fromkeys(strangers, in_words(found_elsewhere())) if strangers else {}
 
 
 def finish(
-    writer: RunWriter, benchmarks: Sequence[Benchmark], request: Request, checked: Sequence[Declaration] = ()
+    writer: RunWriter,
+    benchmarks: Sequence[Benchmark] = (),
+    request: Request | None = None,
+    checked: Sequence[Declaration] = (),
 ) -> None:
     """Close the run and note where its time went. `checked` were asked every case, so their older rows are dropped."""
     contracts = [benchmark.contract for benchmark in benchmarks]
@@ -212,6 +245,6 @@ def finish(
     writer.finish(
         whole=[declaration.full_name for declaration in checked],
         workloads={of.name: [workload.name for workload in of.workloads()] for of in contracts},
-        profile=request.timed_as or "",
+        profile=(request.timed_as or "") if request else "",
         seconds=dict(seconds),
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from suite.asking import Case
     from suite.benchmark.fixture import Plan
     from suite.conformance.explaining import Explainer
+    from suite.conformance.forwarding import Forwarding
     from suite.conformance.runner import Check
     from suite.conformance.session import Session
     from suite.registry import Declaration
@@ -39,6 +40,7 @@ def conformance(
     cases: str | Iterable[str] = (),
     dtypes: str | Iterable[str] = (),
     device: str = "cpu",
+    known_gaps: str | Path | None = None,
 ) -> Callable[..., None]:
     """A test function with one parameter set per case and dtype, for one's own test module.
 
@@ -47,7 +49,8 @@ def conformance(
         test_attention = conformance(attention)
 
     A case that the function declines is skipped with the reason; the last parameter set checks its declarations.
-    Raises UsageError for an unknown contract, case, dtype or device.
+    `known_gaps` is a file with lines `case pattern: reason`: these cases are expected to fail, and one that passes
+    fails the test. Raises UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
     """
     from suite import registry
     from suite.conformance.explaining import Explainer
@@ -55,16 +58,17 @@ def conformance(
     from suite.contracts import contract as contract_named
 
     contract_named(contract)
-    session = Session(requested(cases, dtypes, device), several=False)
+    session = Session(requested(cases, dtypes, device, known_gaps), several=False)
     loaded = registry.from_function(function, contract)
+    session.refuse_idle_gaps([loaded.declaration])
     check, again = session.check(loaded, _processes), _words(loaded.declaration)
     assert not isinstance(check, Outcome), "a function at hand can always be asked"
-    explainer = Explainer(check)
+    explainer, forwarding = Explainer(check), session.forwarding(check, _processes)
     names = [f"{case.name}-{dtype}" for case, dtype in check.asked]
 
     @pytest.mark.parametrize(("case", "dtype"), [*check.asked, (None, "")], ids=[*names, "declarations"])
     def test_conformance(case: Case | None, dtype: str) -> None:
-        _judge(_answered(check, case, dtype) if case else check.misdeclared(), again, explainer)
+        _judge(_answered(check, case, dtype) if case else check.misdeclared(), again, explainer, forwarding)
 
     return test_conformance
 
@@ -118,6 +122,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attention-case", action="append", default=[], metavar="PATTERN", help="only these cases")
     add("--attention-dtype", action="append", default=[], metavar="D", help="only this dtype")
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
+    add("--attention-known-gaps", metavar="FILE", help="lines `case pattern: reason`: cases that are known to fail")
     only = "with --benchmark-only, which times instead of checking:"
     add("--attention-workload", action="append", default=[], metavar="PATTERN", help=f"{only} only these workloads")
     add("--attention-profile", metavar="P", help=f"{only} quick, standard or full")
@@ -146,6 +151,7 @@ def pytest_configure(config: pytest.Config) -> None:
                 _plan(config).tables(contract)
         else:
             session = _session(config)
+            session.refuse_idle_gaps(declarations)
             for declaration in declarations:
                 session.count(declaration)
     except UsageError as error:
@@ -175,12 +181,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 class ImplementationCollector(pytest.Collector):
     """One implementation, whose children are its cases, and one item about its declarations."""
 
-    def __init__(self, *, declaration: Declaration, check: Check | Outcome, **arguments: Any) -> None:
+    def __init__(self, *, declaration: Declaration, check: Check | Outcome, asking: Session, **arguments: Any) -> None:
         from suite.conformance.explaining import Explainer
 
         super().__init__(**arguments)
         self.summary, self.check, self.again = declaration.summary, check, _words(declaration)
         self.explainer = None if isinstance(check, Outcome) else Explainer(check)
+        self.forwarding = None if isinstance(check, Outcome) else asking.forwarding(check, _processes)
 
     def collect(self) -> Iterator[pytest.Item]:
         check = self.check
@@ -205,7 +212,7 @@ class CaseItem(pytest.Item):
 
     def runtest(self) -> None:
         assert isinstance(self.parent, ImplementationCollector)
-        _judge(self.ask(), self.parent.again, self.parent.explainer)
+        _judge(self.ask(), self.parent.again, self.parent.explainer, self.parent.forwarding)
 
     def reportinfo(self) -> tuple[str, None, str]:
         assert self.parent is not None
@@ -216,7 +223,9 @@ def _asked(session: pytest.Session, declarations: Sequence[Declaration]) -> Iter
     asking = _session(session.config)
     for declaration in declarations:
         name, check = declaration.full_name, asking.check(declaration, _processes)
-        yield ImplementationCollector.from_parent(session, name=name, nodeid=name, declaration=declaration, check=check)
+        yield ImplementationCollector.from_parent(
+            session, name=name, nodeid=name, declaration=declaration, check=check, asking=asking
+        )
 
 
 def _timed(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
@@ -267,17 +276,18 @@ def _plan(config: pytest.Config) -> Plan:
 def _session(config: pytest.Config) -> Session:
     from suite.conformance.session import Session, requested
 
-    cases, dtypes, device = (config.getoption(f"--attention-{option}") for option in ("case", "dtype", "device"))
-    return Session(requested(cases, dtypes, device), several=len(config.getoption("--attention")) > 1)
+    options = ("case", "dtype", "device", "known-gaps")
+    cases, dtypes, device, gaps = (config.getoption(f"--attention-{option}") for option in options)
+    return Session(requested(cases, dtypes, device, gaps), several=len(config.getoption("--attention")) > 1)
 
 
 def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
-    """The outcome of one case, and outcomes for findings that say it fails although it passes."""
+    """The outcome of one case, and outcomes for findings and gaps that say it fails although it passes."""
     from suite.conformance.session import alone
 
     with alone(check.subject.device):
         outcome = check.outcome(case, dtype)
-    return [outcome, *check.outdated_findings([outcome])]
+    return [outcome, *check.outdated([outcome])]
 
 
 def _reproduction(outcome: Outcome, explainer: Explainer | None) -> Sequence[str]:
@@ -291,6 +301,17 @@ def _reproduction(outcome: Outcome, explainer: Explainer | None) -> Sequence[str
     return found.pasted if found else ()
 
 
+def _borrowed(outcomes: Sequence[Outcome], forwarding: Forwarding | None) -> list[str]:
+    """A line for each failure that is a library's, to which the implementation forwards."""
+    from suite.conformance.session import alone
+
+    if forwarding is None:
+        return []
+    with alone(forwarding.check.subject.device):
+        found = (forwarding.borrowed([outcome]) for outcome in outcomes)
+        return [each.of_one for each in found if each]
+
+
 def _words(declaration: Declaration) -> Sequence[str]:
     """The words that name it for `attnsuite check`; none for a function that no other process can import."""
     from suite import registry
@@ -299,7 +320,12 @@ def _words(declaration: Declaration) -> Sequence[str]:
     return registry.spelled([declaration])[declaration.full_name] if is_somewhere else ()
 
 
-def _judge(outcomes: Iterable[Outcome], again: Sequence[str], explainer: Explainer | None = None) -> None:
+def _judge(
+    outcomes: Iterable[Outcome],
+    again: Sequence[str],
+    explainer: Explainer | None = None,
+    forwarding: Forwarding | None = None,
+) -> None:
     """Fail, skip or expect the failure, without a traceback: the message says all.
 
     `again` are the words that name the implementation for `attnsuite check`. The first failure of a cause ends with the
@@ -312,7 +338,8 @@ def _judge(outcomes: Iterable[Outcome], again: Sequence[str], explainer: Explain
         if again:
             example = next(outcome for outcome in outcomes if outcome.fails)
             failures.append(Group(example, 1, asked=tuple(again)).rerun)
-        failures += [line for outcome in outcomes if outcome.fails for line in _reproduction(outcome, explainer)]
+        borrowed = _borrowed(outcomes, forwarding)
+        failures += borrowed or [line for each in outcomes if each.fails for line in _reproduction(each, explainer)]
         pytest.fail("\n".join(failures), pytrace=False)
     for outcome in outcomes:
         if outcome.status == "declined":

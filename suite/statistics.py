@@ -78,11 +78,11 @@ def compare(
     by_surprise = sorted(logs, key=lambda name: _sign_test(logs[name]))
     for position, name in enumerate(by_surprise):
         of = interval(logs[name], 1 - doubt / (len(logs) - position))
-        found[name] = _judged(of, len(logs[name]))
+        found[name] = judged(of, len(logs[name]))
         if found[name].verdict not in ("faster", "slower"):  # Holm: nothing after this is claimed at a milder level
             rest = by_surprise[position + 1 :]
             strict = 1 - doubt / (len(logs) - position)
-            return found | {other: _judged(interval(logs[other], strict), len(logs[other])) for other in rest}
+            return found | {other: judged(interval(logs[other], strict), len(logs[other])) for other in rest}
     return found
 
 
@@ -117,7 +117,8 @@ def lies_within(of: Interval, low: float, high: float) -> bool | None:
     return False if of.high < low or high < of.low else None
 
 
-def _judged(of: Interval, pairs: int) -> Comparison:
+def judged(of: Interval, pairs: int) -> Comparison:
+    """What the interval of the logarithms of so many ratios says."""
     margin = math.log1p(MARGIN)
     if of.low > 0 and of.median > margin:
         verdict = "faster"

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from clocks import Time
 
-from suite.benchmark.entry import Entry
+from suite.benchmark.entry import Entry, Witnessed
 from suite.benchmark.race import race as race_of
-from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared, Sampled
+from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared
 
 Asked = tuple[str, str, Any]
 """Who was asked which verb, and the number, the numbers or the passes that came with it."""
@@ -36,6 +36,9 @@ class Fake:
     room: int = 10**9
     """How many inputs it can hold for a proof."""
     loaded: Sequence[int] = ()
+    shipped: bool = True
+    witnessed: bool = True
+    """Whether the suite's own clock sees what its samples take; else what is claimed, as of remembered answers."""
 
     def sample(self, number: int, calls: int) -> Any:
         self.turn, self.number = self.turn + 1, number
@@ -54,6 +57,10 @@ class Fake:
         self.now.now += passes * len(self.loaded) * self.takes(self.turn) + 0.001
         return Done()
 
+    def idle_proof(self) -> Any:
+        self.now.now += 0.001
+        return Done()
+
     def proof_found(self, rows: Any) -> Any:
         of_each = torch.tensor([float(number) for number in self.loaded], dtype=torch.float64)
         return self._answer("proof_found", rows) or Found({"output": of_each})
@@ -62,10 +69,11 @@ class Fake:
         self.log.append((self.name, verb, asked))
         return self.says.get((verb, self.turn))
 
-    def _sampled(self, calls: int) -> Sampled | Failed:
+    def _sampled(self, calls: int) -> Witnessed | Failed:
         seconds = self.takes(self.turn)
-        self.now.now += seconds * calls + 0.001
-        return Sampled(seconds * self.claims, 0.0, 0.0)
+        self.now.now += seconds * calls + 0.002
+        claimed = seconds * self.claims
+        return Witnessed(claimed, 0.0, 0.0, (seconds if self.witnessed else claimed) * calls + 0.001, 0.001)
 
 
 def entry_of(fake: Fake, calls: int = 1, direction: str = "forward", cache: str = "hot") -> Entry[Fake]:

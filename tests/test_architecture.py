@@ -22,7 +22,9 @@ PAGE = (HOME / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 FLOORS: dict[str, set[str]] = {
     "records": set(),
+    "walls": {"records"},
     "uncollected": set(),
+    "version": set(),
     "statistics": set(),
     "charting": set(),
     "judging": {"records"},
@@ -32,14 +34,20 @@ FLOORS: dict[str, set[str]] = {
     "contracts": {"records", "judging", "asking", "sources"},
     "store": {"records", "statistics", "uncollected"},
     "report": {"records", "statistics", "store", "charting"},
-    "registry": {"records", "asking", "contracts"},
-    "worker": {"records", "asking", "registry"},
-    "conformance": {"records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources"},
+    "signatures": {"records", "asking", "contracts"},
+    "beginning": {"records", "asking", "contracts", "signatures"},
+    "registry": {"records", "asking", "contracts", "signatures"},
+    "worker": {"records", "asking", "registry", "signatures", "walls"},
+    "conformance": {
+        *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources", "signatures"),
+        "walls",
+    },
     "measure": {
         "records",
         "judging",
         "asking",
         "contracts",
+        "signatures",
         "registry",
         "worker",
         "machine",
@@ -50,12 +58,13 @@ FLOORS: dict[str, set[str]] = {
         *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "statistics"),
         *("conformance", "measure", "store"),
     },
+    "cheats": {"records", "asking", "contracts", "registry", "conformance", "benchmark"},
     "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
     "learning": {"records", "asking", "contracts", "registry", "machine"},
     "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},
     "claims": {"records", "contracts", "measure", "sources", "statistics", "learning"},
     "export": {"records", "asking", "contracts", "registry", "machine"},
-    "campaign": {"records", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
+    "campaign": {"records", "walls", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
 }
 """The rooms that each room may import from, besides itself; commands, the command line and the pytest plugin may import
 from all."""

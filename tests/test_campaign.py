@@ -7,7 +7,9 @@ from suite.contracts import contract
 
 
 def test_a_run_notes_workloads_of_one_name_for_each_contract():
-    benchmarks = [SimpleNamespace(contract=contract(name)) for name in ("attention", "vision_transformer")]
+    benchmarks = [
+        SimpleNamespace(contract=contract(name), implementations=()) for name in ("attention", "vision_transformer")
+    ]
 
     noted = campaign.benchmark_facts(benchmarks).workloads
 

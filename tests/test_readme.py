@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +94,27 @@ def test_the_documents_page_counts_their_examples() -> None:
 
 def test_the_readme_says_what_the_documents_themselves_give() -> None:
     assert told() in " ".join(README.split()), "python -m suite.conformance.coverage prints what is due"
+
+
+def test_the_readme_s_example_says_what_a_check_of_it_says(tmp_path: Path) -> None:
+    source, command, printed = re.findall(r"```(?:python)?\n(.*?)```", README, re.DOTALL)[:3]
+    (tmp_path / "mine.py").write_text(source)
+    *_, check = command.splitlines()
+    surroundings = {**os.environ, "PYTHONPATH": str(HOME), "ATTNSUITE_CACHE": str(tmp_path / "cache")}
+    words = [sys.executable, "-m", "suite", *check.split()[1:]]
+
+    done = subprocess.run(words, cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    lines = done.stdout.replace(str(tmp_path), "/home/me").splitlines()
+    walls = [line for line in lines if line.startswith("walls: ")]  # those that this machine has
+    assert len(walls) == 1
+    assert _comparable("\n".join(line for line in lines if line not in walls)) == _comparable(printed)
+
+
+def _comparable(text: str) -> str:
+    """The words of a text without its numbers, whose last digits depend on the machine."""
+    return re.sub(r"-?\d[\d.]*(e[+-]\d+)?", "0", " ".join(text.split()))
 
 
 def test_the_readme_is_short() -> None:

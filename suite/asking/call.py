@@ -110,6 +110,8 @@ class Reply:
     """The reason given with NotImplementedError, or empty."""
     changed: tuple[str, ...] = ()
     """Inputs whose bits differ after the call."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of the inputs after the call, by which whoever has sent them finds out."""
     aliased: tuple[str, ...] = ()
     """Inputs whose storage the output shares."""
     overwritten: bool = False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.case import Case
 from suite.asking.workload import Workload
-from suite.records import Example
+from suite.records import Example, Outcome
 
 if TYPE_CHECKING:
     from suite.asking.combined import Array
@@ -90,6 +90,10 @@ class Contract:
     """The documents' examples among the cases, printed beside what the oracle computes."""
     reproducing: Callable[[], Reproducing | None] = lambda: None
     """How the smallest failing input is found and written, where the contract can say it."""
+    words: Callable[[str], str] = lambda text: text
+    """A sentence in the words of whoever is asked, where these are not the contract's."""
+    worded: Callable[[Outcome], Outcome] = lambda outcome: outcome
+    """The same of an outcome."""
     page: str = ""
     """What the contract says of itself: under its first line, how it is called."""
 

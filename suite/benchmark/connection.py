@@ -25,7 +25,9 @@ class Here:
     def __init__(self, function: Callable[..., Any], device: str, threads: int) -> None:
         self._bench, self._threads = Bench(function, device, threads=threads), threads
 
-    def ask(self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any]) -> AnyAnswer | Failed:
+    def ask(
+        self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any], stay: bool = False
+    ) -> AnyAnswer | Failed:
         """The answer to a verb, or why there is none."""
         before = torch.get_num_threads()
         torch.set_num_threads(self._threads or before)
@@ -48,8 +50,10 @@ class Elsewhere:
         self._configured: int | None = None
         """The number of the process that was configured last."""
 
-    def ask(self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any]) -> AnyAnswer | Failed:
-        """The answer to a verb, or why there is none."""
+    def ask(
+        self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any], stay: bool = False
+    ) -> AnyAnswer | Failed:
+        """The answer to a verb, or why there is none. With `stay` the process stays awake for the next verb."""
         self.worker.resume()
         try:
             state = self.worker.ready()
@@ -63,7 +67,8 @@ class Elsewhere:
                     return configured
             return self._request(kind, verb, arguments)
         finally:
-            self.worker.suspend()
+            if not stay:
+                self.worker.suspend()
 
     def used(self) -> float:
         """Seconds of CPU time that its process and those below it have used."""

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from torch import Tensor
 
-from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared, Rows, Sampled
+from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared, Rows
 from suite.records import Status
 
 STALL_FACTOR = 20
@@ -23,15 +23,34 @@ STALL_SECONDS = 10.0
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True)
+class Witnessed:
+    """One sample as its process tells it, and what it took by the clock of the process that asks."""
+
+    seconds: float
+    """Of one call in it, as claimed."""
+    warmed: float
+    """Of the untimed calls that filled the cache for it, as claimed."""
+    made: float
+    """Of what was made for its calls, untimed, as claimed."""
+    wall: float
+    """Of all its calls and the asking, by the suite's own clock."""
+    idle: float
+    """Of asking for a sample without calls right after it, by the same clock."""
+
+
 class Racer(Protocol):
     """A participant, as far as rounds are concerned."""
 
     @property
     def name(self) -> str: ...
-    def sample(self, number: int, calls: int) -> Sampled | Failed: ...
+    @property
+    def shipped(self) -> bool: ...
+    def sample(self, number: int, calls: int) -> Witnessed | Failed: ...
     def found(self, rows: Rows) -> Found | Failed: ...
     def load_proof(self, numbers: Sequence[int]) -> Loaded | Failed: ...
     def run_proof(self, passes: int) -> Done | Failed: ...
+    def idle_proof(self) -> Done | Failed: ...
     def proof_found(self, rows: Rows) -> Found | Failed: ...
 
 
@@ -58,14 +77,21 @@ class Entry(Generic[AnyRacer]):
     """How many calls make a sample; at first what the participant found when it was prepared."""
     seconds: list[float] = field(default_factory=list)
     """Of one call, by sample, as the participant claims."""
-    walls: list[float] = field(default_factory=list)
-    """Seconds that each sample took by the suite's own clock, all of it."""
+    samples: list[Witnessed] = field(default_factory=list)
+    """All of each sample, what it took by the suite's own clock included."""
+    sampling: float = 0.0
+    """Seconds that all samples took by the suite's own clock, the making of inputs included."""
     awake: float = 0.0
     """Seconds that all its questions took by the suite's own clock."""
     warmed: float = 0.0
     """Seconds of the calls that warmed the cache for samples."""
     made: float = 0.0
     """Seconds of what was made for the calls in samples: the forward before each backward."""
+    own_clock: float | None = None
+    """What a call took by the suite's own clock, as a multiple of what is claimed; None where that is not known."""
+    unbounded: str = ""
+    """Why the suite's own clock does not bound the claim within the margin of own_clock.py; empty where it does, and
+    where calls are too short for that."""
     kept: Excerpt | None = None
     """Of the round that is verified."""
     proof: Excerpt | None = None
@@ -96,23 +122,23 @@ class Entry(Generic[AnyRacer]):
 
     def sample(self, number: int) -> None:
         """Take one sample on the inputs of this round."""
-        if (seconds := self.time_sample(number)) is None:
+        if (found := self.time_sample(number)) is None:
             return
-        self.seconds.append(seconds)
-        taken = sum(self.walls)
-        if self.cache == "hot" and taken > STALL_FACTOR * self.spent + STALL_SECONDS:
-            self.refuse(f"its samples took {taken:.3g} s, the calls in them, as it claims, {self.spent:.3g} s")
+        self.seconds.append(found.seconds)
+        self.samples.append(found)
+        if self.cache == "hot" and self.sampling > STALL_FACTOR * self.spent + STALL_SECONDS:
+            self.refuse(f"its samples took {self.sampling:.3g} s, the calls in them, as it claims, {self.spent:.3g} s")
 
-    def time_sample(self, number: int) -> float | None:
-        """Seconds of a call in a sample; None where it failed."""
+    def time_sample(self, number: int) -> Witnessed | None:
+        """A sample; None where it failed."""
         before = self.awake
         answer = self.ask(lambda: self.participant.sample(number, self.calls))
-        self.walls.append(self.awake - before)
+        self.sampling += self.awake - before
         if answer is None:
             return None
         self.warmed += answer.warmed
         self.made += answer.made
-        return answer.seconds
+        return answer
 
     def keep(self, number: int, rows: Rows) -> None:
         """Keep rows of what the sample of this round returned, in place of those of an earlier one."""

@@ -34,6 +34,8 @@ class Gate:
     device: str
     time_limit: float
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
+    signed: dict[str, str] = field(default_factory=dict)
+    """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
     _known: dict[str, dict[Key, Outcome]] = field(default_factory=dict)
     _over: bool = False
     _cases: dict[str, dict[Key, tuple[Case, frozenset[str]]]] = field(default_factory=dict, repr=False)
@@ -94,6 +96,7 @@ class Gate:
             return
         with ExitStack() as stack:
             check = session.check(implementation, stack)
+            self.signed |= session.signed
             if isinstance(check, Outcome):
                 known[check.case, check.dtype] = check
                 return

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from time import perf_counter
 from typing import Any
 
 from suite.benchmark.connection import SERVICE, Elsewhere, Here, lost
+from suite.benchmark.entry import Witnessed
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.request import cores, memory_limit
+from suite.conformance.session import is_shipped
 from suite.measure.memory import ENVIRONMENT
 from suite.measure.protocol import (
     AnyAnswer,
     Ceilings,
     Done,
     Energy,
+    Entered,
     Failed,
     Found,
     Job,
@@ -51,6 +55,8 @@ class Participant:
     """What is timed in this process, because no other could import it."""
     place: int = 0
     """Its place among the participants, from which follow the cores that its processes import on."""
+    trusted: bool = False
+    """Whether it needs no walls, because whoever benchmarks it gave a function at hand."""
     _timing: Here | Elsewhere | None = field(default=None, repr=False)
     _weighing: Elsewhere | None = field(default=None, repr=False)
     _rehearsed: set[tuple[str, str]] = field(default_factory=set, repr=False)
@@ -59,6 +65,11 @@ class Participant:
     @property
     def name(self) -> str:
         return self.declaration.full_name
+
+    @property
+    def shipped(self) -> bool:
+        """Whether its code is the suite's own; a stranger's file may have any name."""
+        return is_shipped(self.declaration)
 
     @property
     def approximate(self) -> bool:
@@ -84,17 +95,32 @@ class Participant:
     def prepare(self, job: Job) -> Prepared | Failed:
         return self._ask(Prepared, "prepare", job=asdict(job))
 
-    def sample(self, number: int, calls: int) -> Sampled | Failed:
-        return self._ask(Sampled, "sample", number=number, calls=calls)
+    def sample(self, number: int, calls: int) -> Witnessed | Failed:
+        """One sample on the inputs of a round, and what it took by the clock of this process, which the other cannot
+        reach.
+        """
+        entered = self._ask(Entered, "enter", stay=True, number=number)
+        if isinstance(entered, Failed):
+            return entered
+        began = perf_counter()
+        sampled = self._ask(Sampled, "sample", stay=True, calls=calls)
+        ended = perf_counter()
+        idled = self._ask(Done, "idle")
+        if isinstance(sampled, Failed) or isinstance(idled, Failed):
+            return sampled if isinstance(sampled, Failed) else idled  # type: ignore[return-value]
+        return Witnessed(sampled.seconds, entered.warmed, sampled.made, ended - began, perf_counter() - ended)
 
     def found(self, rows: Rows) -> Found | Failed:
         return self._ask(Found, "found", rows=_as_lists(rows))
 
     def load_proof(self, numbers: Sequence[int]) -> Loaded | Failed:
-        return self._ask(Loaded, "load_proof", numbers=list(numbers))
+        return self._ask(Loaded, "load_proof", stay=True, numbers=list(numbers))
 
     def run_proof(self, passes: int) -> Done | Failed:
-        return self._ask(Done, "run_proof", passes=passes)
+        return self._ask(Done, "run_proof", stay=True, passes=passes)
+
+    def idle_proof(self) -> Done | Failed:
+        return self._ask(Done, "idle_proof")
 
     def proof_found(self, rows: Rows) -> Found | Failed:
         return self._ask(Found, "proof_found", rows=_as_lists(rows))
@@ -143,8 +169,8 @@ class Participant:
             self._timing = here or self._elsewhere(TIMED)
         return self._timing
 
-    def _ask(self, kind: type[AnyAnswer], verb: str, **arguments: Any) -> AnyAnswer | Failed:
-        return self._timed.ask(kind, verb, arguments)
+    def _ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | Failed:
+        return self._timed.ask(kind, verb, arguments, stay)
 
     def _rehearse(self, job: Job) -> Failed | None:
         """Make a small call of this contract and dtype, once, in the process whose memory is measured.
@@ -177,6 +203,7 @@ class Participant:
             environment={**environment, **_with_threads(self.threads)},
             cores=_cores(self.threads, self.place),
             service=SERVICE,
+            walled=not self.trusted and not is_shipped(self.declaration),
         )
         together = _cores(self.threads, 0) if environment is TIMED else ()
         return Elsewhere(worker, self.threads, self.memory_limit, together)
@@ -184,7 +211,8 @@ class Participant:
 
 def participant(implementation: Implementation, **settings: Any) -> Participant:
     """The implementation as a participant: in processes of its own where they can import it, else in this one."""
-    return Participant(declaration_of(implementation), function=function_here(implementation), **settings)
+    at_hand, trusted = function_here(implementation), not isinstance(implementation, Declaration)
+    return Participant(declaration_of(implementation), function=at_hand, trusted=trusted, **settings)
 
 
 def is_approximate(declaration: Declaration) -> bool:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from statistics import median
 from typing import Any
 
 from suite.benchmark.entry import Entry
-from suite.benchmark.proof import MOST_ATTEMPTS, MOST_INPUTS, ROUND_NUMBERS, Proof
+from suite.benchmark.new_numbers import ENOUGH, ROUND_NUMBERS, prove
+from suite.benchmark.own_clock import Asking, doubt, hold_samples, unbounded
+from suite.benchmark.proof import MOST_ATTEMPTS, MOST_INPUTS, Proof
 from suite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
 from suite.measure.protocol import Rows
+from suite.measure.task import LONG
 from suite.statistics import compare, interval, rounds_needed
 
 FEWEST_OF_SLOW = 3
@@ -41,12 +45,35 @@ def race(entries: Sequence[Entry[Any]], baseline: str, rows: Rows, budget: float
             for entry in racing:  # nothing is left to pair with
                 entry.stopped = entry.stopped or "budget"
         racing = [entry for entry in racing if not entry.stopped]
+    trusted = (entry for entry in entries if entry.name == baseline and entry.participant.shipped)
+    _prove(entries, next(trusted, None), rows, random)
+    return taken
+
+
+def _prove(entries: Sequence[Entry[Any]], trusted: Entry[Any] | None, rows: Rows, random: Random) -> None:
+    """Hold what all of them claim against the suite's own clock: what their samples took, and calls on new numbers.
+
+    Long calls, each a sample by itself, have been made on numbers that nobody could foresee.
+    """
+    asking = Asking.of(entries)
+    for entry in entries:
+        hold_samples(entry, asking)
+    able = [entry for entry in entries if not entry.failed]
+    for entry in (each for each in able if _is_a_sample(each)):
+        entry.proved, entry.unbounded = True, unbounded(entry.own_clock or 1.0, "its samples")
+    long = [each for each in able if median(each.seconds) >= LONG and not doubt(each) and not each.proved]
+    prove(long, trusted, asking, rows, random)
     numbers = random.sample(ROUND_NUMBERS, MOST_INPUTS)
-    proofs = [Proof(entry) for entry in entries]
+    proofs = [Proof(entry, trusted) for entry in able if entry not in long]
     for _ in range(MOST_ATTEMPTS):
         for proof in proofs:
             proof.attempt(numbers, rows, random)
-    return taken
+
+
+def _is_a_sample(entry: Entry[Any]) -> bool:
+    """Whether each of its calls is a sample by itself, and no part of it is untimed."""
+    alone = entry.calls == 1 and entry.cache == "hot" and entry.direction != "backward"
+    return alone and median(entry.seconds) >= ENOUGH
 
 
 def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Random) -> None:

@@ -12,7 +12,8 @@ import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a pack
 import torch
 
 from suite.asking import ALL, Contract, Workload
-from suite.conformance.session import check_device, matches
+from suite.conformance.selection import matches
+from suite.conformance.session import check_device
 from suite.measure.protocol import Failed, Job
 from suite.records import CACHES, PASSES, PROFILES, STEP, Measurement, Status, UsageError
 from suite.records.limits import TIME_LIMIT

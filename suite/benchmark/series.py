@@ -15,6 +15,7 @@ from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
 from suite.benchmark.gate import Gate
 from suite.benchmark.implementation import Implementation, declaration_of
+from suite.benchmark.own_clock import NOT_BOUNDED
 from suite.benchmark.participant import Participant, expect_participants, participant
 from suite.benchmark.request import Request, Table, memory_limit
 from suite.benchmark.timing import TimedTable, Timing
@@ -43,6 +44,8 @@ class Benchmark:
     random: Random = field(default_factory=Random)
     tell: Callable[[str], None] = lambda doing: None
     """Is told what is being done."""
+    introduce: Callable[[str], None] = lambda line: None
+    """Is told which signature an implementation was taken to have, where that is not the contract's own."""
     ceilings: dict[tuple[str, int], Rates] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -98,6 +101,8 @@ class Benchmark:
         with self.seconds.spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}
             gate.ask([each for each in self.implementations if not _is_absent(each)], uses)
+        for line in filter(None, (gate.signed[name] for name in sorted(gate.signed))):
+            self.introduce(line)
         return gate
 
     def _participants(self, threads: int, stack: ExitStack) -> tuple[list[Participant], list[Measurement]]:
@@ -142,7 +147,7 @@ class Benchmark:
             note = "timed in this process, for no other can import it; its memory is not told from the suite's"
         return replace(
             row,
-            detail=note,
+            detail="; ".join(filter(None, (_doubt(entry), note))),
             seconds=tuple(entry.seconds),
             calls=entry.calls,
             stopped=entry.stopped,
@@ -153,6 +158,7 @@ class Benchmark:
             work=dict(table.workload.work(table.dtype, table.direction)),
             ceilings=self.ceilings.get((table.dtype, table.threads), {}),
             error_ratio=entry.error_ratio,
+            own_clock=entry.own_clock,
             relative_error=entry.relative_error,
             kernel=known.kernel,
             telemetry=self._telemetry(table, entry, timed) if self.request.kind == "cuda" else {},
@@ -197,6 +203,11 @@ class Benchmark:
         every = EVERY_CASE
         key = name, self.contract.name, every, every, self.request.device, 0, every, every
         return Measurement(*key, failed.status, failed.detail)
+
+
+def _doubt(entry: Entry[Participant]) -> str:
+    """What a row says where the suite's own clock does not bound its time."""
+    return entry.unbounded and f"{NOT_BOUNDED}: {entry.unbounded}"
 
 
 def _is_absent(implementation: Implementation) -> bool:

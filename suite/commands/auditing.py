@@ -1,4 +1,4 @@
-"""`attnsuite audit`: the suite against its own deviations and correct strangers, and its stopwatch against itself."""
+"""`attnsuite audit`: the suite against deviations, correct strangers and cheats; its stopwatch against itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from suite.commands.checking import single_threaded
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import UsageError
-from suite.store import Results
+from suite.records.limits import MOST_JOBS
+from suite.report import write_index
+from suite.store import Results, read_outcomes
 from suite.store.files import one_line
 
 if TYPE_CHECKING:
@@ -28,12 +30,17 @@ def audit(results: Path, jobs: int | None, contract: str | None = None, seeds: i
         raise UsageError(f"--seeds is the number of other seeds that are asked, 0 or more, not {seeds}")
     if arrays < 0:
         raise UsageError(f"--arrays is the number of other combinations that are asked, 0 or more, not {arrays}")
+    if jobs is not None and not 1 <= jobs <= MOST_JOBS:
+        raise UsageError(f"--jobs is the number of processes, 1 to {MOST_JOBS}, not {jobs}")
     audited = [contract_named(contract).name] if contract else contract_names()
     with one_line(results, "written"):  # before the minutes that an audit takes
         results.mkdir(parents=True, exist_ok=True)
     single_threaded()
     from suite.conformance.audit import audit as run
-    from suite.report.audit import audit_lines, write_audit
+    from suite.report.audit import audit_lines, refuse_foreign_audit, write_audit
+
+    if not contract:
+        refuse_foreign_audit(results)
 
     found = []
     for name in audited:
@@ -43,6 +50,7 @@ def audit(results: Path, jobs: int | None, contract: str | None = None, seeds: i
     finished = machine.new_run({}, machine.suite_hash(), "audit")
     if not contract:
         print(write_audit(results, found, replace(finished, finished=finished.started)))
+        _index(results)
     return 0 if all(each.passed for each in found) else 1
 
 
@@ -68,6 +76,35 @@ def audit_stopwatch(results: Path, jobs: int | None, plan: Plan | None = None) -
     finished = replace(started, finished=machine.new_run({}, "").started)
     for path in write_stopwatch(folder, found, finished):
         print(path)
+    _index(results)
+    return 0 if found.passed else 1
+
+
+def _index(results: Path) -> None:
+    """Let the index link to what was written, where there is one."""
+    if machines := read_outcomes(results):
+        print(write_index(results, machines))
+
+
+def audit_cheats(results: Path, jobs: int | None) -> int:
+    """Submit everything that tries to fool the suite, write cheats.md, and return 1 if anything gets through.
+
+    Raises UsageError if a number of jobs is given: nothing may run beside a measurement.
+    """
+    if jobs is not None:
+        raise UsageError("--jobs does not go with --cheats: what is timed has the machine to itself")
+    folder = results.resolve()  # the submissions run in an empty folder of their own
+    started = machine.new_run({}, machine.suite_hash(), "audit --cheats")
+    with one_line(folder, "written"):  # before the minutes that an audit takes
+        folder.mkdir(parents=True, exist_ok=True)
+    single_threaded()
+    from suite.cheats.audit import audit
+    from suite.report.cheats import cheats_lines, write_cheats
+
+    found = audit(_progress)
+    for line in cheats_lines(found):
+        print(line)
+    print(write_cheats(folder, found, replace(started, finished=machine.new_run({}, "").started)))
     return 0 if found.passed else 1
 
 

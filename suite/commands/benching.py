@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import campaign, registry
-from suite.commands.checking import chosen
+from suite.commands.checking import chosen, refuse_broken
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
 from suite.records import Measurement, UsageError
+from suite.report import refuse_foreign_index
 from suite.statistics import interval
 from suite.store import Results
 
@@ -29,14 +30,17 @@ def bench(
     json_file: str | None,
     results: Path,
     leave_out: Sequence[str] = (),
+    signature: str = "",
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status.
 
     `asked` makes the request. It is called late, because it loads torch: a target that does not exist is said at once.
     """
-    named = chosen(targets, leave_out, contract)
+    named = chosen(targets, leave_out, contract, signature=signature)
+    refuse_broken(targets, named)
     if len(named) == 1 and targets and (missing := registry.absent(named[0])):
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
+    refuse_foreign_index(results)
     timed = campaign.with_workloads(named)
     if not timed:
         contracts = ", ".join(dict.fromkeys(each.contract for each in named))

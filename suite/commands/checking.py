@@ -1,99 +1,63 @@
-"""`attnsuite check`: outcomes to the terminal and, if asked, to a JSON file."""
+"""What `check`, `run` and other subcommands share: who is chosen, how they are named again, the exit status."""
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from suite import campaign, registry
-from suite.commands.json_rows import JsonRows
-from suite.commands.progress import Shown
+from suite import registry
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Outcome, UsageError
 from suite.registry import Declaration
 
 if TYPE_CHECKING:
-    from suite.conformance.session import CheckRequest, Session
+    from suite.conformance.session import CheckRequest
 
+Tell = Callable[[str], None]
+"""Takes what is said beside the results."""
 KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
 """The keys of a row written with --json."""
 
 
-def check(
+def told(line: str) -> None:
+    """Say something beside the results, on standard error."""
+    print(line, file=sys.stderr)
+
+
+def chosen(
     targets: Sequence[str],
-    contract: str | None,
-    cases: Sequence[str],
-    dtypes: Sequence[str],
-    device: str,
-    json_file: str | None,
-    isolate: bool,
-    time_limit: float,
-    leave_out: Sequence[str] = (),
-    jobs: int = 1,
-    profile: str | None = None,
-    seed: int = 0,
-) -> int:
-    """Check the targets and return the exit status. UsageError if the only target named is missing."""
-    declarations = chosen(targets, leave_out, contract)
-    single_threaded()
-    from suite.asking import tensors
-    from suite.asking.combined import QUICK
-    from suite.conformance.divided import session_of
-    from suite.conformance.session import CheckRequest
+    leave_out: Sequence[str],
+    contract: str | None = None,
+    tell: Tell = told,
+    signature: str = "",
+) -> list[Declaration]:
+    """The implementations that the targets name (all by default) without those to be left out; hints go to `tell`.
 
-    request = CheckRequest(tuple(cases), tuple(dtypes), device, isolate, time_limit, profile or QUICK, seed)
-    session = session_of(request, len(declarations), jobs, explains=True)
-    declarations = askable(session, declarations)
-    total = sum(map(session.count, declarations))
-    lines = sys.stderr if json_file == "-" else sys.stdout
-    again, alone = asked_again(declarations, request), len(declarations) == 1
-    gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check
-    if seed:
-        print(f"the numbers and the combinations of features are those of --seed {seed}", file=lines)
-    with (
-        tensors.seed(seed),
-        session,
-        JsonRows(json_file) as rows,
-        Shown(total, lines, again=again, reasons=alone, outcome=lambda each: rows.write(row(each))) as shown,
-    ):
-        outcomes = campaign.check(session, declarations, shown)
-    return status(outcomes, alone=bool(targets) and len(declarations) == 1)
-
-
-def askable(session: Session, declarations: Sequence[Declaration]) -> list[Declaration]:
-    """The implementations whose contract has the cases asked for; the others are named. UsageError if none has."""
-    left_out: dict[str, UsageError] = {}
-    for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
-        try:
-            session.asked(contract_named(name))
-        except UsageError as error:
-            left_out[name] = error
-    found = [each for each in declarations if each.contract not in left_out]
-    if left_out and not found:
-        raise next(iter(left_out.values()))
-    for name, reason in left_out.items():
-        print(f"{name} is left out: {reason}", file=sys.stderr)
-    return found
-
-
-def chosen(targets: Sequence[str], leave_out: Sequence[str], contract: str | None = None) -> list[Declaration]:
-    """The implementations that the targets name (all by default) without those to be left out."""
+    UsageError for a user's own function whose parameters fit several signatures, where no `signature` is named.
+    """
     unwanted = {declaration.full_name for declaration in registry.find(leave_out, contract)} if leave_out else set()
-    found = [d for d in registry.find(targets, contract) if d.full_name not in unwanted]
+    found = [d for d in registry.find(targets, contract, signature=signature) if d.full_name not in unwanted]
     if not found:
         raise UsageError(f"nothing is left to ask without {', '.join(sorted(unwanted))}")
     if contract is not None:
         contract_named(contract)  # raises for a folder of implementations that is not a contract of the suite
     for declaration in (each for each in found if each.named or not each.module):  # a user's own function
+        if declaration.ambiguous:
+            raise UsageError(f"{declaration.full_name}: {declaration.ambiguous}")
         for hint in ("" if contract else _misplaced(declaration), _misspelt(declaration)):
             if hint:
-                print(hint, file=sys.stderr)
+                tell(hint)
     return found
+
+
+def refuse_broken(targets: Sequence[str], declarations: Sequence[Declaration]) -> None:
+    """UsageError where the only one named cannot be asked as its source stands; among others it is a row."""
+    if targets and len(declarations) == 1 and (why := declarations[0].broken):
+        raise UsageError(f"{declarations[0].full_name} cannot be asked: {why}")
 
 
 def _misplaced(declaration: Declaration) -> str:
@@ -121,18 +85,22 @@ def _alike(name: str, others: Sequence[str]) -> str:
     return part or next(iter(get_close_matches(name, others, n=1, cutoff=0.75)), "")
 
 
-def asked_again(declarations: Sequence[Declaration], request: CheckRequest) -> dict[str, list[str]]:
+def asked_again(
+    declarations: Sequence[Declaration], request: CheckRequest, signature: str = ""
+) -> dict[str, list[str]]:
     """The words of a command line that ask an implementation again as it was asked, if its registered name does not.
 
     By full name, and without the case and the dtype, which are in the outcome.
     """
-    options = ["--isolate"] if request.isolate else []
+    options = ["--signature", signature] if signature else []
+    options += ["--isolate"] if request.isolate else []
     if request.time_limit != type(request).time_limit:
         options += ["--time-limit", f"{request.time_limit:g}"]
     if request.profile != type(request).profile:
         options += ["--profile", request.profile]
     if request.seed:
         options += ["--seed", str(request.seed)]
+    options += [word for file in dict.fromkeys(gap.file for gap in request.gaps) for word in ("--known-gaps", file)]
     words = {name: [*spelled, *options] for name, spelled in registry.spelled(declarations).items()}
     return {name: of for name, of in words.items() if of != [name]}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from suite import machine
 from suite.commands.checking import single_threaded
 from suite.commands.reporting import report
+from suite.report import refuse_foreign_index
 from suite.store import Results
 
 
@@ -18,6 +19,7 @@ def claim(patterns: Sequence[str], evidence: Sequence[str], results: Path) -> in
     Returns 1 where one could not be measured; that a claim does not hold is no failure. Raises UsageError for a name
     that no claim has.
     """
+    refuse_foreign_index(results)
     single_threaded()
     from suite.claims import claims
     from suite.report.claims import headline, line

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from suite import machine, registry
 from suite.commands.reporting import report
 from suite.records import Learned, Run, UsageError
+from suite.report import refuse_foreign_index
 from suite.store import Results
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def learn(
     from suite.learning.attentions import DEFAULT
     from suite.learning.trained import Job
 
+    refuse_foreign_index(results)
     _refuse(seeds, epochs, examples)
     changes = {**({"epochs": epochs} if epochs else {}), **_data(pairs, examples)}
     declarations = registry.find(targets or [DEFAULT])

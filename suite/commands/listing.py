@@ -12,6 +12,9 @@ from suite.records import UsageError
 from suite.registry import Declaration
 from suite.registry.from_source import listed
 
+WIDEST = 40
+"""Characters that names of cases are padded to: those that combine features have longer ones."""
+
 
 def show(targets: Sequence[str], contract: str | None) -> None:
     """Print the contracts, then each implementation with what it lacks and the conventions it declares.
@@ -48,6 +51,33 @@ def show_workloads(targets: Sequence[str], contract: str | None) -> None:
         widths = [max(map(len, of)) for of in zip(*((each.name, each.shape) for each in workloads), strict=True)]
         for each in workloads:
             print(f"  {each.name:{widths[0]}}  {each.shape:{widths[1]}}  in {', '.join(each.profiles)}: {each.why}")
+
+
+def show_cases(targets: Sequence[str], contract: str | None, patterns: Sequence[str]) -> None:
+    """Print the cases of the contracts of the targets, or those that match: name, dtypes, and why each is asked.
+
+    Raises UsageError for a pattern that nothing matches.
+    """
+    from suite.conformance.session import CheckRequest
+
+    kept = {declaration.contract for declaration in chosen(targets, (), contract)}
+    request, problems, found = CheckRequest(tuple(patterns)), [], {}
+    for name in (name for name in contract_names() if name in kept):
+        try:
+            found[name] = request.asked(contract_named(name))
+        except UsageError as error:
+            problems.append(error)
+    if problems and not found:
+        raise problems[0]
+    for name, asked in found.items():
+        dtypes: dict[str, list[str]] = {}
+        for case, dtype in asked:
+            dtypes.setdefault(case.name, []).append(dtype)
+        why = {case.name: case.why for case, _ in asked}
+        print(f"{name}: {len(dtypes)} case{'s' * (len(dtypes) > 1)}, {len(asked)} questions in all dtypes")
+        width = min(max(map(len, dtypes)), WIDEST)
+        for case_name, of in dtypes.items():
+            print(f"  {case_name:{width}}  {', '.join(of)}: {why[case_name]}")
 
 
 def _said(declaration: Declaration) -> str:

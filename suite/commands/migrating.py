@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from suite.report.stamps import stamp_all
 from suite.store.migration import migrate as migrated
 from suite.uncollected import uncollected
 
@@ -14,6 +15,6 @@ def migrate(results: Path) -> None:
 
     Raises UsageError where there are no results, or for a file that cannot be read.
     """
-    for line in migrated(results):
+    for line in (*migrated(results), *stamp_all(results)):
         print(line, flush=True)
     print(f"`attnsuite report --results {results}` makes the pages anew")

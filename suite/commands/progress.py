@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from suite.records import Explanation, Measurement, Outcome
+from suite.records import Explanation, Measurement, Outcome, escaped
 from suite.report import benchmark_lines, summary_lines
 from suite.store import RunWriter
 
@@ -26,23 +26,26 @@ class Shown:
 
     The bar is on standard error if that is a terminal, and disappears at the end. Lines go to standard output, unless
     JSON rows go there. `outcome` and `measurement` get each row as it comes. `again` has the words of a command
-    line that name an implementation; `reasons` adds lines that say why cases were declined.
+    line that name an implementation; `reasons` adds lines that say why cases were declined. A `quiet` one has no bar,
+    and lines of what fails alone; without `lines` there are none.
     """
 
     def __init__(
         self,
         total: int,
-        lines: TextIO,
+        lines: TextIO | None,
         *,
         again: Mapping[str, Sequence[str]] | None = None,
         reasons: bool = False,
+        quiet: bool = False,
         outcome: Callable[[Outcome], None] = _ignore,
         measurement: Callable[[Measurement], None] = _ignore,
     ) -> None:
-        self._lines, self._again, self._reasons = lines, again or {}, reasons
+        self._lines, self._again, self._reasons = lines, again or {}, reasons and not quiet
+        self._quiet = quiet
         self._outcome, self._measurement = outcome, measurement
         self._bar: Progress | None = None
-        if sys.stderr.isatty():
+        if lines is not None and not quiet and sys.stderr.isatty():
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task("", total=total)
@@ -64,8 +67,12 @@ class Shown:
         self._outcome(outcome)
         self._step()
 
+    def introduced(self, line: str) -> None:
+        self._print([line])
+
     def checked(self, outcomes: Sequence[Outcome]) -> None:
-        self._print(summary_lines(outcomes, self._again, reasons=self._reasons))
+        if not self._quiet or any(outcome.fails for outcome in outcomes):
+            self._print(summary_lines(outcomes, self._again, reasons=self._reasons))
 
     def explained(self, explanation: Explanation) -> None:
         self._print(explanation.lines)
@@ -87,16 +94,21 @@ class Shown:
     def _print(self, lines: Sequence[str]) -> None:
         if self._bar:
             self._bar.stop()
-        for line in lines:
-            print(line, file=self._lines, flush=True)
+        for line in lines if self._lines is not None else ():
+            print(escaped(line), file=self._lines, flush=True)
         if self._bar:
             self._bar.start()
 
 
 def say_how_it_starts(writer: RunWriter) -> None:
     """Print what was repaired in results/, and whether an interrupted run is resumed."""
-    for note in writer.notes:
-        print(note, file=sys.stderr)
+    for line in how_it_starts(writer):
+        print(line, file=sys.stderr)
+
+
+def how_it_starts(writer: RunWriter) -> Iterator[str]:
+    """What was repaired in results/, and whether an interrupted run is resumed."""
+    yield from writer.notes
     if writer.resumed:
         there = f"{len(writer.recorded)} outcomes and {len(writer.recorded_measurements)} measurements"
-        print(f"resuming the run of {writer.run.started}: {there} are there already", file=sys.stderr)
+        yield f"resuming the run of {writer.run.started}: {there} are there already"

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from suite import campaign, registry
 from suite.commands import benching
-from suite.commands.checking import asked_again, chosen, single_threaded, status
+from suite.commands.checking import asked_again, chosen, refuse_broken, single_threaded, status
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
 from suite.records import UsageError
+from suite.report import refuse_foreign_index
 from suite.store import Results
 
+if TYPE_CHECKING:
+    from suite.commands.declared.run import Run
 
-def run(
-    targets: Sequence[str],
-    device: str,
-    results: Path,
-    isolate: bool,
-    leave_out: Sequence[str] = (),
-    contract: str | None = None,
-    jobs: int = 1,
-) -> int:
+
+def run(options: Run) -> int:
     """Check the targets (all by default), time them in the profile `quick`, and write the tables.
 
     An interrupted run is resumed. Returns the exit status of both together.
     """
-    declarations = chosen(targets, leave_out, contract)
+    device, leave_out = options.device, options.except_
+    declarations = chosen(options.targets, leave_out, options.contract)
+    refuse_broken(options.targets, declarations)
     single_threaded()
     from suite.benchmark import Request as BenchRequest
     from suite.conformance.divided import session_of
     from suite.conformance.session import CheckRequest
 
-    request = CheckRequest(device=device, isolate=isolate)
+    refuse_foreign_index(options.results)
+    request = CheckRequest(device=device, isolate=options.isolate)
     quick = BenchRequest(profile="quick", device=device)
     can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)
     timed = campaign.with_baseline(campaign.with_workloads(declarations), leave_out) if can_be_timed else []
@@ -43,10 +41,10 @@ def run(
     except UsageError:  # the profile has no workload of these contracts
         benchmarks = []
     again = asked_again(declarations, request)
-    session = session_of(request, len(declarations), jobs)
+    session = session_of(request, len(declarations), options.jobs)
     facts = campaign.benchmark_facts(benchmarks, campaign.conformance_facts(declarations, again))
     new = campaign.new_run((*declarations, *timed), f"run on {device}", facts)
-    with Results(results).open_run(new) as writer:
+    with Results(options.results).open_run(new) as writer:
         say_how_it_starts(writer)
         with session, Shown(sum(map(session.count, declarations)), sys.stdout, again=again) as shown:
             outcomes = campaign.check(session, declarations, shown, writer)
@@ -55,6 +53,6 @@ def run(
         with Shown(sum(len(benchmark.tables()) for benchmark in benchmarks), sys.stdout) as shown:
             measurements = campaign.bench(benchmarks, writer, shown)
         campaign.finish(writer, benchmarks, quick, declarations)
-    report(results, writer.run.machine.name)
-    alone = bool(targets) and len(declarations) == 1
+    report(options.results, writer.run.machine.name)
+    alone = bool(options.targets) and len(declarations) == 1
     return max(status(outcomes, alone), benching.status(measurements))

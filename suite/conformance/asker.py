@@ -207,5 +207,17 @@ class Asker:
 
 def declared(subject: Subject) -> dict[str, Any]:
     """The fields of a subject that say what it is, and not how it is asked."""
-    names = ("name", "parameters", "lacks", "conventions", "device", "plugged", "imported", "style")
+    names = (
+        "name",
+        "parameters",
+        "lacks",
+        "conventions",
+        "device",
+        "plugged",
+        "imported",
+        "style",
+        "signature",
+        "signed",
+        "walls",
+    )
     return {name: getattr(subject, name) for name in names}

@@ -18,12 +18,13 @@ from suite.asking.tensors import seeded
 from suite.conformance.asker import Ask, AskCalls, Failed, FindMisdeclared, Found, Open, Opened, Process, serve
 from suite.conformance.questions import Answer, Subject
 from suite.conformance.runner import Check
-from suite.conformance.session import CheckRequest, Session, alone, has_findings, unaskable
+from suite.conformance.session import CheckRequest, Session, alone, unaskable
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Outcome, Status, UsageError
-from suite.records.limits import LAST_WORDS_LIMIT
+from suite.records.limits import LAST_WORDS_LIMIT, MOST_JOBS
 from suite.registry import Declaration, Loaded
+from suite.signatures import in_signature
 from suite.worker import Died
 
 BATCH = 12
@@ -37,14 +38,18 @@ FIRST = 0
 Batch = tuple[int, ...]
 
 
-def session_of(request: CheckRequest, implementations: int, jobs: int, explains: bool = False) -> Session:
+def session_of(
+    request: CheckRequest, implementations: int, jobs: int, explains: bool = False, fail_fast: bool = False
+) -> Session:
     """The session of a check of so many implementations in so many processes. UsageError for less than one process."""
     if jobs < 1:
         raise UsageError(f"--jobs is the number of processes that ask, 1 or more, not {jobs}")
+    if jobs > MOST_JOBS:
+        raise UsageError(f"--jobs is the number of processes that ask, {MOST_JOBS} at most, not {jobs}")
     several = implementations > 1
     if jobs == 1:
-        return Session(request, several, explains)
-    return DividedSession(request, several, explains, jobs=jobs)
+        return Session(request, several, explains, fail_fast)
+    return DividedSession(request, several, explains, fail_fast, jobs=jobs)
 
 
 @dataclass
@@ -77,16 +82,18 @@ class DividedSession(Session):
             return
         contract = contract_named(implementation.contract)
         with alone(self.request.device), ExitStack() as stack:
-            division = Division(self, implementation, self.asked(contract))
+            division = Division(self, implementation, self.asked_of(implementation, contract))
             stack.callback(division.close)
             opened = division.open()
             if isinstance(opened, Outcome):
                 yield opened
                 return
             ask, apart = division.ask, partial(division.ask, apart=True)
-            subject = Subject(contract=contract, ask=ask, ask_apart=apart, **opened.fields)
-            known = self.findings(contract) if has_findings(implementation) else []
+            own = in_signature(contract, opened.fields["signature"])
+            subject = Subject(contract=own, ask=ask, ask_apart=apart, **opened.fields)
+            known = self.known(implementation, contract)
             division.check = Check(subject, self.questions(contract), division.asked, known, earlier)
+            self.signed[subject.name] = subject.signed
             yield from self.explained(division.check, division.check.run(division))
 
     def process(self, place: int) -> Process:

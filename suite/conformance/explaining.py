@@ -46,8 +46,9 @@ class Explainer:
         adapted = tuple(filter(None, (self.check.subject.style, _pairs(outcomes))))
         failing = [outcome for outcome in outcomes if outcome.fails and self._key(outcome) in self._cases]
         if not failing:
-            return Explanation(adapted)
-        return Explanation(adapted, tuple(self._where(outcomes)), tuple(self._reproductions(failing)))
+            return Explanation(adapted, walls=self.check.subject.walls)
+        where, reproductions = tuple(self._where(outcomes)), tuple(self._reproductions(failing))
+        return Explanation(adapted, where, reproductions, walls=self.check.subject.walls)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""
@@ -68,7 +69,7 @@ class Explainer:
         for (kind, status), _ in kinds.most_common() if len(unnamed) <= LOOKED_THROUGH else ():
             alike = [o for o in unnamed if _kind(o) == kind and not self._explained(o, outcomes)]
             if said := where([*passed, *map(self._asked, alike)], status):
-                yield said
+                yield self.check.subject.contract.words(said)
 
     def _asked(self, outcome: Outcome) -> Asked:
         case = self._cases.get(self._key(outcome))

@@ -1,4 +1,4 @@
-"""Findings, the known bugs of shipping libraries: read from a contract's file and matched against outcomes."""
+"""Findings, the known bugs of shipping libraries: read from a contract's file. What is known marks failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -16,6 +16,30 @@ from suite.records import FAILURES, Outcome, UsageError
 
 LIBRARIES = ("python", *DISTRIBUTIONS)
 """The names that a finding may give versions of."""
+
+
+class Known(Protocol):
+    """Something that is known to fail: a finding, or a gap in a file of one's own."""
+
+    @property
+    def known(self) -> str:
+        """What an outcome is marked with: `known as …`."""
+
+    @property
+    def about(self) -> str:
+        """In the place of a case, of an outcome that says it no longer holds."""
+
+    def covers(self, outcome: Outcome) -> bool:
+        """Whether a failure is known by it."""
+
+    def must_fail(self, outcome: Outcome) -> bool:
+        """Whether it no longer holds if this outcome is `passed`."""
+
+    def closed(self, passing: str) -> str:
+        """The complaint that these pass."""
+
+    def idle(self, outcomes: Iterable[Outcome]) -> str:
+        """The complaint that after all of them nothing can fail by it; or empty."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +66,38 @@ class Finding:
     upstream: str = ""
     notes: str = ""
 
+    @property
+    def known(self) -> str:
+        return self.id
+
+    @property
+    def about(self) -> str:
+        return f"finding/{self.id}"
+
     def covers(self, outcome: Outcome) -> bool:
+        return _matches(outcome.implementation, self.implementations) and self.covers_case(outcome)
+
+    def covers_case(self, outcome: Outcome) -> bool:
+        """Whether it is about the case of an outcome, whoever's outcome that is."""
         return (
-            _matches(outcome.implementation, self.implementations)
-            and (_matches(outcome.case, self.cases) or _matches(outcome.case, self.sometimes))
+            (_matches(outcome.case, self.cases) or _matches(outcome.case, self.sometimes))
             and not _matches(outcome.case, self.except_cases)
             and _matches(outcome.dtype, self.dtypes)
             and _matches(outcome.device, self.devices)
         )
+
+    def covers_surely(self, outcome: Outcome) -> bool:
+        """The same without the cases that are wrong `sometimes`."""
+        return _matches(outcome.case, self.cases) and self.covers_case(outcome)
+
+    def must_fail(self, outcome: Outcome) -> bool:
+        return self.covers(outcome) and self.covers_surely(outcome)
+
+    def closed(self, passing: str) -> str:
+        return f"the finding says these fail, but they pass: {passing}; remove or narrow it"
+
+    def idle(self, outcomes: Iterable[Outcome]) -> str:
+        return ""
 
     def applies(self, installed: Mapping[str, str]) -> bool:
         """Whether the installed libraries have the versions in which this was found."""
@@ -126,20 +174,19 @@ _KINDS: Mapping[Any, tuple[str, Callable[[Any], bool]]] = {
 """By the type of a field: what it is in a file, and a test of that."""
 
 
-def mark(outcome: Outcome, findings: Iterable[Finding]) -> Outcome:
-    """The same outcome, marked as known if it is a failure that a finding covers."""
+def mark(outcome: Outcome, known: Iterable[Known]) -> Outcome:
+    """The same outcome, marked as known if it is a failure that a finding or a gap covers."""
     if outcome.status not in FAILURES:
         return outcome
-    for finding in findings:
-        if finding.covers(outcome):
-            return replace(outcome, known=finding.id)
+    for each in known:
+        if each.covers(outcome):
+            return replace(outcome, known=each.known)
     return outcome
 
 
-def passing(finding: Finding, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The outcomes that should fail according to the finding, and passed."""
-    strict = replace(finding, sometimes=())
-    return [outcome for outcome in outcomes if outcome.status == "passed" and strict.covers(outcome)]
+def passing(known: Known, outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The outcomes that should fail according to a finding or a gap, and passed."""
+    return [outcome for outcome in outcomes if outcome.status == "passed" and known.must_fail(outcome)]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -38,6 +38,12 @@ class Subject:
     """Lines of Python that import it under the name of its contract; none where no other process can."""
     style: str = ""
     """What was made of a class or a module so that it can be called, in a line; empty for a function."""
+    signature: str = ""
+    """The signature of the field that it has; empty for the contract's own."""
+    signed: str = ""
+    """Which signature it was taken to have, and why, in a line; empty for the contract's own."""
+    walls: str = ""
+    """What keeps it from what is not its own, in a line; empty for what is trusted."""
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""

@@ -11,7 +11,7 @@ from typing import Protocol
 from suite.asking import Case, Reply, questions
 from suite.conformance import findings
 from suite.conformance.diagnosis import Diagnosis, Diagnostician
-from suite.conformance.findings import Finding
+from suite.conformance.findings import Known
 from suite.conformance.questions import Answer, Question, Questions, Subject
 from suite.records import EVERY_CASE, Outcome, Reason, Status
 
@@ -88,7 +88,8 @@ class Check:
     subject: Subject
     questions: Questions
     asked: Sequence[tuple[Case, str]]
-    findings: Sequence[Finding] = ()
+    known: Sequence[Known] = ()
+    """Findings, or the gaps of an implementation that does not ship."""
     earlier: Sequence[Outcome] = ()
     """The outcomes of a run that was interrupted: their questions are not asked again."""
     _gaps: dict[str, str | None] = field(default_factory=dict)
@@ -109,7 +110,8 @@ class Check:
             yield outcomes[-1]
         found.close()
         yield from source.misdeclared()
-        yield from self.outdated_findings(outcomes)
+        yield from self.outdated(outcomes)
+        yield from self.idle(outcomes)
 
     @cached_property
     def waiting(self) -> Sequence[int]:
@@ -143,7 +145,7 @@ class Check:
         if outcome.status == Status.DECLINED and self._is_core(question) and not allowed:
             detail = f"{CORE_DECLINED}: {outcome.detail}"
             outcome = replace(outcome, status=Status.WRONG, detail=detail, reason=Reason.CORE)
-        return findings.mark(outcome, self.findings)
+        return findings.mark(self.subject.contract.worded(outcome), self.known)
 
     def diagnosed(self, question: Question, found: Answer | Outcome) -> Outcome:
         """The same, with the names of mistakes. Questions come in the order in which they are asked."""
@@ -163,14 +165,17 @@ class Check:
             if problem := self.subject.misunderstood(point):
                 yield self._about(f"declared/{point}", problem)
 
-    def outdated_findings(self, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
-        """Outcomes for findings whose cases pass."""
-        for finding in self.findings:
-            if passing := findings.passing(finding, outcomes):
+    def outdated(self, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
+        """Outcomes for findings and gaps whose cases pass."""
+        for each in self.known:
+            if passing := findings.passing(each, outcomes):
                 names = sorted({f"{outcome.case} ({outcome.dtype})" for outcome in passing})
                 more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-                complaint = f"the finding says these fail, but they pass: {', '.join(names[:3])}{more}"
-                yield self._about(f"finding/{finding.id}", f"{complaint}; remove or narrow it")
+                yield self._about(each.about, each.closed(f"{', '.join(names[:3])}{more}"))
+
+    def idle(self, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
+        """Outcomes for gaps of which nothing can fail."""
+        yield from (self._about(each.about, said) for each in self.known if (said := each.idle(outcomes)))
 
     @property
     def device(self) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -15,15 +14,22 @@ import torch
 from suite import machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
 from suite.asking.combined import PROFILES, QUICK
-from suite.conformance import findings
+from suite.conformance import findings, gaps
 from suite.conformance.explaining import Explainer
+from suite.conformance.findings import Known
+from suite.conformance.forwarding import Forwarding
 from suite.conformance.questions import Ask, Questions, Subject
 from suite.conformance.runner import Check
+from suite.conformance.selection import matches, nothing_matches
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Explanation, Outcome, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Loaded
+from suite.signatures import in_signature, laid
+from suite.signatures import signature as signature_named
+from suite.walls import in_words
+from suite.walls.limits import memory_limit
 from suite.worker import Ready, Worker, ask
 
 
@@ -40,6 +46,10 @@ class CheckRequest:
     """Which of the cases that combine features."""
     seed: int = 0
     """Of the numbers that cases are made of, and of the array of combinations; 0 is what is asked by default."""
+    only: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    """The cases and dtypes that implementations are asked, by full name; who is not named is asked everything."""
+    gaps: tuple[gaps.Gap, ...] = ()
+    """What implementations that do not ship are known to fail."""
 
     def __post_init__(self) -> None:
         if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
@@ -69,22 +79,14 @@ class CheckRequest:
         for pattern in self.cases:
             if not any(matches(case.name, pattern) for case in cases):
                 families = list(dict.fromkeys(case.family for case in cases))
-                close = get_close_matches(pattern, [*families, *(case.name for case in cases)], n=1)
-                hint = f"did you mean {close[0]}? " if close else ""
-                raise UsageError(
-                    f"no case of {contract.name} matches {pattern!r}; {hint}families are: {', '.join(families)}"
-                )
+                names = [case.name for case in cases]
+                raise UsageError(nothing_matches(pattern, names, families, contract.name))
         chosen = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
         asked = questions(chosen, self.device.split(":")[0], self.dtypes or DTYPES)
         if not asked:
             where = f"in {', '.join(self.dtypes or DTYPES)} on {self.device}"
             raise UsageError(f"the cases {', '.join(self.cases)} are not asked {where}")
         return asked
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a name matches a pattern: the name, a shell glob, or the start of the name up to a slash (`dropout`)."""
-    return fnmatchcase(name, pattern) or name.startswith(pattern.rstrip("/") + "/")
 
 
 def check_device(device: str) -> None:
@@ -114,8 +116,12 @@ class Session:
     """Whether questions are kept, because more than one implementation will be asked them."""
     explains: bool = False
     """Whether failures are explained beside their outcomes, which takes seconds."""
+    fail_fast: bool = False
+    """Whether nothing more is asked after a failure that no finding records."""
     explanations: dict[str, Explanation] = field(default_factory=dict)
     """Of the implementations that were checked, by full name."""
+    signed: dict[str, str] = field(default_factory=dict)
+    """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
     _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
@@ -139,11 +145,38 @@ class Session:
     def explained(self, check: Check, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """The outcomes of a check; after them its failures are explained, if that is wanted."""
         found = list(check.earlier)
-        for outcome in outcomes:
+        for outcome in () if self.is_decided(found) else outcomes:
             found.append(outcome)
             yield outcome
+            if self.is_decided([outcome]):
+                break
         if self.explains:
-            self.explanations[check.subject.name] = Explainer(check).explanation(found)
+            self.explanations[check.subject.name] = self._explanation(check, found)
+
+    def _explanation(self, check: Check, outcomes: Sequence[Outcome]) -> Explanation:
+        """Of all outcomes of a check. What is a library's failure is explained by its finding."""
+        with ExitStack() as stack:
+            borrowed = self.forwarding(check, stack).borrowed(outcomes)
+        others = [
+            replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o for o in outcomes
+        ]
+        return replace(Explainer(check).explanation(others), borrowed=borrowed)
+
+    def forwarding(self, check: Check, stack: ExitStack) -> Forwarding:
+        """What finds the failures of a submission that are a library's. What it asks besides ends with `stack`."""
+        contract, own = check.subject.contract, check.subject.name
+        shipped = [each for each in registry.discover() if each.contract == contract.name and is_shipped(each)]
+        by_name = {each.full_name: each for each in shipped if each.full_name != own}
+
+        def opened(name: str) -> Check | None:
+            found = self.check(by_name[name], stack, foresee=False)
+            return found if isinstance(found, Check) else None
+
+        return Forwarding(check, self.findings(contract), list(by_name), opened, machine.versions())
+
+    def is_decided(self, outcomes: Iterable[Outcome]) -> bool:
+        """Whether nothing more is to be asked after these outcomes."""
+        return self.fail_fast and any(outcome.fails for outcome in outcomes)
 
     def check(
         self,
@@ -166,23 +199,29 @@ class Session:
             problem = str(error)
         if problem:
             return unaskable(Broken(declaration, problem), self.request.device, declaration)
-        asked = self.asked(contract)
+        asked = self.asked_of(declaration, contract)
         apart = foresee and any(case.in_worker for case, _ in asked)
         subject = self._subject(implementation, contract, stack, apart)
         if isinstance(subject, Outcome):
             return subject
-        known = self.findings(contract) if has_findings(declaration) else []
+        known = self.known(declaration, contract)
+        self.signed[subject.name] = subject.signed
         return Check(subject, self.questions(contract), asked, known, earlier)
 
     def count(self, declaration: Declaration) -> int:
         """How many outcomes to expect of one implementation. UsageError if the patterns choose no case."""
         known = declaration.contract in contract_names() and not declaration.broken
-        return len(self.asked(contract_named(declaration.contract))) if known else 1
+        return len(self.asked_of(declaration, contract_named(declaration.contract))) if known else 1
 
     def asked(self, contract: Contract) -> list[tuple[Case, str]]:
         if contract.name not in self._asked:
             self._asked[contract.name] = self.request.asked(contract)
         return self._asked[contract.name]
+
+    def asked_of(self, declaration: Declaration, contract: Contract) -> list[tuple[Case, str]]:
+        """The questions for one implementation."""
+        asked, only = self.asked(contract), self.request.only.get(declaration.full_name)
+        return asked if only is None else [each for each in asked if (each[0].name, each[1]) in only]
 
     def questions(self, contract: Contract) -> Questions:
         return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))
@@ -192,12 +231,30 @@ class Session:
             self._findings[contract.name] = findings.load(contract.findings, machine.versions())
         return self._findings[contract.name]
 
+    def known(self, declaration: Declaration, contract: Contract) -> list[Known]:
+        """What an implementation is known to fail: findings if it ships, else the gaps of the request."""
+        if has_findings(declaration):
+            return list(self.findings(contract))
+        return list(gaps.of_contract(self.request.gaps, contract, self.findings(contract))) if self.request.gaps else []
+
+    def refuse_idle_gaps(self, declarations: Iterable[Declaration]) -> None:
+        """Raise UsageError for a gap that means no case of any of these, and for gaps of those that ship alone."""
+        if not self.request.gaps:
+            return
+        own = [each for each in declarations if not has_findings(each) and each.contract in contract_names()]
+        if not own:
+            raise UsageError("known gaps are about implementations of one's own; what ships here has findings instead")
+        contracts = [contract_named(name) for name in dict.fromkeys(each.contract for each in own)]
+        names = {of.name: [case.name for case in (*of.cases(), *self.request.posed(of))] for of in contracts}
+        gaps.refuse_unmatched(self.request.gaps, names, [each for of in contracts for each in self.findings(of)])
+
     def _subject(
         self, implementation: Declaration | Loaded, contract: Contract, stack: ExitStack, apart: bool
     ) -> Subject | Outcome:
         """What the runner asks, or the outcome that says why there is nothing to ask."""
         device, declaration = self.request.device, implementation
         function: Callable[..., Any] | None = None
+        walls = ""
         if isinstance(implementation, Loaded):
             declaration, function = implementation.declaration, implementation.function
         elif not self.request.isolate and is_shipped(implementation):
@@ -211,7 +268,7 @@ class Session:
         here: Ask | None = None if function is None else partial(ask, function, device=device)
         elsewhere = here
         if declaration.module or declaration.file:
-            worker = stack.enter_context(Worker(declaration, device=device, time_limit=self.request.time_limit))
+            worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
             if apart:
                 worker.foresee()  # while the first questions are answered here
             if here is None:
@@ -219,13 +276,15 @@ class Session:
                 if not isinstance(state, Ready):
                     return unaskable(state, device, declaration)
                 declaration = state.declaration
+                walls = "" if is_shipped(declaration) else in_words(worker.walls)
             elsewhere = worker.ask
         assert elsewhere is not None, "a declaration has a function, a module or a file"
+        ask_here, ask_apart = (laid_out(each, declaration.signature) for each in (here or elsewhere, elsewhere))
         return Subject(
             declaration.full_name,
-            contract,
-            ask=here or elsewhere,
-            ask_apart=elsewhere,
+            in_signature(contract, declaration.signature),
+            ask=ask_here,
+            ask_apart=ask_apart,
             parameters=None if declaration.parameters is None else frozenset(declaration.parameters),
             lacks=declaration.lacks,
             conventions=declaration.conventions,
@@ -233,7 +292,29 @@ class Session:
             plugged=declaration.plug is not None,
             imported=registry.import_lines(declaration),
             style=declaration.style,
+            signature=declaration.signature,
+            signed=registry.said(declaration),
+            walls=walls,
         )
+
+    def _worker(self, declaration: Declaration, trusted: bool) -> Worker:
+        """A process of its own. What answers in this process as well is trusted, and needs no walls."""
+        walled = not trusted and not is_shipped(declaration)
+        return Worker(
+            declaration,
+            device=self.request.device,
+            time_limit=self.request.time_limit,
+            walled=walled,
+            memory_limit=memory_limit() if walled else 0,
+        )
+
+
+def laid_out(asked: Ask, name: str) -> Ask:
+    """Asks with inputs that lie in memory as those of the signature of this name do."""
+    if not name:
+        return asked
+    of = signature_named(name)
+    return lambda calls: asked([replace(call, tensors=laid(call.tensors, of)) for call in calls])
 
 
 @contextmanager
@@ -273,31 +354,11 @@ def requested(
     cases: str | Iterable[str],
     dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None,
     device: str | torch.device,
+    known_gaps: str | Path | None = None,
 ) -> CheckRequest:
     """A request from the arguments of Python functions: one name or several, "float32" or torch.float32."""
     if dtypes is None or isinstance(dtypes, str | torch.dtype):
         dtypes = () if dtypes is None else (dtypes,)
     names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    return CheckRequest((cases,) if isinstance(cases, str) else tuple(cases), names, str(device))
-
-
-def check(
-    function: Callable[..., Any],
-    contract: str = "attention",
-    dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None = None,
-    device: str | torch.device = "cpu",
-    *,
-    cases: str | Iterable[str] = (),
-) -> list[Outcome]:
-    """Check a function against a contract and return an Outcome for each case and dtype.
-
-    The function is called in this process; cases of bad input call it in a process of its own if it can be imported
-    there. `dtypes` (one or several, "float32" or torch.float32) and `cases` (names, families or patterns) default to
-    all. Raises UsageError for an unknown contract, dtype, device or case.
-    """
-    if not callable(function):
-        raise UsageError(f"suite.check takes a function, a class or a module, not {type(function).__name__}")
-    request = requested(cases, dtypes, device)
-    contract_named(contract)
-    with registry.modes_kept(function):
-        return list(Session(request, several=False).run(registry.from_function(function, contract)))
+    chosen = (cases,) if isinstance(cases, str) else tuple(cases)
+    return CheckRequest(chosen, names, str(device), gaps=gaps.read(known_gaps) if known_gaps is not None else ())

@@ -13,18 +13,16 @@ from typing import Any
 
 import torch
 
+from suite.machine import cached
 from suite.records import UsageError
 
 State = Mapping[str, Any]
 """`weights`, `optimiser`, `generator`, `curve` and `seconds`, as tensors, numbers, lists and dicts."""
-VARIABLE = "ATTNSUITE_CACHE"
-"""The environment variable that names the folder of checkpoints in place of the user's cache folder."""
 
 
 def cache() -> Path:
-    """The folder that checkpoints are kept in: the user's cache folder, unless `ATTNSUITE_CACHE` names another."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get(VARIABLE) or Path(home) / "attnsuite") / "learning"
+    """The folder that checkpoints are kept in, in the user's cache folder."""
+    return cached.cache() / "learning"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import suite
 
 
-def suite_hash() -> str:
-    """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data."""
-    folder = Path(suite.__file__).parent
+def suite_hash(folder: Path | None = None) -> str:
+    """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data, or over those in a folder."""
+    folder = folder or Path(suite.__file__).parent
     hashed = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.suffix in (".py", ".json", ".toml"):

@@ -19,6 +19,7 @@ from suite.measure.protocol import (
     Ceilings,
     Done,
     Energy,
+    Entered,
     Failed,
     Found,
     Job,
@@ -85,13 +86,22 @@ class Bench:
         self._prepared = task, expected
         return Prepared(task.making, first_call, warm_up, expected, calls)
 
-    def sample(self, number: int, calls: int) -> Sampled:
-        """Time a number of calls on the inputs of a round."""
+    def enter(self, number: int) -> Entered:
+        """Make the inputs of a round, and fill the cache."""
         task, expected = self._task
-        warmed = task.enter_round(number, expected)
+        return Entered(task.enter_round(number, expected))
+
+    def sample(self, calls: int) -> Sampled:
+        """Time a number of calls on the inputs of the round. The process that asks takes the time, too."""
+        task = self._task[0]
         seconds = task.stopwatch.sample(calls)
         task.copy_result()
-        return Sampled(seconds, warmed, task.stopwatch.made)
+        return Sampled(seconds, task.stopwatch.made)
+
+    def idle(self) -> Done:
+        """Do what a sample does beside its calls, so that whoever asks knows what asking takes."""
+        self._task[0].copy_result()
+        return Done()
 
     def found(self, rows: Rows) -> Found:
         """Rows of what the last timed call returned."""
@@ -99,11 +109,17 @@ class Bench:
 
     def load_proof(self, numbers: Sequence[int]) -> Loaded:
         """Make the inputs of rounds that have not been asked for, as many as there is room for."""
-        return Loaded(self._task[0].load_proof(numbers))
+        task, expected = self._task
+        return Loaded(task.load_proof(numbers, expected))
 
     def run_proof(self, passes: int) -> Done:
         """Call the function on each of those inputs, `passes` times in all. The process that asks takes the time."""
         self._task[0].run_proof(passes)
+        return Done()
+
+    def idle_proof(self) -> Done:
+        """Do what a pass of a proof does beside its calls."""
+        self._task[0].idle_proof()
         return Done()
 
     def proof_found(self, rows: Rows) -> Found:
@@ -150,8 +166,8 @@ class Bench:
 VERBS: Mapping[str, Callable[..., Answer | Failed]] = {
     method.__name__: method
     for method in (
-        *(Bench.configure, Bench.prepare, Bench.sample, Bench.found, Bench.release),
-        *(Bench.load_proof, Bench.run_proof, Bench.proof_found),
+        *(Bench.configure, Bench.prepare, Bench.enter, Bench.sample, Bench.idle, Bench.found, Bench.release),
+        *(Bench.load_proof, Bench.run_proof, Bench.idle_proof, Bench.proof_found),
         *(Bench.rehearse, Bench.weigh, Bench.energy, Bench.ceilings),
     )
 }

@@ -84,13 +84,19 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Entered:
+    """The inputs of a round are made."""
+
+    warmed: SecondsOrNone
+    """Of the untimed calls that filled the cache."""
+
+
+@dataclass(frozen=True)
 class Sampled:
     """One sample."""
 
     seconds: Seconds
     """Of one call in it."""
-    warmed: SecondsOrNone
-    """Of the untimed calls that filled the cache for it."""
     made: SecondsOrNone
     """Of what was made for its calls, untimed: the forward before each backward."""
 
@@ -142,8 +148,8 @@ class Ceilings:
     ceilings: Rates
 
 
-Answer = Done | Prepared | Sampled | Found | Loaded | Rehearsed | Weighed | Energy | Ceilings
-AnyAnswer = TypeVar("AnyAnswer", Done, Prepared, Sampled, Found, Loaded, Rehearsed, Weighed, Energy, Ceilings)
+Answer = Done | Prepared | Entered | Sampled | Found | Loaded | Rehearsed | Weighed | Energy | Ceilings
+AnyAnswer = TypeVar("AnyAnswer", Done, Prepared, Entered, Sampled, Found, Loaded, Rehearsed, Weighed, Energy, Ceilings)
 
 
 def written(answer: Answer | Failed) -> dict[str, Any]:

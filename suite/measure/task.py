@@ -21,6 +21,8 @@ from suite.measure import SAMPLE, Stopwatch, calls_per_sample
 from suite.measure.clock import Before, Call
 from suite.measure.step import Step
 from suite.records import STEP
+from suite.signatures import Adapted
+from suite.worker.snapshots import METHODS, as_it_lies, plain_tensor
 
 NEW_NUMBERS = 0.2
 """Seconds of calls on new numbers, one call at least, that show whether the function remembers answers."""
@@ -37,6 +39,11 @@ MAKING = ("export", "session", "file")
 INPUT_RATE = 1.5e9
 """Bytes of inputs that a CPU makes anew in a second, about. The calls of a sample take no less time than making its
 inputs did, so that no run spends most of its time on inputs."""
+LONG = 1e-3
+"""Seconds: the suite's own clock bounds calls that take this long or longer; see `suite.benchmark.own_clock`."""
+FETCHED = 2**23
+"""Bytes: inputs of a long call up to this size are fetched into the cache before a call of a proof, where those of a
+sample are. Of larger ones most lie elsewhere anyway."""
 PROOF_BYTES = 2**26
 """Bytes of inputs that are made in advance for a proof: 64 MiB, which every machine has to spare."""
 COPIED = 2**22
@@ -63,11 +70,13 @@ class Task:
         self, function: Callable[..., Any], workload: Workload, dtype: str, direction: str, device: str, cache: str
     ) -> None:
         call = workload.call(dtype, direction)
+        self._laid = function.laid if isinstance(function, Adapted) else dict
+        """Lays inputs out in memory as the function's own signature has them."""
         turned = frozenset(workload.turned(call, 0))
         self._workload, self._direction, self.is_model = workload, direction, workload.is_model
         self.making: dict[str, float | None] = {}
         weights = {name: weight.to(device) for name, weight in call.weights.items()}
-        base = {name: tensor.to(device) for name, tensor in call.tensors.items()}
+        base = {name: tensor.to(device) for name, tensor in self._laid(call.tensors).items()}
         self._base = call.__class__(base, call.options)
         self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
         self._names, self._positional, self._options = call.gradient_of, call.positional, call.options
@@ -79,6 +88,9 @@ class Task:
         self.call, self.before, self._both = self._bound(self.inputs)
         self._proof_calls: list[tuple[Call, Before | None]] = []
         self._proof_results: list[Any] = []
+        self._fetches = False
+        self._proof_inputs: list[list[Tensor]] = []
+        """What of the inputs of each call of a proof lies in the machine's own memory."""
         size = sum(self.inputs[name].nbytes for name in turned) if torch.device(device).type == "cpu" else 0
         self._length = max(SAMPLE, size / INPUT_RATE)  # not by a clock: identical functions get identical samples
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache, length=self._length)
@@ -110,12 +122,13 @@ class Task:
         Then the cache is filled, where a call of `expected` seconds needs that. Meanwhile the first input has other
         numbers than the round's, so that the function cannot keep the round's answer. Returns the seconds of that call.
         """
-        self._proof_calls, self._proof_results, self.stopwatch.result = [], [], None
+        self._proof_calls, self._proof_results, self._proof_inputs = [], [], []
+        self.stopwatch.result = None
         self._blocks.clear()
         with _one_thread():
             for _ in range(BLOCKS):  # each fills a gap of the heap, so that what follows goes elsewhere
                 self._blocks.append(torch.empty(self._random.randrange(LARGEST_BLOCK), dtype=torch.uint8))
-            turned = self._workload.turned(self._base, number)
+            turned = self._turned(number)
             for name, tensor in turned.items():
                 self.inputs[name].data = tensor  # .data: the version that a cache may look at stays as it was
             first = next(iter(turned.values()))
@@ -124,6 +137,10 @@ class Task:
         with _one_thread():
             _swap_numbers(first)
         return warmed
+
+    def _turned(self, number: int) -> dict[str, Tensor]:
+        """The numbers of that round, laid out in memory as the inputs are."""
+        return self._laid(self._workload.turned(self._base, number))
 
     def overwrite(self, number: int) -> None:
         """Write the numbers of that round into the inputs, whose memory stays where it is."""
@@ -167,25 +184,47 @@ class Task:
         """Copy what the last timed call returned, so that a thread of the function's own cannot complete it later."""
         self.stopwatch.result = self._copied(self.stopwatch.result)
 
-    def load_proof(self, numbers: Sequence[int]) -> int:
-        """Make the inputs of these rounds, as many as there is room for and one at least. Returns how many."""
-        self._proof_calls, self._proof_results = [], []
+    def load_proof(self, numbers: Sequence[int], expected: float = 0.0) -> int:
+        """Make the inputs of these rounds, as many as there is room for and one at least. Returns how many.
+
+        A call is expected to take so many seconds.
+        """
+        self._fetches = expected >= LONG
+        self._proof_calls, self._proof_results, self._proof_inputs = [], [], []
         with _one_thread():
-            turned = self._workload.turned(self._base, 0)
+            turned = self._turned(0)
             size = sum(tensor.numel() * tensor.element_size() for tensor in turned.values())
             for number in numbers[: max(1, PROOF_BYTES // max(1, size))]:
-                changed = {name: tensor.clone() for name, tensor in self._workload.turned(self._base, number).items()}
+                changed = {name: tensor.clone() for name, tensor in self._turned(number).items()}
                 kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
                 self._proof_calls.append(self._bound(kept | changed)[:2])
+                self._proof_inputs.append([tensor for tensor in changed.values() if tensor.device.type == "cpu"])
         return len(self._proof_calls)
 
     def run_proof(self, passes: int) -> None:
         """Make one call on each of those inputs and copy its result at once; all of that `passes` times."""
         for _ in range(passes):
             self._proof_results = []
-            for call, before in self._proof_calls:
+            for inputs, (call, before) in zip(self._proof_inputs, self._proof_calls, strict=True):
+                self._fetch(inputs)
                 self._proof_results.append(self._copied(call(before() if before else None)))
         self.stopwatch.wait()
+
+    def idle_proof(self) -> None:
+        """Do all that a pass of a proof does, without its calls."""
+        for inputs, result in zip(self._proof_inputs, self._proof_results, strict=True):
+            self._fetch(inputs)
+            if self._step:
+                self._step.restore()
+            self._copied(result)
+        self.stopwatch.wait()
+
+    def _fetch(self, inputs: Sequence[Tensor]) -> None:
+        """Read inputs of a call that takes long enough, so that they are in the cache as those of a sample are."""
+        if self._fetches and sum(tensor.nbytes for tensor in inputs) <= FETCHED:
+            with _one_thread():
+                for tensor in inputs:
+                    tensor.sum()
 
     def proof_found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         """Rows of what each of those calls returned, stacked."""
@@ -205,8 +244,8 @@ class Task:
         if isinstance(result, tuple):
             return tuple(map(self._copied, result))
         if type(result) is Tensor and result.numel() * result.element_size() <= COPIED:
-            with _one_thread():
-                return result.detach().clone()
+            with _one_thread(), as_it_lies():
+                return METHODS.clone(METHODS.detach(result))
         return result
 
     def _of_gradients(self, result: Any) -> dict[str, Any]:
@@ -265,5 +304,7 @@ def _swap_numbers(tensor: Tensor) -> None:
 def _rows(name: str, tensor: Any, rows: Sequence[int]) -> Tensor:
     if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
         raise TypeError(f"{name} is a {type(tensor).__name__}, should be a Tensor")
-    found: Tensor = tensor.detach().reshape(-1, tensor.shape[-1] if tensor.dim() else 1)[list(rows)].cpu()
+    plain = plain_tensor(tensor)
+    with as_it_lies():
+        found: Tensor = METHODS.reshape(plain, (-1, plain.shape[-1] if plain.dim() else 1))[list(rows)].cpu()
     return found

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
+from suite.records.cheats import MUST, Cheat, CheatsAudit, Trial
 from suite.records.claim import Claimed, Evidence, Holds
-from suite.records.explanation import Explanation, Reproduction
+from suite.records.escaping import escaped
+from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
+from suite.records.refusal import Refusal
 from suite.records.run import Machine, Run
 from suite.records.source import GIVEN, Figures, Source
 from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
@@ -34,6 +37,7 @@ __all__ = [
     "FAILURES",
     "GIVEN",
     "MEASURED_STATUSES",
+    "MUST",
     "PASSES",
     "PROFILES",
     "RIGHT_GRADIENT",
@@ -41,6 +45,10 @@ __all__ = [
     "STEP",
     "WRONG_GRADIENTS",
     "Audit",
+    "Borrowed",
+    "BorrowedFinding",
+    "Cheat",
+    "CheatsAudit",
     "Claimed",
     "Combinations",
     "ContractFacts",
@@ -57,10 +65,13 @@ __all__ = [
     "Outcome",
     "Reason",
     "Redrawn",
+    "Refusal",
     "Reproduction",
     "Run",
     "Source",
     "Status",
+    "Trial",
     "UsageError",
     "WorkloadFacts",
+    "escaped",
 ]

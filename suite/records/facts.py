@@ -74,5 +74,7 @@ class Facts:
     """Of each contract, the workloads that there are."""
     profile: str = ""
     """The profile that was timed, or empty."""
+    walls: Mapping[str, str] = field(default_factory=dict)
+    """What keeps each implementation that is not trusted from what is not its own, in words."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Where a benchmark's time went, in seconds by activity."""

@@ -20,3 +20,5 @@ ended."""
 KILL_LIMIT = 10.0
 """Seconds that the end of a process is awaited after it was killed. A driver may hold it for longer; then it is
 left."""
+MOST_JOBS = 256
+"""The most processes that ask at once: each has a copy of torch's memory, and few machines have more cores."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from suite.records.escaping import escaped
 from suite.records.status import BENCHMARK_FAILURES, Reason, Status
 
 
@@ -58,6 +59,10 @@ class Measurement:
     """What this machine reached in the same run: `flops` per second in a matrix product, `bytes` per second copied."""
     error_ratio: float | None = None
     """The largest error, in bounds, of the sampled rows of one timed round chosen at random."""
+    own_clock: float | None = None
+    """What a call took by the clock of the process that asks, as a multiple of the median of `seconds`: in its samples
+    and, where calls take 1 ms or more, on new numbers. None where that clock does not bound it; of such calls `detail`
+    then says why."""
     relative_error: Mapping[str, float] = field(default_factory=dict)
     """Of models: the errors of those rows as shares of the truth's norm: `largest`, and `rms`, the root of their mean
     square. Nothing is judged by it."""
@@ -70,6 +75,9 @@ class Measurement:
     """The finding for which it is refused, or empty."""
     reason: Reason = Reason.NONE
     """Why it was declined, where the status alone does not say it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", escaped(self.detail))  # it may be in a submission's words
 
     @property
     def key(self) -> tuple[str, ...]:

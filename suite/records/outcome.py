@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from suite.records.escaping import escaped
 from suite.records.status import FAILURES, Reason, Status
 
 
@@ -28,6 +29,9 @@ class Outcome:
     diagnosis: tuple[str, ...] = ()
     """The deviations that give the same wrong answer, the likeliest first; `detail` has them in words."""
     reason: Reason = Reason.NONE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", escaped(self.detail))  # it may be in a submission's words
 
     @property
     def key(self) -> tuple[str, str, str, str]:

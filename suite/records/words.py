@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from suite.records.escaping import escaped
+
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 """The dtypes in which cases are asked, the widest first, which is their order in tables."""
 PASSES = ("forward", "backward", "forward_backward")
@@ -21,3 +23,6 @@ EVERY_CASE = "*"
 
 class UsageError(Exception):
     """A request that cannot be carried out. Its message is one line: what came, and what exists. Exit status 2."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(escaped(message))

@@ -6,7 +6,9 @@ from suite.registry.declaration import Broken, Declaration, Loaded, Missing, imp
 from suite.registry.discovery import ENTRY_POINTS, contracts, discover
 from suite.registry.importing import import_lines
 from suite.registry.loading import absent, from_function, load, source_hash
+from suite.registry.reading import line_of
 from suite.registry.side_effects import undisturbed
+from suite.registry.signing import said
 from suite.registry.styles import modes_kept
 from suite.registry.targets import find, spelled
 
@@ -23,8 +25,10 @@ __all__ = [
     "from_function",
     "implementation",
     "import_lines",
+    "line_of",
     "load",
     "modes_kept",
+    "said",
     "source_hash",
     "spelled",
     "undisturbed",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
 from suite.records import Status
+from suite.signatures import names as signatures
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,6 +38,12 @@ class Declaration:
     """Whether the user named this function. If it does not exist, that is then the user's mistake."""
     plug: Declaration | None = None
     """The attention that is plugged into it, if any."""
+    signature: str = ""
+    """The signature of the field that it has; empty for the contract's own, and where that is not known yet."""
+    signature_by: tuple[str, ...] = ()
+    """The parameters that tell it, or the one word that says it: `--signature`, `@implementation`."""
+    ambiguous: str = ""
+    """Which signatures its parameters fit, where these are several and none was said."""
     style: str = ""
     """What was made of a class or module so that it can be called; empty for a function, and before it is loaded."""
 
@@ -89,6 +96,7 @@ def implementation(
     requires: Sequence[str] = (),
     lacks: Mapping[str, str] | None = None,
     conventions: Mapping[str, Any] | None = None,
+    signature: str | None = None,
 ) -> Callable[[Function], Function]: ...
 def implementation(
     function: Callable[..., Any] | None = None,
@@ -98,6 +106,7 @@ def implementation(
     requires: Sequence[str] = (),
     lacks: Mapping[str, str] | None = None,
     conventions: Mapping[str, Any] | None = None,
+    signature: str | None = None,
 ) -> Any:
     """Declare a function as an implementation. Its folder is its contract, its file its name.
 
@@ -107,8 +116,9 @@ def implementation(
     - `requires` lists the libraries without which it is missing, and not broken.
     - `lacks` gives a reason for each feature that it does not have.
     - `conventions` says where it differs from the contract on purpose: `{"causal": "lower_right"}`.
+    - `signature` names the library whose signature it has, `flash_attn` say, where its parameters do not tell.
     """
-    declared = checked(variant=variant, requires=requires, lacks=lacks, conventions=conventions)
+    declared = checked(variant=variant, requires=requires, lacks=lacks, conventions=conventions, signature=signature)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         function.__attnsuite__ = declared  # type: ignore[attr-defined]
@@ -117,8 +127,12 @@ def implementation(
     return declare if function is None else declare(function)
 
 
-def checked(*, variant: Any = None, requires: Any = (), lacks: Any = None, conventions: Any = None) -> dict[str, Any]:
+def checked(
+    *, variant: Any = None, requires: Any = (), lacks: Any = None, conventions: Any = None, signature: Any = None
+) -> dict[str, Any]:
     """The decorator's arguments in their final form. Raises TypeError for an argument of the wrong type."""
+    if signature is not None and signature not in signatures():
+        raise TypeError(f"signature is one of {', '.join(signatures())}, not {signature!r}")
     if variant is not None and not (isinstance(variant, str) and variant):
         raise TypeError(f"variant is a name, not {variant!r}")
     if not isinstance(requires, list | tuple) or not all(isinstance(library, str) for library in requires):
@@ -133,4 +147,6 @@ def checked(*, variant: Any = None, requires: Any = (), lacks: Any = None, conve
         "requires": tuple(requires),
         "lacks": dict(lacks or {}),
         "conventions": dict(conventions or {}),
+        "signature": signature or "",
+        "signature_by": ("@implementation",) if signature else (),
     }

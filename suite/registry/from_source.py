@@ -12,6 +12,7 @@ from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
 from suite.registry.reading import FunctionSource, ModuleSource, read
+from suite.registry.signing import signed
 
 MOST_LISTED = 12
 """The most names in a message: more would not be read."""
@@ -43,7 +44,9 @@ def of_function(function: FunctionSource, source: ModuleSource, whole: Declarati
     """The declaration of one function, with the name and the place of `whole`."""
     summaries = (function.summary, source.summary) if function.variant else (source.summary, function.summary)
     declared = {key: value for key, value in (function.declared or {}).items() if key != "variant"}
-    return replace(
+    if whole.signature:  # asked for, which counts more
+        declared |= {"signature": whole.signature, "signature_by": whole.signature_by}
+    found = replace(
         whole,
         function=function.name,
         parameters=None if function.is_class and _makes_models(whole.contract) else function.parameters,
@@ -51,6 +54,7 @@ def of_function(function: FunctionSource, source: ModuleSource, whole: Declarati
         broken=function.problem,
         **declared,
     )
+    return signed(found)
 
 
 def _makes_models(name: str) -> bool:

@@ -6,7 +6,6 @@ import ast
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import os
 import sys
 import warnings
@@ -23,7 +22,9 @@ from typing import Any
 from suite.records import UsageError
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing
 from suite.registry.side_effects import diverted, undisturbed
-from suite.registry.styles import Unfit, called, styled
+from suite.registry.signing import adapt, asked_in, parameters
+from suite.registry.styles import Unfit, styled
+from suite.signatures import Ambiguous
 
 INSTALLED = ("site-packages", "dist-packages")
 """The names of folders into which packages are installed. Packages there have nothing to do with each other."""
@@ -65,11 +66,17 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         _keep_on_path(declaration)
     if problem:
         return Broken(declaration, problem, printed())
+    try:
+        declaration, function = adapt(_completed(replace(declaration, style=said), function), function)
+    except Ambiguous as error:
+        if declaration.named or not declaration.module:
+            raise UsageError(f"{declaration.full_name}: {error}") from None
+        return Broken(declaration, str(error), printed())
     if plug is not None:
         given = {plug.declaration.contract: _as_plug(plug)}
         said = "; ".join(filter(None, (said, plug.declaration.style)))
         return Loaded(replace(declaration, style=said), partial(function, **given), printed())
-    return Loaded(_completed(replace(declaration, style=said), function), function, printed())
+    return Loaded(declaration, function, printed())
 
 
 def _as_plug(plug: Loaded) -> Callable[..., Any]:
@@ -87,10 +94,13 @@ def absent(declaration: Declaration) -> Missing | None:
     return None
 
 
-def from_function(function: Callable[..., Any], contract: str = "attention", name: str = "") -> Loaded:
+def from_function(
+    function: Callable[..., Any], contract: str = "attention", name: str = "", signature: str = ""
+) -> Loaded:
     """The record of a function at hand. It names a module or file only if a worker can import the function there.
 
-    A class or a module will do as well, as on the command line; UsageError where it cannot be called.
+    A class or a module will do as well, as on the command line; UsageError where it cannot be called, or where its
+    parameters fit several signatures and none is named.
     """
     module = getattr(function, "__module__", None) or ""
     qualified = getattr(function, "__qualname__", "")
@@ -112,8 +122,11 @@ def from_function(function: Callable[..., Any], contract: str = "attention", nam
         found = styled(function, name, contract)
     except Unfit as error:
         raise UsageError(str(error)) from None
-    declaration = Declaration(contract, name, qualified, module, source, style=found.said)
-    return Loaded(_completed(declaration, found.function), found.function)
+    declaration = asked_in(Declaration(contract, name, qualified, module, source, style=found.said), signature)
+    try:
+        return Loaded(*adapt(_completed(declaration, found.function), found.function))
+    except Ambiguous as error:
+        raise UsageError(f"{declaration.full_name}: {error}") from None
 
 
 def source_hash(declaration: Declaration) -> str:
@@ -297,15 +310,9 @@ def _completed(declaration: Declaration, function: Callable[..., Any]) -> Declar
     declared = getattr(function, "__attnsuite__", None)
     if isinstance(declared, dict):
         declaration = replace(declaration, **{key: declared[key] for key in ("requires", "lacks", "conventions")})
+        if not declaration.signature:
+            said = {key: declared.get(key, "") for key in ("signature", "signature_by") if declared.get(key)}
+            declaration = replace(declaration, **said)
     if declaration.parameters is not None:
         return declaration
-    try:
-        parameters = inspect.signature(called(function)).parameters.values()
-    except (TypeError, ValueError):  # a builtin without a signature may take anything
-        return declaration
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return declaration
-    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return replace(
-        declaration, parameters=tuple(parameter.name for parameter in parameters if parameter.kind in by_keyword)
-    )
+    return replace(declaration, parameters=parameters(function))

@@ -13,6 +13,9 @@ from typing import Any
 
 from suite.registry.declaration import checked
 
+HOMES = ("attnsuite", "suite", "suite.registry")
+"""The modules that have the decorator."""
+
 _one_at_a_time = threading.Lock()
 """CPython 3.11 miscounts the depth of recursion if two threads parse at once (python/cpython#106905)."""
 
@@ -45,6 +48,8 @@ class ModuleSource:
     names: frozenset[str] | None
     problem: str = ""
     """Why the file cannot be read as Python, in one line that says where; or empty."""
+    deferred: tuple[str, ...] = ()
+    """The names of its async functions, which compute nothing when they are called."""
 
     @property
     def decorated(self) -> tuple[FunctionSource, ...]:
@@ -65,6 +70,12 @@ def read(file: Path) -> ModuleSource:
         return _unreadable(error, file)
 
 
+def line_of(file: Path, function: str) -> int:
+    """The line at which a function or a class begins; 0 where the source does not show it."""
+    name = function.partition(".")[0]
+    return max((each.line for each in read(file).functions if each.name == name), default=0)
+
+
 @cache  # one command finds what is registered several times
 def _parsed(source: bytes, file: Path) -> ModuleSource:
     try:
@@ -81,6 +92,7 @@ def _parsed(source: bytes, file: Path) -> ModuleSource:
         summary=_first_line(tree),
         functions=tuple(_function(node, decorators) for node in statements if isinstance(node, CALLED)),
         names=_names(tree, statements),
+        deferred=tuple(node.name for node in statements if isinstance(node, ast.AsyncFunctionDef)),
     )
 
 
@@ -104,14 +116,10 @@ def _decorators(tree: ast.Module) -> frozenset[str]:
     """The names under which this module knows the decorator: `implementation`, `suite.implementation`."""
     names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module in ("suite", "suite.registry"):
+        if isinstance(node, ast.ImportFrom) and node.module in HOMES:
             names |= {alias.asname or alias.name for alias in node.names if alias.name == "implementation"}
         elif isinstance(node, ast.Import):
-            names |= {
-                f"{alias.asname or alias.name}.implementation"
-                for alias in node.names
-                if alias.name in ("suite", "suite.registry")
-            }
+            names |= {f"{alias.asname or alias.name}.implementation" for alias in node.names if alias.name in HOMES}
     return frozenset(names)
 
 

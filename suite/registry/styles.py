@@ -37,6 +37,8 @@ def styled(target: Any, name: str, of: str) -> Styled:
     contract asks for a factory, which a class is, so that there nothing is changed. Raises `Unfit` where it is not
     clear what is to be called.
     """
+    if deferred := _deferred(target):
+        raise Unfit(f"{name} is {deferred}, whose call returns before anything is computed: a plain function is due")
     if of in names() and contract(of).is_model:
         return Styled(target)
     said = []
@@ -49,6 +51,13 @@ def styled(target: Any, name: str, of: str) -> Styled:
             target.eval()
             said.append(EVALUATED if said else f"{name} is a module: {EVALUATED}")
     return Styled(target, "; ".join(said))
+
+
+def _deferred(target: Any) -> str:
+    """What a function is that computes nothing when it is called; empty for others."""
+    if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
+        return "async"
+    return "a generator" if inspect.isgeneratorfunction(target) else ""
 
 
 def in_python(name: str, said: str) -> str:

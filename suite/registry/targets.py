@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -17,10 +18,20 @@ from suite.registry.from_source import decorated, listed, of_function, of_source
 from suite.registry.loading import load, locate, on_path
 from suite.registry.plugging import may_take_plug, plugged, takes_plug
 from suite.registry.reading import FunctionSource, ModuleSource, read
+from suite.registry.signing import asked_in, check_signature, check_taken
+
+LONGEST_PATH = 4096
+"""Characters: no system has longer paths that can be opened (PATH_MAX of Linux)."""
+LONGEST_NAME = 1024
+"""Bytes of a part of a target: the name of a file (255), a function in it, and a plug."""
 
 
 def find(
-    targets: Iterable[str] = (), contract: str | None = None, *, root: str | Path | None = None
+    targets: Iterable[str] = (),
+    contract: str | None = None,
+    *,
+    root: str | Path | None = None,
+    signature: str = "",
 ) -> list[Declaration]:
     """The implementations that the targets name, each once, in the order named. No targets: all that are registered.
 
@@ -35,24 +46,38 @@ def find(
 
     The contract of a file or module is `contract` if given, else the name of its folder if that is a contract, else
     attention; that of a plug is attention. The implementation is named after the file, or after the function that the
-    user named, unless that has the name of the contract. Raises `UsageError`, one line, if a target is not found.
+    user named, unless that has the name of the contract. `signature` names the one that files and modules have, where
+    their parameters do not tell. Raises `UsageError`, one line, if a target is not found.
     Nothing is imported, except the packages around a module that cannot be located otherwise.
     """
     known = contracts(root)
     if contract is not None and contract not in known:
         raise UsageError(f"unknown contract {contract!r}; there are: {', '.join(known)}")
-    search = _Search(tuple(discover(root)), known, contract)
+    search = _Search(tuple(discover(root)), known, contract, signature=signature)
     targets = list(targets)
+    if signature:
+        check_signature(signature, targets)
     if not targets:
         return search.registered
     chosen: dict[str, Declaration] = {}
     for target in targets:
+        _refuse_unreadable(target)
         for declaration in search.named(target):
             twin = chosen.setdefault(declaration.full_name, declaration)
+            if signature:
+                check_taken(declaration.plug or declaration)
             if not _same(twin, declaration):
                 homes = " and ".join("+".join(map(_place, _parts(each))) for each in (twin, declaration))
                 raise UsageError(f"two targets are called {declaration.full_name}: {homes}; ask them one by one")
     return list(chosen.values())
+
+
+def _refuse_unreadable(target: str) -> None:
+    """UsageError for what no name and no path can be: it holds a NUL, or is longer than systems allow."""
+    if "\0" in target:
+        raise UsageError(f"target {target!r:.80} holds a NUL, which no name does")
+    if len(target) > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(target).parts):
+        raise UsageError(f"target {target[:40]!r}… has {len(target)} characters, more than a path may have")
 
 
 def spelled(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
@@ -114,6 +139,7 @@ class _Search:
     known: tuple[str, ...]
     contract: str | None
     word: str = "target"
+    signature: str = ""
 
     @cached_property
     def registered(self) -> list[Declaration]:
@@ -144,7 +170,7 @@ class _Search:
             due = "an implementation that takes an attention is due before +, as in transformer/eager+chunked"
             raise UsageError(f"{self.word} {target!r}: {due}")
         takers = _matching(host, [each for each in self.registered if may_take_plug(each)])
-        found = _clear(host, takers) or self.named(host)
+        found = _clear(host, takers) or replace(self, signature="").named(host)
         hosts = [each for each in found if may_take_plug(each)]
         if not hosts:
             raise UsageError(self._no_host(found))
@@ -207,7 +233,7 @@ class _Search:
         if shipped := [d for d in here if function in ("", d.function)]:
             return shipped
         whole = Declaration("", file.stem, function, "", str(file), named=bool(function))
-        whole = replace(whole, contract=self.contract or _contract_at(whole, self.known))
+        whole = asked_in(replace(whole, contract=self.contract or _contract_at(whole, self.known)), self.signature)
         source = read(file)
         if source.problem:
             return [replace(whole, broken=source.problem)]
@@ -221,11 +247,16 @@ class _Search:
         if not all(part.isidentifier() for part in module.split(".")):
             raise UsageError(f"{module!r} is neither a file (.py) nor the name of a module")
         whole = Declaration("", module.rpartition(".")[2], function, module, named=True)
-        whole = replace(whole, contract=self.contract or _contract_at(whole, self.known))
+        whole = asked_in(replace(whole, contract=self.contract or _contract_at(whole, self.known)), self.signature)
         with on_path(Path.cwd()):
             spec = locate(module)
-        if spec is None:  # a package may make it when it is imported, as `os` makes `os.path`
-            return replace(_called(whole, None), broken=getattr(load(whole), "reason", ""))
+        if spec is None:  # a package may make it when it is imported, as `os` makes `os.path`: where it is asked
+            package = module.partition(".")[0]
+            if package in sys.stdlib_module_names:  # what is not ours is not imported here
+                return replace(_called(whole, None), broken=getattr(load(whole), "reason", ""))
+            if locate(package) is None:
+                raise UsageError(f"No module named {package!r}")
+            return _called(whole, None)
         if not (spec.origin and Path(spec.origin).suffix == ".py"):
             return _called(whole, None)
         whole, source = replace(whole, file=spec.origin), read(Path(spec.origin))
@@ -273,6 +304,8 @@ def _the_one(source: ModuleSource, file: Path, contract: str) -> FunctionSource:
         return candidates[0]
     names = [function.name for function in source.public]
     choice = f"has {listed(names)}: name one, as {file.name}:{names[0]}" if names else "has no public function"
+    if source.deferred and not names:
+        choice += f": {source.deferred[0]} is async, and a plain one is due"
     raise UsageError(f"{file.name} decorates no function with @implementation and {choice}")
 
 

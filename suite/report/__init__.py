@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from suite.report.index import refuse_foreign_index as refuse_foreign_index
 from suite.report.index import write_index as write_index
 from suite.report.machine import write_machine as write_machine
 from suite.report.summary import benchmark_lines as benchmark_lines

@@ -9,15 +9,22 @@ from suite.records import EXEMPT, Audit, Combinations, Meetings, Run
 from suite.report import provenance
 from suite.report.cells import LONGEST_CODE, code, listed, plain, said
 from suite.report.files import write
+from suite.report.ours import refuse_foreign
 from suite.report.page import Page, Section, Table, blocks, points, section, table
 
+TITLE = "The suite against itself"
 MOST_NAMED = 4
 """The most deviations that are named beside the one family that catches them; of more, the others are counted."""
 
 
 def write_audit(folder: Path, audits: Sequence[Audit], run: Run) -> Path:
     """Write audit.md into `folder`, atomically, and return its path."""
-    return write(folder, "audit", [audit_page(audits, run)])[0]
+    return write(folder, "audit", [audit_page(audits, run)], stamped=True)[0]
+
+
+def refuse_foreign_audit(folder: Path) -> None:
+    """Raise UsageError where the audit.md of a folder is somebody else's, before the minutes that an audit takes."""
+    refuse_foreign(folder / "audit.md", lambda text: text.startswith(f"# {TITLE}\n"))
 
 
 def audit_lines(audits: Sequence[Audit]) -> list[str]:
@@ -36,7 +43,7 @@ def audit_page(audits: Sequence[Audit], run: Run) -> Page:
     shown = blocks(
         provenance.run_table(run), _contracts(audits), _redrawn(audits), section("Amiss or absent", amiss), details
     )
-    return Page("The suite against itself", shown)
+    return Page(TITLE, shown)
 
 
 def _score(audit: Audit) -> Iterator[str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from suite.records import escaped
+
 LONGEST = 240
 """Characters of a text in a cell, two lines of a page: a submission may say more. The row in results/ has all of it."""
 LONGEST_CODE = 1000
@@ -16,8 +18,8 @@ NOTHING = "–"
 
 
 def plain(text: object, longest: int = LONGEST) -> str:
-    """The text on one line without control characters, which a terminal would obey and a reader cannot see."""
-    words = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    """The text on one line, its control characters escaped, which a terminal would obey and a reader cannot see."""
+    words = " ".join(escaped(str(text)).split())
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 

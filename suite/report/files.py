@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
+from suite.report import stamps
+from suite.report.ours import is_page, is_table, refuse_foreign, same_kind, text_of
 from suite.report.page import Page
 from suite.report.render import csv, markdown
 from suite.store import replace_file
@@ -16,26 +19,48 @@ LONGEST_PAGE = 500_000
 """Bytes of a Markdown file; GitHub shows the source of a longer one."""
 
 
-def write(folder: Path | str, name: str, pages: Iterable[Page]) -> list[Path]:
+def write(folder: Path | str, name: str, pages: Iterable[Page], stamped: bool = False) -> list[Path]:
     """Write a page in every form and its tables into `folder`, atomically, and return their paths.
 
-    Of several pages, the first that is short enough is written, or else the last. Raises UsageError when the folder
-    cannot be written.
+    Of several pages, the first that is short enough is written, or else the last. One of which no rows are kept is
+    `stamped`. Raises UsageError when the folder cannot be written, and, before anything is, where it holds a file of
+    such a name that was not written here.
     """
-    page = _first_that_fits(pages)
-    written = {f"{name}{form.SUFFIX}": form.render(page) for form in FORMS}
-    written |= {f"{key}{csv.SUFFIX}": csv.render(table) for key, table in page.data.items()}
+    written = rendered(name, pages)
+    if stamped:
+        written = stamps.stamped(written)
+    for file, content in written.items():
+        refuse_foreign(Path(folder) / file, partial(same_kind, content))
     for file, content in written.items():
         replace_file(Path(folder) / file, content)
     return [Path(folder) / file for file in written]
 
 
+def refuse_foreign_page(folder: Path | str, name: str, page: Page) -> None:
+    """Raise UsageError where the folder holds a page of this name that was not written here; `page` is of its kind."""
+    for form in FORMS:
+        refuse_foreign(Path(folder) / f"{name}{form.SUFFIX}", partial(same_kind, form.render(page)))
+
+
+def as_markdown(page: Page) -> str:
+    """The page as the text of a Markdown file, for who keeps it elsewhere."""
+    return markdown.render(page)
+
+
+def rendered(name: str, pages: Iterable[Page]) -> dict[str, str]:
+    """The texts of the files of a page, by their names."""
+    page = _first_that_fits(pages)
+    found = {f"{name}{form.SUFFIX}": form.render(page) for form in FORMS}
+    return found | {f"{key}{csv.SUFFIX}": csv.render(table) for key, table in page.data.items()}
+
+
 def remove(folder: Path | str, *names: str) -> None:
-    """Remove files of a former report. Raises UsageError when that cannot be done."""
-    for name in names:
-        path = Path(folder) / name
-        with one_line(path, "removed"):
-            path.unlink(missing_ok=True)
+    """Remove files of a former report; others of the same name stay. Raises UsageError when that cannot be done."""
+    for path in (Path(folder) / name for name in names):
+        text = text_of(path)
+        if text is not None and (is_page(text) or is_table(text)):
+            with one_line(path, "removed"):
+                path.unlink(missing_ok=True)
 
 
 def _first_that_fits(pages: Iterable[Page]) -> Page:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from suite.records import Measurement, Outcome
@@ -13,10 +13,14 @@ from suite.report.benchmark.views import material
 from suite.report.cells import NOTHING, Span, code, joined, listed, said, text
 from suite.report.conformance.page import LONGEST_FINDING, headline
 from suite.report.conformance.tally import count
-from suite.report.files import write
+from suite.report.files import refuse_foreign_page, write
 from suite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
 from suite.store import Recorded
 
+INDEX = "README"
+"""The name of the index, without its ending."""
+AUDIT = "audit.md"
+"""The audit of the suite, beside the index."""
 PAGES = ("conformance.md", "benchmark.md", "learning.md", "claims.md", "stopwatch.md")
 """The pages of a machine that the index links to."""
 CHARTS = {
@@ -27,11 +31,21 @@ CHARTS = {
 """The charts of a machine that the index shows, each with what it shows in words."""
 
 
+def refuse_foreign_index(folder: Path | str) -> None:
+    """Raise UsageError where the README.md of a folder is somebody else's, before minutes are spent on results."""
+    refuse_foreign_page(folder, "README", index({}, []))
+
+
 def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
     """Write README.md into `folder`, a section for each machine, with links to the pages and charts in its folder."""
     folder = Path(folder)
-    there = [f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS) if (folder / name / file).exists()]
-    return write(folder, "README", [index(machines, there)])[0]
+    return write(folder, INDEX, [index(machines, there(folder, machines))])[0]
+
+
+def there(folder: Path, machines: Iterable[str]) -> list[str]:
+    """The pages and charts that exist, as paths relative to the index."""
+    of_machines = (f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS))
+    return [name for name in (AUDIT, *of_machines) if (folder / name).exists()]
 
 
 def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
@@ -39,7 +53,10 @@ def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
     shown = [machines[name] for name in sorted(machines) if machines[name].runs]
     heads = ("machine", "date", "commit", "torch", "contracts", "passed/asked", "failures", "known failures")
     of_all = table(heads, map(_row, shown))
-    opening = note("Written by ", code("attnsuite report"), ", never by hand.")
+    audit = (
+        (" How the suite audits itself: ", Span(AUDIT.removesuffix(".md"), link=AUDIT), ".") if AUDIT in there else ()
+    )
+    opening = note("Written by ", code("attnsuite report"), ", never by hand.", *audit)
     return Page("Results", blocks(opening, of_all, (_machine(recorded, there) for recorded in shown)))
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from suite.report.benchmark.page import benchmark
 from suite.report.charts.files import Charts, write_charts
 from suite.report.claims import claims
 from suite.report.conformance.page import conformance
-from suite.report.files import remove, write
+from suite.report.files import remove, rendered, write
 from suite.report.learning import CURVES, learning
+from suite.report.page import Page
 from suite.report.pytest_benchmark import write_benchmark_json
 from suite.store import Recorded
 
@@ -34,18 +37,16 @@ def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
     """
     written = write_conformance(folder, recorded)
     charts = write_charts(folder, recorded)
-    written += [*write_benchmark(folder, recorded, _benchmarked(charts)), *write_learning(folder, recorded, charts)]
-    written += [*write_claims(folder, recorded), *(folder / chart.file for chart in charts.charts)]
+    for name in ("benchmark", "learning", "claims"):
+        written += _write(folder, recorded, name, charts)
+    written += [folder / chart.file for chart in charts.charts]
     exported = write_benchmark_json(folder, recorded)
     return [*written, *([exported] if exported else [])], charts.note
 
 
 def write_conformance(folder: Path | str, recorded: Recorded) -> list[Path]:
     """Write conformance.md and its CSVs into `folder` and return their paths; remove them where nothing was checked."""
-    if recorded.checked_run or not (recorded.measured_run or recorded.trained or recorded.examined):
-        return write(folder, "conformance", [conformance(recorded)])
-    remove(folder, *OF_CONFORMANCE)
-    return []
+    return _write(folder, recorded, "conformance", Charts())
 
 
 def write_benchmark(folder: Path | str, recorded: Recorded, charts: Charts | None = None) -> list[Path]:
@@ -53,28 +54,59 @@ def write_benchmark(folder: Path | str, recorded: Recorded, charts: Charts | Non
 
     `charts` are those that lie in `folder` already.
     """
-    if run := recorded.measured_run:
-        return write(folder, "benchmark", benchmark(recorded, run, charts or Charts()))
-    remove(folder, *OF_BENCHMARK)
+    return _write(folder, recorded, "benchmark", charts or Charts())
+
+
+def texts(recorded: Recorded, charts: Charts) -> dict[str, str]:
+    """The texts of all pages and tables of a machine by the names of their files, where these charts lie beside them.
+
+    benchmark.json is not among them: git ignores it.
+    """
+    found: dict[str, str] = {}
+    for name, of in PAGES.items():
+        if pages := of.pages(recorded, charts):
+            found |= rendered(name, pages)
+    return found
+
+
+def _write(folder: Path | str, recorded: Recorded, name: str, charts: Charts) -> list[Path]:
+    """Write a page and its tables into `folder` and return their paths; remove them where there is nothing to show."""
+    if pages := PAGES[name].pages(recorded, charts):
+        return write(folder, name, pages)
+    remove(folder, *PAGES[name].files)
     return []
 
 
-def write_learning(folder: Path | str, recorded: Recorded, charts: Charts) -> list[Path]:
-    """Write learning.md and its CSV into `folder` and return their paths; if nothing was learned, remove them."""
-    if recorded.trained:
-        return write(folder, "learning", [learning(recorded, charts.charts)])
-    remove(folder, *OF_LEARNING)
-    return []
+def _conformance(recorded: Recorded, charts: Charts) -> Iterable[Page]:
+    checked = recorded.checked_run or not (recorded.measured_run or recorded.trained or recorded.examined)
+    return [conformance(recorded)] if checked else ()
 
 
-def write_claims(folder: Path | str, recorded: Recorded) -> list[Path]:
-    """Write claims.md and its CSV into `folder` and return their paths; if no claim was measured, remove them."""
-    if recorded.examined:
-        return write(folder, "claims", [claims(recorded)])
-    remove(folder, *OF_CLAIMS)
-    return []
+def _benchmark(recorded: Recorded, charts: Charts) -> Iterable[Page]:
+    without_curves = tuple(chart for chart in charts.charts if not chart.file.startswith(CURVES))
+    run = recorded.measured_run
+    return benchmark(recorded, run, replace(charts, charts=without_curves)) if run else ()
 
 
-def _benchmarked(charts: Charts) -> Charts:
-    """The charts without loss curves."""
-    return replace(charts, charts=tuple(chart for chart in charts.charts if not chart.file.startswith(CURVES)))
+def _learning(recorded: Recorded, charts: Charts) -> Iterable[Page]:
+    return [learning(recorded, charts.charts)] if recorded.trained else ()
+
+
+def _claims(recorded: Recorded, charts: Charts) -> Iterable[Page]:
+    return [claims(recorded)] if recorded.examined else ()
+
+
+class OfPage(NamedTuple):
+    """How a page of a machine is made, which is nothing where there is nothing to show, and its files."""
+
+    pages: Callable[[Recorded, Charts], Iterable[Page]]
+    files: Sequence[str]
+
+
+PAGES: Mapping[str, OfPage] = {
+    "conformance": OfPage(_conformance, OF_CONFORMANCE),
+    "benchmark": OfPage(_benchmark, OF_BENCHMARK),
+    "learning": OfPage(_learning, OF_LEARNING),
+    "claims": OfPage(_claims, OF_CLAIMS),
+}
+"""The pages of a machine by their names."""

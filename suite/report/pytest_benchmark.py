@@ -13,6 +13,7 @@ from typing import Any
 from suite.records import Measurement, Run, Status
 from suite.report.benchmark import wording
 from suite.report.cells import plain
+from suite.report.ours import refuse_foreign, text_of
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
 from suite.store.rows import lean
@@ -20,6 +21,8 @@ from suite.store.rows import lean
 FORMAT_OF = "5.3.1"
 """The version of pytest-benchmark that reads what is written here, and in whose name it is written."""
 
+FILE = "benchmark.json"
+"""The file in a machine's folder."""
 AXES = ("workload", "dtype", "device", "threads", "direction", "cache")
 """What the rows of one group have in common, beside their run."""
 
@@ -30,14 +33,24 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
     One benchmark is one measured row: its group is what was asked, its name the implementation. Rows without times are
     left out, because one row without statistics makes pytest-benchmark drop the whole file.
 
-    Raises UsageError when the folder cannot be written.
+    Raises UsageError when the folder cannot be written, and for a file of that name that was not written here.
     """
-    path = Path(folder) / "benchmark.json"
+    path, text = Path(folder) / FILE, benchmark_json(recorded)
+    if not text:
+        with one_line(path, "removed"):
+            if _is_ours(text_of(path) or ""):
+                path.unlink(missing_ok=True)
+        return None
+    refuse_foreign(path, _is_ours)
+    replace_file(path, text)
+    return path
+
+
+def benchmark_json(recorded: Recorded) -> str:
+    """The text of the file; empty where nothing was measured."""
     timed = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
     if not timed or recorded.measured_run is None:
-        with one_line(path, "removed"):
-            path.unlink(missing_ok=True)
-        return None
+        return ""
     newest = _newest_of_tables(recorded.runs, timed)
     content = {
         "machine_info": _machine_info(recorded.measured_run),
@@ -46,8 +59,11 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
         "datetime": recorded.measured_run.finished or recorded.measured_run.started,
         "version": FORMAT_OF,
     }
-    replace_file(path, json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
-    return path
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def _is_ours(text: str) -> bool:
+    return '"project": "attnsuite"' in text
 
 
 def statistics(seconds: Sequence[float]) -> dict[str, Any]:

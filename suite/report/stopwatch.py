@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -24,52 +24,75 @@ from suite.report import provenance
 from suite.report.benchmark import wording
 from suite.report.cells import Cell, code, number, text
 from suite.report.files import write
-from suite.report.page import Column, Page, Table, blocks, points, section, table
+from suite.report.page import Column, Page, Section, Table, blocks, points, section, table
 from suite.report.units import duration, significant, time_unit
 from suite.statistics import LEVEL, MARGIN, VERDICTS
 from suite.store.files import one_line
+
+STOPWATCH = "stopwatch"
+"""The name of the page and of its table, without their endings."""
 
 
 def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]:
     """Write stopwatch.md and its CSV into `folder`, atomically, and return their paths. UsageError if it cannot."""
     with one_line(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-    return write(folder, "stopwatch", [stopwatch_page(audit, run)])
+    return write(folder, STOPWATCH, [stopwatch_page(audit, run)], stamped=True)
 
 
 def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
     """The findings in short, then every comparison by threads and workload, and how it was measured."""
-    machine = run.machine
+    machine, audit = run.machine, _as_kept(audit)
     shown = blocks(
         provenance.run_table(run),
         points(stopwatch_lines(audit, machine)),
-        section("Identical implementations", _identical(audit, machine)),
-        section("Injected slowdowns", _slowed(audit, machine)),
+        _counts(audit, machine),
         section("Other stopwatches", _agreements(audit)),
         section("How it was measured", points(_method(audit))),
     )
-    trials = table(
-        [Column(key=field.name) for field in fields(Trial)],
-        [[float(f"{each:.6g}") if isinstance(each, float) else each for each in astuple(of)] for of in audit.trials],
-    )
-    return Page(f"The stopwatch against itself on {machine.name}", shown, {"stopwatch": trials})
+    trials = table([Column(key=field.name) for field in fields(Trial)], map(astuple, audit.trials))
+    return Page(f"The stopwatch against itself on {machine.name}", shown, {STOPWATCH: trials})
+
+
+def counted(audit: StopwatchAudit, machine: Machine) -> Page:
+    """All of the page that is counted of the comparisons alone."""
+    return Page("", blocks(points(_shares(audit, machine)), _counts(audit, machine)))
 
 
 def stopwatch_lines(audit: StopwatchAudit, machine: Machine) -> list[str]:
     """The findings as plain lines: false claims, slowdowns, other stopwatches, then every complaint."""
-    lines = []
+    lines = [*_shares(audit, machine)]
+    lines += [f"{tool}: {percent(audit.disagreement(tool), 1)} from our times in the median" for tool in audit.tools]
+    lines += [f"absent: {tool}: {reason}" for tool, reason in audit.absent.items()]
+    return [*lines, *(f"amiss: {complaint}" for complaint in audit.complaints)]
+
+
+def _as_kept(audit: StopwatchAudit) -> StopwatchAudit:
+    """The comparisons to six digits, as the table has them, so that the page can be counted of the table again."""
+    kept = [
+        replace(of, speedup=float(f"{of.speedup:.6g}"), low=float(f"{of.low:.6g}"), high=float(f"{of.high:.6g}"))
+        for of in audit.trials
+    ]
+    return replace(audit, trials=kept)
+
+
+def _shares(audit: StopwatchAudit, machine: Machine) -> Iterator[str]:
     for threads in audit.threads:
         claims, tables, where = audit.claimed(0.0, threads), audit.tables(threads), wording.threads(threads, machine)
         said = f"false claims on {where}: {claims.count} of {claims.total} ({_share(audit, 0.0, threads)})"
-        lines.append(f"{said}, in {tables.count} of {tables.total} tables")
+        yield f"{said}, in {tables.count} of {tables.total} tables"
         for injected in SLOWDOWNS:
             found = audit.claimed(injected, threads)
             if found.total:
                 said = f"slowdowns of {percent(injected)} found on {where}: {found.count} of {found.total}"
-                lines.append(f"{said} ({_share(audit, injected, threads)})")
-    lines += [f"{tool}: {percent(audit.disagreement(tool), 1)} from our times in the median" for tool in audit.tools]
-    lines += [f"absent: {tool}: {reason}" for tool, reason in audit.absent.items()]
-    return [*lines, *(f"amiss: {complaint}" for complaint in audit.complaints)]
+                yield f"{said} ({_share(audit, injected, threads)})"
+
+
+def _counts(audit: StopwatchAudit, machine: Machine) -> tuple[Section, Section]:
+    return (
+        section("Identical implementations", _identical(audit, machine)),
+        section("Injected slowdowns", _slowed(audit, machine)),
+    )
 
 
 def _identical(audit: StopwatchAudit, machine: Machine) -> Table:

@@ -14,7 +14,8 @@ from suite.store import contents, files
 from suite.store.files import replace_file as replace_file
 from suite.store.place import place
 from suite.store.recorded import Recorded as Recorded
-from suite.store.recorded import newest
+from suite.store.verification import Verified as Verified
+from suite.store.verification import verify as verify
 from suite.store.writer import RunWriter as RunWriter
 from suite.uncollected import uncollected
 
@@ -46,10 +47,7 @@ class Results:
     @uncollected()
     def read(self, machine: str) -> Recorded:
         """What is recorded of one machine. Raises UsageError for files that are not as this version wrote them."""
-        there = contents.read(self.path / machine)
-        outcomes, measurements = newest(there.runs, there.outcomes), newest(there.runs, there.measurements)
-        learned = newest(there.runs, there.learned)
-        return Recorded(machine, there.runs, outcomes, measurements, learned, newest(there.runs, there.claimed))
+        return contents.read(self.path / machine).recorded_of(machine)
 
     @uncollected()
     def open_run(self, run: Run) -> RunWriter:

@@ -31,6 +31,14 @@ def unpacked(folder: Path, name: str) -> list[str]:
     """The lines of a file; none where there is no such file. Raises Damaged where it cannot be unpacked."""
     data = together.content(folder, name)
     try:
-        return gzip.decompress(data).decode().splitlines() if data else []
+        return _text(data).removesuffix("\n").split("\n") if data else []
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise Damaged(folder / name, f"this cannot be unpacked ({error})") from None
+
+
+def _text(data: bytes) -> str:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        text = file.read(together.LARGEST + 1)
+    if len(text) > together.LARGEST:
+        raise ValueError(f"it holds more than {together.LARGEST / 2**20:.0f} MiB")
+    return text.decode()

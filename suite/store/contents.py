@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from suite.records import Claimed, Learned, Measurement, Outcome, Run, UsageError
+from suite.records import Claimed, Learned, Measurement, Outcome, Refusal, Run, UsageError
 from suite.store import facts, rows, runs, table, together
-from suite.store.files import Damaged, Row, encoded, parsed_rows, row_text
-from suite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES
+from suite.store.files import Amiss, Row, encoded, parsed_rows, raised, row_text
+from suite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES, Kind
+from suite.store.recorded import Recorded, newest
 from suite.store.runs import RUNS
 
 JOURNAL = "journal.jsonl"
 """The rows of runs that are not finished, one by one as they came, each with the id of its run."""
 REMEDY = "restore the file, or delete that line"
 """What to do about a row of the journal that is none: the others can be used without it."""
+AGAIN = "again"
+"""What a row of the journal has beside the record's fields, where it takes the place of one before it."""
 SIGNS = (RUNS, JOURNAL, OUTCOMES.file, MEASUREMENTS.file, LEARNED.file, CLAIMED.file)
 """A folder with any of these files is a machine's."""
 AnyRecord = Outcome | Measurement | Learned | Claimed
+
+
+class Placed(NamedTuple):
+    """One record, its run's id, and where its row stands."""
+
+    file: str
+    line: int
+    run: str
+    record: AnyRecord
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,12 @@ class Contents:
     def recorded(self) -> list[tuple[str, AnyRecord]]:
         """The records of all kinds, with their run's id."""
         return [*self.outcomes, *self.measurements, *self.learned, *self.claimed]
+
+    def recorded_of(self, machine: str) -> Recorded:
+        """Of each question the newest row."""
+        outcomes, measurements = newest(self.runs, self.outcomes), newest(self.runs, self.measurements)
+        learned, claimed = newest(self.runs, self.learned), newest(self.runs, self.claimed)
+        return Recorded(machine, self.runs, outcomes, measurements, learned, claimed)
 
     def add(self, identity: str, record: AnyRecord) -> None:
         """One record more of this run."""
@@ -59,9 +78,24 @@ def check_layout(results: Path) -> None:
 def read(folder: Path) -> Contents:
     """What a machine's folder holds. Raises UsageError for what is not as it was written, or not by this attnsuite."""
     try:
-        return _read(folder)
+        return _read(folder, raised)[0]
     except UsageError:  # or a run was finished while one file was read after the other
-        return _read(folder)
+        return _read(folder, raised)[0]
+
+
+def examined(folder: Path) -> tuple[Contents, list[Placed], list[Refusal]]:
+    """What can be read of a machine's folder, where each record stands, and all that is amiss."""
+    there = _examined(folder)
+    return _examined(folder) if there[2] else there  # a run may be finished while one file is read after the other
+
+
+def _examined(folder: Path) -> tuple[Contents, list[Placed], list[Refusal]]:
+    refusals: list[Refusal] = []
+    try:
+        there, placed = _read(folder, lambda refused: refusals.append(refused.refusal))
+    except UsageError as error:  # what no row is to blame for: a former layout, a file that cannot be opened
+        return Contents({}, [], []), [], [*refusals, Refusal(str(folder), "", str(error))]
+    return there, placed, refusals
 
 
 def written(of: Contents, staying: str = "") -> dict[str, bytes]:
@@ -92,34 +126,44 @@ def written(of: Contents, staying: str = "") -> dict[str, bytes]:
     }
 
 
-def _read(folder: Path) -> Contents:
+def _read(folder: Path, amiss: Amiss) -> tuple[Contents, list[Placed]]:
     journal = together.content(folder, JOURNAL)  # before the runs: a writer writes its run's row first
-    noted = facts.read(folder / facts.FACTS, together.content(folder, facts.FACTS))
-    found, held = runs.read(folder / RUNS, together.content(folder, RUNS), noted)
-    there = Contents(
-        found,
-        table.read(OUTCOMES, folder, held),
-        table.read(MEASUREMENTS, folder, held),
-        table.read(LEARNED, folder, held),
-        table.read(CLAIMED, folder, held),
-    )
-    for identity, record in _journal(folder / JOURNAL, journal, found):
-        there.add(identity, record)
-    return there
+    noted = facts.read(folder / facts.FACTS, together.content(folder, facts.FACTS), amiss)
+    found, held = runs.read(folder / RUNS, together.content(folder, RUNS), noted, amiss)
+    there = Contents(found, [], [])
+    placed: list[Placed] = []
+    for kind in (OUTCOMES, MEASUREMENTS, LEARNED, CLAIMED):
+        placed += [Placed(kind.file, *each) for each in _of_kind(kind, folder, held, amiss)]
+    placed += [Placed(JOURNAL, *each) for each in _journal(folder / JOURNAL, journal, found, amiss)]
+    for each in placed:
+        there.add(each.run, each.record)
+    return there, placed
 
 
-def _journal(path: Path, data: bytes, known: Mapping[str, Run]) -> Iterator[tuple[str, AnyRecord]]:
-    """The rows of the journal. Raises UsageError, with its place, for one that is none or whose run is not known."""
-    for number, row in parsed_rows(path, data, appended=True, remedy=REMEDY):
-        try:
-            identity, record = journal_row(row)
-        except (ValueError, TypeError) as error:
-            raise Damaged(path, str(error), number, REMEDY) from None
-        if identity not in known:
-            raise Damaged(path, f"{RUNS} has no run {identity!r:.80}", number, REMEDY)
-        if known[identity].finished:
-            raise Damaged(path, f"the run {identity!r:.80} is finished, so this row is not its own", number, REMEDY)
-        yield identity, record
+def _of_kind(kind: Kind[Any], folder: Path, held: runs.Held, amiss: Amiss) -> Iterable[table.Found[Any]]:
+    """The records of a kind whose runs are known; of others it is amiss already that their run is."""
+    known = {block.run for block in held}
+    return (each for each in table.read(kind, folder, held, amiss) if each.run in known)
+
+
+def _journal(path: Path, data: bytes, known: Mapping[str, Run], amiss: Amiss) -> Iterable[table.Found[Any]]:
+    """The rows of the journal. One that is none, or whose run is not known, is amiss.
+
+    A question that was asked again says so in its row, and its answer takes the place of the one before.
+    """
+    found: dict[tuple[str, ...], table.Found[Any]] = {}
+    once: table.Once[Any] = table.Once()
+    for number, row in parsed_rows(path, data, appended=True, remedy=REMEDY, amiss=amiss):
+        with table.reporting(path, amiss, number, REMEDY):
+            again = row.get(AGAIN) is True
+            identity, record = journal_row({name: value for name, value in row.items() if name != AGAIN})
+            if identity not in known:
+                raise ValueError(f"{RUNS} has no run {identity!r:.80}")
+            if known[identity].finished:
+                raise ValueError(f"the run {identity!r:.80} is finished, so this row is not its own")
+            once.add(number, identity, record, again)
+            found[type(record).__name__, identity, *record.key] = table.Found(number, identity, record)
+    return found.values()
 
 
 def journal_row(row: Row) -> tuple[str, AnyRecord]:

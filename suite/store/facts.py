@@ -8,8 +8,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from suite.records import ContractFacts, Example, Facts, WorkloadFacts
-from suite.store.files import Damaged, digest
+from suite.records import Facts
+from suite.store.files import Amiss, Damaged, digest, parsed, raised
+from suite.store.typed import object_of, typed
 
 FACTS = "facts.json"
 
@@ -25,8 +26,9 @@ def facts_row(facts: Facts) -> dict[str, Any]:
 def facts(noted: Mapping[str, Any]) -> Facts:
     """The facts that a JSON object holds. Raises ValueError where it is of another form."""
     try:
-        return _facts(noted)
-    except (TypeError, AttributeError, KeyError) as error:
+        own = {**noted, "examples": [{**each, "statuses": {}} for each in noted.get("examples", ())]}
+        return typed(Facts, own)
+    except (TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"the facts are not of the form that this attnsuite writes: {error}") from None
 
 
@@ -41,16 +43,17 @@ def written(noted: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(_lines(dict(sorted(noted.items())), "")) + "\n" if noted else ""
 
 
-def read(path: Path, data: bytes) -> dict[str, dict[str, Any]]:
-    """The facts in the data of a file by their digests. Raises Damaged where they were altered."""
+def read(path: Path, data: bytes, amiss: Amiss = raised) -> dict[str, dict[str, Any]]:
+    """The facts in the data of a file by their digests. Those that were altered are amiss, and left out."""
     try:
-        noted = json.loads(data) if data else {}
-        altered = [name for name, row in noted.items() if _digest(row) != name]
-    except (ValueError, AttributeError, RecursionError):
-        raise Damaged(path, "this is not what attnsuite wrote") from None
-    if altered:
-        raise Damaged(path, f"the facts {altered[0]:.40} are not those that were written")
-    return dict(noted)
+        noted = object_of("facts", parsed(data) if data else {})
+    except ValueError:
+        amiss(Damaged(path, "this is not what attnsuite wrote"))
+        return {}
+    for name in [name for name, row in noted.items() if _digest(row) != name]:
+        del noted[name]
+        amiss(Damaged(path, f"the facts {name:.40} are not those that were written"))
+    return noted
 
 
 def _digest(row: Mapping[str, Any]) -> str:
@@ -75,26 +78,3 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
         yield from lines[:-1]
         yield lines[-1] + ("," if place < len(inner) else "")
     yield indent + closing
-
-
-def _facts(noted: Mapping[str, Any]) -> Facts:
-    workloads = {
-        contract: {name: WorkloadFacts(**facts) for name, facts in of.items()}
-        for contract, of in noted.get("workloads", {}).items()
-    }
-    return Facts(
-        {name: _contract(of) for name, of in noted.get("contracts", {}).items()},
-        noted.get("gaps", {}),
-        noted.get("conventions", {}),
-        noted.get("findings", {}),
-        tuple(Example(**{**example, "statuses": {}}) for example in noted.get("examples", ())),
-        {name: tuple(words) for name, words in noted.get("again", {}).items()},
-        workloads,
-        noted.get("profile", ""),
-        noted.get("seconds", {}),
-    )
-
-
-def _contract(noted: Mapping[str, Any]) -> ContractFacts:
-    cases = {case: tuple(needs) for case, needs in noted.get("cases", {}).items()}
-    return ContractFacts(noted.get("features", {}), cases, noted["baseline"], noted["is_model"])

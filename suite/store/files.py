@@ -5,25 +5,44 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from suite.records import UsageError
+from suite.records import Refusal, UsageError
 
 Row = Mapping[str, Any]
 DIGITS = 16
 """Hexadecimal digits of a digest: 64 bits tell a file that was changed by mistake from one that was not."""
+DEEPEST = 40
+"""Objects and lists within each other that are read: a run writes ten at most, and Python's own limit is a crash."""
 
 
-class Damaged(UsageError):
+class Refused(UsageError):
+    """Something in a file of results is not as it should be; `refusal` says where and why."""
+
+    def __init__(self, path: Path, what: str, where: int | str = "", remedy: str = "") -> None:
+        place = f"line {where}" if isinstance(where, int) and where else str(where or "")
+        self.refusal = Refusal(str(path), place, what)
+        super().__init__("; ".join(filter(None, (str(self.refusal), remedy))))
+
+
+class Damaged(Refused):
     """A file of results is not as it was written."""
 
-    def __init__(self, path: Path, what: str, line: int = 0, remedy: str = "") -> None:
-        place = f"{path}, line {line}" if line else path
+    def __init__(self, path: Path, what: str, where: int | str = "", remedy: str = "") -> None:
         restore = f"`git checkout HEAD -- {path.parent}` brings back what was committed of the folder"
-        super().__init__(f"{place}: {what}; {remedy or f'{restore}, or move it away and run anew'}")
+        super().__init__(path, what, where, remedy or f"{restore}, or move it away and run anew")
+
+
+Amiss: TypeAlias = Callable[[Refused], None]
+"""What is done about something amiss: a reader that is told goes on with the rest."""
+
+
+def raised(refused: Refused) -> None:
+    """Raise the first thing that is amiss, and so read nothing that is not as it was written."""
+    raise refused
 
 
 @contextmanager
@@ -35,8 +54,10 @@ def one_line(path: Path, what: str) -> Iterator[None]:
         raise UsageError(f"{path} cannot be {what}: {error.strerror or error}") from None
 
 
-def parsed_rows(path: Path, data: bytes, *, appended: bool = False, remedy: str = "") -> Iterator[tuple[int, Row]]:
-    """The rows in the data of a file, with their line numbers. Raises Damaged for a line that is none.
+def parsed_rows(
+    path: Path, data: bytes, *, appended: bool = False, remedy: str = "", amiss: Amiss = raised
+) -> Iterator[tuple[int, Row]]:
+    """The rows in the data of a file, with their line numbers. A line that is none is amiss.
 
     Where rows are `appended` one by one, a last line that never got its end is passed over.
     """
@@ -46,7 +67,7 @@ def parsed_rows(path: Path, data: bytes, *, appended: bool = False, remedy: str 
         if isinstance(row, dict):
             yield number, row
         elif line.strip() and not (appended and number == len(lines)):
-            raise Damaged(path, f"this is no row of results ({_excerpt(line)})", number, remedy)
+            amiss(Damaged(path, f"this is no row of results ({_excerpt(line)})", number, remedy))
 
 
 def mend(path: Path) -> str:
@@ -151,11 +172,40 @@ def unlock(held: int | None) -> None:
         os.close(held)
 
 
+def parsed(data: bytes) -> Any:
+    """The JSON value in the data. Raises ValueError where there is none: a name that stands twice in an object and
+    objects in more than DEEPEST others are none.
+    """
+    try:
+        value = json.loads(data, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("this is nested too deeply") from None
+    if data.count(b"[") + data.count(b"{") > DEEPEST and _depth(value) > DEEPEST:
+        raise ValueError("this is nested too deeply")
+    return value
+
+
 def _parsed(line: bytes) -> Any:
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
+        return parsed(line)
+    except ValueError:
         return None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
+
+
+def _depth(value: Any) -> int:
+    """In how many objects and lists the innermost of them lies."""
+    depth, inner = 0, [value]
+    while inner := [each for each in inner if isinstance(each, (dict, list))]:
+        depth += 1
+        inner = [each for of in inner for each in (of.values() if isinstance(of, dict) else of)]
+    return depth
 
 
 def _excerpt(line: bytes) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from suite.records import Measurement, Outcome, Reason, Run, Status, UsageError
+from suite.records import Facts, Measurement, Outcome, Reason, Run, Status, UsageError
 from suite.store import rows, runs, together
 from suite.store.contents import Contents
 from suite.store.files import Row, parsed_rows
@@ -58,7 +58,7 @@ def _read(path: Path, parse: Callable[[Row], Any]) -> list[tuple[int, Any]]:
     for number, row in parsed_rows(path, together.content(path.parent, path.name), appended=True):
         try:
             found.append((number, parse(row)))
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise UsageError(f"{path}, line {number}: {error}") from None
     return found
 
@@ -73,7 +73,8 @@ def _run(row: Row) -> Run:
     contracts = {**{name: {} for name in noted.get("workloads", {})}, **noted.get("contracts", {})}
     noted["contracts"] = {name: _contract(name, of) for name, of in contracts.items()}
     own = {name: value for name, value in row.items() if name != "notes"}
-    return runs.run({**own, "format": FORMAT, "facts": noted})
+    known = {field.name for field in fields(Facts)}
+    return runs.run({**own, "format": FORMAT, "facts": {name: of for name, of in noted.items() if name in known}})
 
 
 def _contract(name: str, noted: Mapping[str, Any]) -> dict[str, Any]:

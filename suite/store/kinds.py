@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from suite.records import DTYPES, Claimed, Learned, Measurement, Outcome
 from suite.store import rows
 from suite.store.files import row_text
+from suite.store.typed import texts_of
 
 Record = TypeVar("Record", Outcome, Measurement, Learned, Claimed)
 Numbers = Mapping[str, str]
@@ -91,7 +92,7 @@ def _place(dtype: str) -> int:
 
 
 def _outcome_count(row: Mapping[str, Any]) -> int:
-    return len(rows.texts_of("cases", row.get("cases"))) * len(rows.texts_of("dtypes", row.get("dtypes")))
+    return len(texts_of("cases", row.get("cases"))) * len(texts_of("dtypes", row.get("dtypes")))
 
 
 def _outcomes(row: Mapping[str, Any], numbers: Sequence[Numbers]) -> list[Outcome]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from suite.records import Machine, UsageError
 from suite.store import together
 from suite.store.files import parsed_rows
-from suite.store.rows import made
 from suite.store.runs import RUNS
+from suite.store.typed import object_of, typed
 
 LEAST_DIFFERENCE = 0.05
 """By how much, relative to the larger, memories differ that are not one: a kernel keeps a few MB more or less for
@@ -39,7 +39,7 @@ def known(folder: Path) -> list[Machine]:
     """The machines of the runs in a folder, the newest last; those that cannot be read are left to who reads it."""
     try:
         rows = [row for _, row in parsed_rows(folder / RUNS, together.content(folder, RUNS), appended=True)]
-        return [made(Machine, row["machine"]) for row in rows]
+        return [typed(Machine, object_of("machine", row["machine"])) for row in rows]
     except (UsageError, ValueError, KeyError, TypeError):
         return []
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from suite.records import Facts, Machine, Run, UsageError
 from suite.store import facts
-from suite.store.files import Damaged, Row, digest, parsed_rows, row_text
-from suite.store.rows import made, object_of, text_of
+from suite.store.files import Amiss, Damaged, Refused, Row, digest, parsed_rows, raised, row_text
+from suite.store.typed import each_of, object_of, typed
 
 RUNS = "runs.jsonl"
 FORMAT, FORMER = 2, 1
@@ -54,41 +54,48 @@ def finished_row(run: Run, held: Held) -> dict[str, Any]:
 
 
 def read(
-    path: Path, data: bytes, noted: Mapping[str, Mapping[str, Any]]
+    path: Path, data: bytes, noted: Mapping[str, Mapping[str, Any]], amiss: Amiss = raised
 ) -> tuple[dict[str, Run], dict[Block, Counted]]:
     """The runs in the data of a file, the one whose row was written last at the end, and what the finished ones hold.
 
-    `noted` are the facts of finished runs by their digests. Raises UsageError for what is no such row.
+    `noted` are the facts of finished runs by their digests. What is no such row is amiss, and left out.
     """
     runs: dict[str, Run] = {}
     held: dict[Block, Counted] = {}
-    for number, row in parsed_rows(path, data, appended=True):
+    for number, row in parsed_rows(path, data, appended=True, amiss=amiss):
         refuse_former(path.parent, row)
         try:
             found = run(_with_facts(path, number, row, noted))
-            held |= _held(found.id, object_of("rows", row.get("rows", {})))
+            of_run = _held(found.id, object_of("rows", row.get("rows", {})))
+            _check_once(path, number, found, runs.get(found.id))
+        except Refused as refused:
+            amiss(refused)
         except (ValueError, TypeError) as error:
-            raise UsageError(f"{path}, line {number}: {error}") from None
-        if found.id in runs and runs.pop(found.id).finished:
-            raise Damaged(path, f"the run {found.id!r:.80} stands here twice", number)
-        runs[found.id] = found
+            amiss(Refused(path, str(error), number))
+        else:
+            held |= of_run
+            runs.pop(found.id, None)  # the row that was written last goes to the end
+            runs[found.id] = found
     return runs, held
+
+
+def _check_once(path: Path, number: int, found: Run, earlier: Run | None) -> None:
+    """Raises Damaged where a run has another row already. One that is resumed has the same row once more."""
+    if earlier is None or (not earlier.finished and found == earlier):
+        return
+    said = "stands here twice" if earlier.finished else "stands here twice, with other facts"
+    raise Damaged(path, f"the run {found.id!r:.80} {said}", number)
 
 
 def run(row: Row) -> Run:
     """The run that a row holds, with its facts in it. Raises ValueError for another format and for what is no row."""
     _check_format(row.get("format"))
-    row = {"commit": "", "versions": {}, "sources": {}, "suite": "", **row}
-    for field in fields(Run):
-        if field.type == "str" and field.name in row:
-            text_of(field.name, row[field.name])
-        elif field.name in ("machine", "versions", "sources"):
-            object_of(field.name, row.get(field.name, {}))
-    machine = dict(row["machine"]) if "machine" in row else {}
-    machine["accelerators"] = tuple(machine.get("accelerators", ()))
+    of_facts = {**object_of("facts", row.get("facts", {})), **{name: row[name] for name in _OF_FACTS if name in row}}
     own = {name: value for name, value in row.items() if name not in ("format", "rows", "digest", *_OF_FACTS)}
-    noted = facts.facts({**row.get("facts", {}), **{name: row[name] for name in _OF_FACTS if name in row}})
-    return made(Run, {**own, "machine": made(Machine, machine), "facts": noted})
+    own = {"commit": "", "versions": {}, "sources": {}, "suite": "", **own, "facts": facts.facts(of_facts)}
+    if "machine" in own:
+        own["machine"] = typed(Machine, {"accelerators": [], **object_of("machine", own["machine"])})
+    return typed(Run, own)
 
 
 _OF_FACTS = ("profile", "seconds")
@@ -120,12 +127,20 @@ def _with_facts(path: Path, number: int, row: Row, noted: Mapping[str, Mapping[s
 
 
 def _held(identity: str, rows: Mapping[str, Any]) -> dict[Block, Counted]:
+    """What a run holds. Raises ValueError for what is of another form."""
     return {
-        Block(identity, kind, device, implementation): Counted(*counted)
-        for kind, devices in rows.items()
+        Block(identity, kind, device, implementation): counted
+        for kind, devices in each_of(each_of(each_of(_counted)))("rows", rows).items()
         for device, implementations in devices.items()
         for implementation, counted in implementations.items()
     }
+
+
+def _counted(name: str, value: Any) -> Counted:
+    count, hashed = value if isinstance(value, list) and len(value) == 2 else (None, None)
+    if not isinstance(count, int) or not isinstance(hashed, str):
+        raise ValueError(f"{name} should be a count and a digest, not {value!r:.80}")
+    return Counted(count, hashed)
 
 
 def refuse_former(folder: Path, row: Row) -> None:

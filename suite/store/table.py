@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple
 
 from suite.store import columns, together
-from suite.store.files import Damaged, digest, encoded, parsed_rows, row_text
+from suite.store.files import Amiss, Damaged, Refused, Row, digest, encoded, parsed_rows, raised, row_text
 from suite.store.kinds import Kind, Numbers, Record
 from suite.store.runs import Block, Counted, Held
 
@@ -29,44 +29,110 @@ def written(
         of_row = [_numbers(kind, record) for record in records]
         text.append(row_text(row))
         numbers += of_row
-        tally.add(block, len(records), text[-1], of_row)
+        taken = len(numbers)
+        tally.add(_Placed(0, row, block, slice(taken - len(records), taken)), text[-1], of_row)
     files = {kind.file: encoded("".join(text))}
     for column in kind.columns:
         files[kind.column_file(column)] = columns.packed(each[column] for each in numbers) if numbers else b""
     return files, tally.held()
 
 
-def read(kind: Kind[Record], folder: Path, held: Held) -> list[tuple[str, Record]]:
-    """The records in a folder with their run's id, in file order. Raises Damaged where they are not what runs hold.
+class Found(NamedTuple, Generic[Record]):
+    """One record, its run's id, and the line on which its row stands."""
+
+    line: int
+    run: str
+    record: Record
+
+
+def read(kind: Kind[Record], folder: Path, held: Held, amiss: Amiss = raised) -> list[Found[Record]]:
+    """The records in a folder, in file order. What is not as the runs hold it is amiss.
 
     In `held` the newest run is the last.
     """
-    path, numbers, owners = folder / kind.file, _numbers_of_rows(kind, folder), _owners(kind, held)
-    tally, places, taken = _Tally(), [], 0
-    for place, row in parsed_rows(path, together.content(folder, kind.file)):
-        with _in_place(path, place):
+    path, owners = folder / kind.file, _owners(kind, held)
+    with reporting(path, amiss):
+        numbers = _numbers_of_rows(kind, folder)
+        placed = _placed(kind, folder, owners, amiss)
+        _compare_all(kind, path, held, placed, numbers, amiss)
+        return _found(kind, path, placed, numbers, amiss)
+    return []
+
+
+class _Placed(NamedTuple):
+    """A row with the line on which it stands, its block, and the numbers that are its own."""
+
+    line: int
+    row: Row
+    block: Block
+    part: slice
+
+
+def _placed(kind: Kind[Record], folder: Path, owners: Mapping[tuple[str, str], str], amiss: Amiss) -> list[_Placed]:
+    found: list[_Placed] = []
+    taken, path = 0, folder / kind.file
+    for line, row in parsed_rows(path, together.content(folder, kind.file), amiss=amiss):
+        with reporting(path, amiss, line):
             block, count = _block(kind, owners, row), kind.count(row)
-        places.append((place, row, block, slice(taken, taken + count)))
-        tally.add(block, count, row_text(row), numbers[taken : taken + count])
-        taken += count
-    due = {block: counted for block, counted in held.items() if block.kind == kind.name}
-    if taken == sum(counted.rows for counted in due.values()) != len(numbers):
-        raise Damaged(path, f"{taken} rows are there, as is due, and numbers for {len(numbers)} in the files beside it")
-    _compare(path, due, tally.held())
-    found: list[tuple[str, Record]] = []
-    for place, row, block, part in places:
-        with _in_place(path, place):
-            found += ((block.run, record) for record in kind.records(_without_run(row), numbers[part]))
+            found.append(_Placed(line, row, block, slice(taken, taken + count)))
+            taken += count
     return found
 
 
+def _compare_all(
+    kind: Kind[Record], path: Path, held: Held, placed: Sequence[_Placed], numbers: Sequence[Numbers], amiss: Amiss
+) -> None:
+    """Count and hash what is there, and compare it with what is due."""
+    tally, taken = _Tally(), sum(each.part.stop - each.part.start for each in placed)
+    for each in placed:
+        with reporting(path, amiss, each.line):
+            tally.add(each, row_text(each.row), numbers[each.part])
+    due = {block: counted for block, counted in held.items() if block.kind == kind.name}
+    if taken == sum(counted.rows for counted in due.values()) != len(numbers):
+        what = f"{taken} rows are there, as is due, and numbers for {len(numbers)} in the files beside it"
+        amiss(Damaged(path, what))
+    else:
+        _compare(path, due, tally, amiss)
+
+
+def _found(
+    kind: Kind[Record], path: Path, placed: Sequence[_Placed], numbers: Sequence[Numbers], amiss: Amiss
+) -> list[Found[Record]]:
+    found: list[Found[Record]] = []
+    once: Once[Record] = Once()
+    for line, row, block, part in placed:
+        with reporting(path, amiss, line):
+            for record in kind.records(_without_run(row), numbers[part]):
+                once.add(line, block.run, record)
+                found.append(Found(line, block.run, record))
+    return found
+
+
+class Once(Generic[Record]):
+    """Every question has one answer in a run: two that differ contradict each other, and neither is the later one."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[object, ...], tuple[int, Record]] = {}
+
+    def add(self, line: int, run: str, record: Record, again: bool = False) -> None:
+        """Note an answer; one that was asked `again` takes the place of the first. Raises ValueError for another."""
+        key = (type(record), run, *record.key)
+        first, earlier = self._first.get(key, (line, record))
+        if earlier != record and not again:
+            asked = " ".join(record.key)
+            raise ValueError(f"{asked:.200} has another answer in line {first}, and both are of the run {run:.80}")
+        self._first[key] = line, record
+
+
 @contextmanager
-def _in_place(path: Path, line: int) -> Iterator[None]:
+def reporting(path: Path, amiss: Amiss, line: int = 0, remedy: str = "") -> Iterator[None]:
     """Say where a row is that cannot be read."""
     try:
         yield
-    except (ValueError, TypeError) as error:
-        raise Damaged(path, str(error), line) from None
+    except Refused as refused:
+        amiss(refused)
+    except (ValueError, TypeError, RecursionError) as error:
+        amiss(Damaged(path, str(error), line, remedy))
 
 
 def _without_run(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,13 +145,20 @@ class _Tally:
     def __init__(self) -> None:
         self._text: dict[Block, list[str]] = defaultdict(list)
         self._count: dict[Block, int] = defaultdict(int)
+        self._lines: dict[Block, list[int]] = defaultdict(list)
 
-    def add(self, block: Block, count: int, row: str, numbers: Sequence[Numbers]) -> None:
-        self._text[block] += [row, *(f"{line}\n" for of in numbers for line in of.values())]
-        self._count[block] += count
+    def add(self, of: _Placed, row: str, numbers: Sequence[Numbers]) -> None:
+        self._text[of.block] += [row, *(f"{line}\n" for of in numbers for line in of.values())]
+        self._count[of.block] += of.part.stop - of.part.start
+        self._lines[of.block].append(of.line)
 
     def held(self) -> dict[Block, Counted]:
         return {block: Counted(self._count[block], digest("".join(text))) for block, text in self._text.items()}
+
+    def lines(self, block: Block) -> str:
+        """Where the rows of a block stand: `lines 3 to 17`."""
+        of = self._lines.get(block, [])
+        return "" if not of else f"line {of[0]}" if len(of) == 1 else f"lines {min(of)} to {max(of)}"
 
 
 def _ordered(
@@ -128,15 +201,15 @@ def _block(kind: Kind[Record], owners: Mapping[tuple[str, str], str], row: Mappi
     return Block(str(run), kind.name, device, implementation)
 
 
-def _compare(path: Path, due: Held, there: Held) -> None:
-    """Raises Damaged for the first block that is not as it was written, and says how many others there are."""
+def _compare(path: Path, due: Held, tally: _Tally, amiss: Amiss) -> None:
+    """Each block that is not as it was written is amiss; first those of which rows are lost or too many."""
+    there = tally.held()
     rows = {block: tuple(of[block].rows if block in of else 0 for of in (due, there)) for block in (*due, *there)}
-    amiss = sorted((b for b in rows if due.get(b) != there.get(b)), key=lambda b: rows[b][0] == rows[b][1])
-    if not amiss:
-        return
-    block, others = amiss[0], len({each.implementation for each in amiss} - {amiss[0].implementation})
-    written, found = rows[block]
-    counted = f"{written} row{'s' * (written != 1)} of {block.implementation} on {block.device}"
-    told = "what is there is not the same" if written == found else f"{found} are there"
-    more = f", and {others} more implementations are amiss" if others else ""
-    raise Damaged(path, f"the run {block.run} wrote {counted}, and {told}{more}")
+    unlike = sorted((b for b in rows if due.get(b) != there.get(b)), key=lambda b: rows[b][0] == rows[b][1])
+    others = len({each.implementation for each in unlike} - {unlike[0].implementation}) if unlike else 0
+    for block in unlike:
+        written, found = rows[block]
+        counted = f"{written} row{'s' * (written != 1)} of {block.implementation} on {block.device}"
+        told = "what is there is not the same" if written == found else f"{found} are there"
+        more = f", and {others} more implementations are amiss" if others and block == unlike[0] else ""
+        amiss(Damaged(path, f"the run {block.run} wrote {counted}, and {told}{more}", tally.lines(block)))

@@ -51,21 +51,23 @@ class RunWriter:
             os.close(file)
 
     def write(self, record: AnyRecord) -> None:
-        """Append one row to the journal.
+        """Append one row to the journal. Where this run asked the same before, the row says that it takes its place.
 
         Raises UsageError when the disk is full (the rows before it stay), and ValueError for a row that could not be
         read again, which would cost the whole journal.
         """
         if self._closed:
             raise ValueError("this run is closed")
+        keys = self._keys(record)
+        again = {contents.AGAIN: True} if record.key in keys else {}
         row = {"run": self.run.id, **rows.lean(record)}
         contents.journal_row(row)
         path = self.folder / JOURNAL
         if self._journal is None:
             self._check_journal()
             self._journal = files.open_to_append(path)
-        self._written.update(files.append(self._journal, path, row))
-        self._keys(record).add(record.key)
+        self._written.update(files.append(self._journal, path, {**row, **again}))
+        keys.add(record.key)
 
     def finish(
         self,

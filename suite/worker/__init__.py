@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +18,11 @@ from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.worker.asking import ask
 from suite.worker.forkserver import await_servers, forget_servers
 from suite.worker.greeting import Import, greeting_from
-from suite.worker.process import Process, expect
+from suite.worker.inputs import Left, compared, sent_with
+from suite.worker.process import Process, TooMuch
 from suite.worker.replies import replies_from
 from suite.worker.snapshots import fingerprint, placed
+from suite.worker.started import expect
 from suite.worker.wire import Garbage, as_data, storage_of
 
 __all__ = [
@@ -75,6 +77,9 @@ class Worker:
     bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the verbs other
     than `ask`; see `suite.worker.__main__`. The process is an interpreter of its own on a GPU, whose drivers need not
     survive a fork; else it may be forked from one that has imported PyTorch.
+
+    One that is `walled` is kept from what is not its own, as far as this machine can, and has a folder for itself to
+    work in; `memory_limit` is in bytes, 0 is none.
     """
 
     def __init__(
@@ -87,6 +92,8 @@ class Worker:
         environment: Mapping[str, str] | None = None,
         cores: Collection[int] = (),
         service: str = "",
+        walled: bool = False,
+        memory_limit: int = 0,
     ) -> None:
         self.declaration = _one(target) if isinstance(target, str) else target
         self.device = device
@@ -94,6 +101,9 @@ class Worker:
         self.start_limit = start_limit
         self._environment = dict(environment or {})
         self._cores, self._service = frozenset(cores), service
+        self._walled, self._memory_limit = walled, memory_limit
+        self.walls: tuple[str, ...] = ()
+        """The names of the walls that stand around the process, once it is ready."""
         self._process: Process | None = None
         self._state: Ready | Failure | None = None
         self._deadline = 0.0
@@ -132,35 +142,53 @@ class Worker:
             self._state = absent(self.declaration)
         if self._state is not None:
             return
-        self._process = Process(self._environment, self._cores, service=self._service, fresh=self.device != "cpu")
+        self._process = Process(
+            self._environment,
+            self._cores,
+            service=self._service,
+            fresh=self.device != "cpu",
+            walled=self._walled,
+            memory=self._memory_limit,
+        )
         self._deadline = time.monotonic() + self.start_limit
         self._questions = 0
-        path = [str(Path(entry or ".").resolve()) for entry in sys.path]
-        declared = as_data(self.declaration) | {"plug": self.declaration.plug and as_data(self.declaration.plug)}
+        path = [str(Path(entry or ".").resolve()) for entry in (*sys.path, "")]
+        declared = _placed(self.declaration) | {"plug": self.declaration.plug and _placed(self.declaration.plug)}
         hello = {"declaration": declared, "device": self.device, "path": path, "service": self._service}
-        with suppress(EOFError, TimeoutError):  # `ready` finds the same and says it
-            self._process.send(hello, self._deadline)
+        with suppress(EOFError, TimeoutError, TooMuch):  # `ready` finds the same and says it
+            self._process.send(hello, self._deadline, replies=2)
 
     def ready(self) -> Ready | Failure:
         """Wait until the implementation is imported, or say why it cannot be. Raises `UsageError` as `load` does."""
         self.start()
         if self._state is None:
-            answer = self._receive(self._deadline, self.start_limit)
-            self._state = answer if isinstance(answer, Failure) else self._started(answer)
+            said = self._receive(self._deadline, self.start_limit)
+            if not isinstance(said, Failure):
+                self.walls = tuple(said)
+                said = self._receive(self._deadline, self.start_limit)
+            self._state = said if isinstance(said, Failure) else self._started(said)
         return self._state
 
     def ask(self, calls: Sequence[Call], time_limit: float | None = None) -> tuple[Reply, ...] | Failure:
         """The replies to the calls, made in order in the process, or why there are none."""
-        answer = self.request("ask", {"calls": [as_data(call) for call in calls]}, time_limit)
+        sent: list[Left] = []
+        arguments = {"calls": [as_data(call) for call in calls]}
+        answer = self.request("ask", arguments, time_limit, meanwhile=lambda: sent.extend(sent_with(calls)))
         if isinstance(answer, Failure):
             return answer
         try:
-            return replies_from(answer, calls)
+            return compared(calls, replies_from(answer, calls), sent)
         except Garbage as garbage:
             return self._garbage(garbage)
 
-    def request(self, verb: str, arguments: Mapping[str, Any], time_limit: float | None = None) -> Any | Failure:
-        """What a verb answers in the process: data and tensors, as they came.
+    def request(
+        self,
+        verb: str,
+        arguments: Mapping[str, Any],
+        time_limit: float | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> Any | Failure:
+        """What a verb answers in the process: data and tensors, as they came. `meanwhile` is done here while it works.
 
         Verbs are `ask` and those of the service.
         """
@@ -174,8 +202,11 @@ class Worker:
         process.forget()
         try:
             process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline)
-        except (EOFError, TimeoutError):
+            meanwhile()
+        except (EOFError, TimeoutError, TooMuch):
             pass  # `_receive` finds the same and says it
+        except Garbage as garbage:
+            return self._garbage(garbage)
         except BaseException:  # half a question was sent: nothing can follow it
             self._end()
             raise
@@ -217,6 +248,9 @@ class Worker:
         except TimeoutError:
             process.end()
             return self._lost(Hung(limit, process.printed))
+        except TooMuch as error:
+            process.end()
+            return self._lost(Died(str(error), process.printed))
         except Garbage as garbage:
             return self._garbage(garbage)
         except BaseException:  # Ctrl-C: what comes later would answer another question
@@ -236,6 +270,8 @@ class Worker:
             conventions=greeting.conventions,
             style=greeting.style,
         )
+        if not declaration.signature:  # told by what only an import shows
+            declaration = replace(declaration, signature=greeting.signature, signature_by=greeting.signature_by)
         if greeting.ended is Import.READY:
             self.declaration = declaration
             return Ready(declaration)
@@ -270,6 +306,12 @@ class Worker:
         self._process = None
         if isinstance(self._state, Ready):
             self._state = None
+
+
+def _placed(declaration: Declaration) -> dict[str, Any]:
+    """The declaration as data, for a process in another folder."""
+    file = str(Path(declaration.file).resolve()) if declaration.file else ""
+    return as_data(declaration) | {"file": file}
 
 
 def _one(target: str) -> Declaration:

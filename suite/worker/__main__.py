@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import resource
 import select
-import signal
 import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
 
 from suite.records import UsageError
 from suite.registry import Declaration, Loaded, Missing, load
 from suite.registry.loading import in_one_line
+from suite.walls.life import die_with_the_parent
 from suite.worker import asking
 from suite.worker.greeting import Greeting, Import, greeting
-from suite.worker.wire import as_data, pack, unpack
+from suite.worker.wire import TURN, as_data, pack, unpack
 
 ASK = "ask"
 """The verb that every worker answers: calls as data. Others are those of the service that the parent names."""
+
+TURN_LIMIT = 5.0
+"""Seconds in which the number of a reply has come after the question: it was sent together with it."""
 
 Function = Callable[..., Any]
 Service = Callable[[str, Mapping[str, Any]], Any]
 """Answers a verb with its arguments: data and tensors in, data and tensors out."""
 
 
-def main(descriptor: int, life: int) -> None:
-    """Serve the channel on this file descriptor. `life` is a pipe that the parent holds open."""
-    die_with_the_parent(life)
+def main(descriptor: int, life: int, walls: Collection[str] = ()) -> None:
+    """Serve the channel on this file descriptor, behind these walls. `life` is a pipe that the parent holds open."""
+    if not walls:  # else the guard has seen to that
+        die_with_the_parent(life)
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what was said before a crash is worth reading
     threading.Thread(target=_leave_with_the_parent, args=(descriptor,), daemon=True).start()
     try:
-        serve(channel)
+        serve(channel, walls)
     except (EOFError, ConnectionError):  # the parent has no more questions
         os._exit(0)
     except BaseException:
@@ -48,9 +50,10 @@ def main(descriptor: int, life: int) -> None:
         os._exit(1)  # here, while the error holds the channel open: the thread that watches it would speak last
 
 
-def serve(channel: socket.socket) -> None:
-    """Import the implementation that the first message names, and answer the others."""
+def serve(channel: socket.socket, walls: Collection[str] = ()) -> None:
+    """Say which walls stand, import the implementation that the first message names, and answer the other messages."""
     hello = _receive(channel)
+    _send(channel, list(walls))
     begin = named(hello["service"]) if hello["service"] else None
     service_of = begin() if begin else None  # before a submission is imported, which may replace what it finds
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
@@ -112,21 +115,17 @@ def _receive(channel: socket.socket) -> Any:
 
 
 def _send(channel: socket.socket, message: Any) -> None:
-    for part in pack(message):
-        channel.sendall(part)
+    """Answer, under the number that the parent has sent after its message.
 
-
-def die_with_the_parent(life: int) -> None:
-    """Have the system kill this process and all of its group when the parent is gone (Linux).
-
-    A suspended process could not notice that by itself. The parent holds one end of the pipe `life`; when it is closed,
-    the system sends a signal to the owner of the other end, and only for pipes may that owner be a whole group.
+    That was left in the channel while somebody else's code ran, so that nothing in this process's memory told it.
     """
-    os.set_inheritable(life, False)
-    with suppress(OSError, AttributeError):
-        fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(life, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    turn = channel.recv(TURN, socket.MSG_WAITALL) if poll.poll(TURN_LIMIT * 1000) else b""
+    if not turn:
+        raise EOFError
+    for part in (memoryview(turn), *pack(message)):
+        channel.sendall(part)
 
 
 def _leave_with_the_parent(descriptor: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from suite.asking import Reply
-from suite.worker.snapshots import fingerprint, overlap, place_of, same_bits
+from suite.worker.snapshots import overlap, place_of, same_bits
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,15 @@ def parted(returned: Any) -> tuple[Any, Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class Pass:
-    """A forward pass: what was given, how it was before, and what was returned."""
+    """A forward pass: what was given, and what was returned."""
 
     inputs: dict[str, Tensor]
-    before: Mapping[str, bytes]
     output: Any
     weights: Tensor | None = None
     """What was returned beside the output."""
     pair: bool = False
     attentions: Mapping[str, Any] = field(default_factory=dict)
     """The same by name, where attention weights were asked for."""
-
-    def changed(self) -> set[str]:
-        """The inputs that are not what they were."""
-        return {name for name, tensor in self.inputs.items() if fingerprint(tensor) != self.before[name]}
 
     def shared_with(self, output: Tensor) -> tuple[str, ...]:
         """The inputs whose storage an output shares."""

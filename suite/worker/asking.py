@@ -20,11 +20,11 @@ from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.answers import Answer, Pass, parted
 from suite.worker.at_once import at_once
+from suite.worker.inputs import OUTPUT_GRADIENT, compared, left_of, name_of_weight, sent_with
 from suite.worker.probe import Probe
 from suite.worker.setting import setting, unwritable
 from suite.worker.snapshots import (
     SUBCLASS,
-    fingerprint,
     kind_of,
     layout,
     placed,
@@ -34,8 +34,8 @@ from suite.worker.snapshots import (
 )
 from suite.worker.wire import as_data, storage_of
 
-Weights = dict[str, tuple[Tensor, bytes]]
-"""A model's weights by name, each with its fingerprint from before the model was built."""
+Weights = dict[str, Tensor]
+"""A model's weights, by the names that they have beside inputs."""
 
 
 def ask(
@@ -43,8 +43,14 @@ def ask(
 ) -> tuple[Reply, ...]:
     """Make the calls in order and snapshot what comes back. Whatever the function raises is its answer.
 
-    A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process.
+    A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process. Whoever
+    asks it there has to compare what is left of the inputs; else that is done here.
     """
+    replies = _asked(function, calls, device, alone)
+    return replies if alone else compared(calls, replies, sent_with(calls))
+
+
+def _asked(function: Callable[..., Any], calls: Sequence[Call], device: str, alone: bool) -> tuple[Reply, ...]:
     answers: list[Answer] = []
     shared = _Shared(function, device, alone, frozenset(call.backward_of for call in calls[1:]))
     with undisturbed(seeds=False), warnings.catch_warnings():
@@ -108,7 +114,7 @@ class _Shared:
         if call.config is None:
             return partial(self.function, **plug)
         weights = {name: placed(tensor, self.device) for name, tensor in call.weights.items()}
-        self.weights = {f"weights[{name!r}]": (tensor, fingerprint(tensor)) for name, tensor in weights.items()}
+        self.weights = {name_of_weight(name): tensor for name, tensor in weights.items()}
         model: Callable[..., Any] = self.function(dict(call.config), weights, **call.making, **plug)
         if not callable(model):
             raise _NoModel(kind_of(model) or "a Tensor")
@@ -118,10 +124,6 @@ class _Shared:
     def prepared(self, call: Call) -> Prepared:
         """What is called, and with which tensors."""
         return self.callee(call), self.inputs(call)
-
-    def spoilt(self) -> set[str]:
-        """The weights that are not what they were."""
-        return {name for name, (tensor, before) in self.weights.items() if fingerprint(tensor) != before}
 
     def inputs(self, call: Call) -> dict[str, Tensor]:
         """The tensors for one call: fresh ones, or those of the call before with other numbers in them."""
@@ -172,15 +174,15 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
             shared.passes[number] = done
         kind, snapshot = _looked_at(done.output)
         weights = _looked_at(done.weights)[1]
-        spoilt: set[str] = set()
+        given: dict[str, Tensor] = {}
         retain = number in shared.again or call.backward_of is not None
-        gradients = _gradients(done, call, spoilt, retain) if snapshot is not None else {}
+        gradients = _gradients(done, call, given, retain) if snapshot is not None else {}
     seconds = time.perf_counter() - started
-    changed = tuple(sorted(spoilt | done.changed() | shared.spoilt()))
+    left = left_of({**done.inputs, **shared.weights, **given})
     if snapshot is None:
         where = done.output.device.type if isinstance(done.output, Tensor) else "cpu"
         attended = tuple(shared.probe.lines)
-        return Answer(Reply(kind=kind, device=where, changed=changed, attended=attended, seconds=seconds))
+        return Answer(Reply(kind=kind, device=where, left=left, attended=attended, seconds=seconds))
     output = plain_tensor(done.output)
     reply = Reply(
         output=snapshot,
@@ -189,7 +191,7 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
         weights=weights,
         device=output.device.type,
         gradients={name: None if each is None else snapshot_of(each) for name, each in gradients.items()},
-        changed=changed,
+        left=left,
         aliased=done.shared_with(output),
         attention_weights={name: _snapshot(each) for name, each in done.attentions.items()},
         attended=tuple(shared.probe.lines),
@@ -204,7 +206,6 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
 
 
 def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]) -> Pass:
-    before = {name: fingerprint(tensor) for name, tensor in inputs.items()}
     for name in (*call.gradient_of, *call.requires_gradient):
         inputs[name].requires_grad_(True)
     if call.seed is not None:
@@ -217,8 +218,8 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
         )
     if call.need_weights:
         output, attentions = parted(returned)
-        return Pass(inputs, before, output, attentions=attentions)
-    return Pass(inputs, before, output_of(returned), weights_of(returned), is_pair(returned))
+        return Pass(inputs, output, attentions=attentions)
+    return Pass(inputs, output_of(returned), weights_of(returned), is_pair(returned))
 
 
 def _gone_forward(shared: _Shared, number: int) -> Pass:
@@ -251,10 +252,11 @@ def _seed(seed: int) -> None:
         torch.default_generator.manual_seed(seed)
 
 
-def _gradients(done: Pass, call: Call, changed: set[str], retain: bool) -> dict[str, Tensor | None]:
+def _gradients(done: Pass, call: Call, given: dict[str, Tensor], retain: bool) -> dict[str, Tensor | None]:
     """The gradient of each input; none where the output needs none, or has another shape than its gradient.
 
-    If the backward pass writes to the output gradient, that is added to `changed`. `retain`: it may be run again.
+    The output's gradient, which the backward pass may write to, is added to what was `given`. `retain`: it may be run
+    again.
     """
     if not call.gradient_of:
         return {}
@@ -262,13 +264,14 @@ def _gradients(done: Pass, call: Call, changed: set[str], retain: bool) -> dict[
     assert call.output_gradient is not None
     if not output.requires_grad or output.shape != call.output_gradient.shape:
         return dict.fromkeys(call.gradient_of)
-    given = placed(call.output_gradient, str(output.device)).to(output.dtype)
-    before = fingerprint(given)
+    given[OUTPUT_GRADIENT] = placed(call.output_gradient, str(output.device)).to(output.dtype)
     found: tuple[Tensor | None, ...] = torch.autograd.grad(
-        output, [inputs[name] for name in call.gradient_of], given, retain_graph=retain, allow_unused=True
+        output,
+        [inputs[name] for name in call.gradient_of],
+        given[OUTPUT_GRADIENT],
+        retain_graph=retain,
+        allow_unused=True,
     )
-    if fingerprint(given) != before:
-        changed.add("output_gradient")
     return {
         name: gradient if gradient is not None and kind_of(gradient) is None else None
         for name, gradient in zip(call.gradient_of, found, strict=True)

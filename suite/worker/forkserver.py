@@ -102,9 +102,11 @@ class ForkServer:
         """Wait until it has imported what it shares."""
         self._ask({"ready": True})
 
-    def fork(self, descriptors: Collection[int], mark: str, cores: Collection[int]) -> Forked | None:
-        """A worker with a channel, an output and a life; None where the server has failed."""
-        asked: dict[str, Any] = {"mark": mark, "cores": sorted(cores or os.sched_getaffinity(0))}
+    def fork(
+        self, descriptors: Collection[int], mark: str, cores: Collection[int], walls: Mapping[str, Any] | None = None
+    ) -> Forked | None:
+        """A worker with a channel, an output and a life, or its guard; None where the server has failed."""
+        asked: dict[str, Any] = {"mark": mark, "cores": sorted(cores or os.sched_getaffinity(0)), "walls": walls}
         answer = self._ask({**asked, "at": _here(), PASSED_ON: os.environ.get(PASSED_ON)}, descriptors)
         if answer is not None:
             with suppress(OSError):  # both have ended meanwhile

@@ -9,8 +9,13 @@ from typing import Any
 
 from suite.registry import Declaration
 from suite.registry.declaration import checked
+from suite.registry.signing import ASKED_FOR, DECLARED
+from suite.signatures import names
 from suite.worker.replies import is_names
 from suite.worker.wire import Garbage
+
+SAID = (ASKED_FOR, DECLARED)
+"""Who says a signature, where no parameter tells it."""
 
 
 class Import(StrEnum):
@@ -36,12 +41,15 @@ class Greeting:
     lacks: Mapping[str, str]
     conventions: Mapping[str, Any]
     style: str
+    signature: str = ""
+    signature_by: tuple[str, ...] = ()
 
 
 def greeting(ended: Import, reason: str, declaration: Declaration) -> Greeting:
     """The greeting of an implementation with this declaration."""
     of = declaration
-    return Greeting(ended, reason, of.parameters, of.requires, of.lacks, of.conventions, of.style)
+    signed = of.signature, of.signature_by
+    return Greeting(ended, reason, of.parameters, of.requires, of.lacks, of.conventions, of.style, *signed)
 
 
 def greeting_from(data: Any) -> Greeting:
@@ -51,8 +59,22 @@ def greeting_from(data: Any) -> Greeting:
         if found["parameters"] is not None and not is_names(found["parameters"]):
             raise TypeError("parameters without names")
         declared = checked(**{key: found[key] for key in ("requires", "lacks", "conventions")})
-        del declared["variant"]
+        for key in ("variant", "signature", "signature_by"):
+            del declared[key]
         ended, style = Import(found["ended"]), str(found["style"])
-        return Greeting(ended, str(found["reason"]), found["parameters"], **declared, style=style)
+        signature, by = found["signature"], tuple(found["signature_by"])
+        if signature and signature not in names():
+            raise TypeError("an unknown signature")
+        if not all(isinstance(each, str) and (each in SAID or each.isidentifier()) for each in by):
+            raise TypeError("parameters without names")
+        return Greeting(
+            ended,
+            str(found["reason"]),
+            found["parameters"],
+            **declared,
+            style=style,
+            signature=signature,
+            signature_by=by,
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise Garbage(str(error)) from error

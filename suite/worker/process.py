@@ -3,76 +3,34 @@
 from __future__ import annotations
 
 import os
+import secrets
 import select
 import signal
 import socket
-import subprocess
-import sys
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from suite.records.limits import KILL_LIMIT
-from suite.worker.forkserver import Forked, bound, server_of
-from suite.worker.server import MARK
-from suite.worker.wire import pack, unpack
+from suite.walls.descent import below, resident, signal_all
+from suite.worker.started import finish, signal_group, start
+from suite.worker.wire import TURN, Garbage, pack, unpack
 
 PRINTED_LIMIT = 8_000
 """How many bytes of what the process printed are kept: the last ones."""
+OUT_OF_TURN = "a reply out of turn: something else than the worker wrote to its channel"
+PRINTED_MOST = 1 << 26
+"""Bytes that a process may print while it answers one question."""
+LOOK_EVERY = 0.25
+"""Seconds between two looks at the memory that a process takes while it answers."""
 PIECE = 1 << 20
 """Bytes that are sent or received at once at most."""
 
 
-class Fresh:
-    """The parent's view of a worker that is an interpreter of its own. For one that was forked it is `Forked`."""
-
-    def __init__(
-        self, inherited: Sequence[int], mark: str, cores: Collection[int], environment: Mapping[str, str]
-    ) -> None:
-        channel, output, life = inherited
-        with bound(cores):
-            self._popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", "suite.worker", str(channel), str(life)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=[channel, life],
-                env={**environment, MARK: mark},
-                start_new_session=True,
-            )
-        self.pid = self._popen.pid
-
-    @property
-    def reaped(self) -> bool:
-        return self._popen.returncode is not None
-
-    def exited(self) -> bool:
-        """Whether the process has ended. It is not reaped by this, so that no other process can get its number."""
-        try:
-            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:
-            return True
-
-    def reap(self, limit: float) -> int | None:
-        """The status that it ended with, negative for a signal; None where it has not ended in these seconds."""
-        with suppress(subprocess.TimeoutExpired):
-            self._popen.wait(timeout=limit)
-        return self._popen.returncode
-
-
-def expect(environment: Mapping[str, str], cores: Collection[int] = (), service: str = "") -> None:
-    """Begin to import what workers with this environment, service and number of cores share, in the background."""
-    server_of(_environment(environment), cores, _modules(service))
-
-
-def _modules(service: str) -> list[str]:
-    """The modules that a service, `module:function`, needs; none where there is no service."""
-    return [service.partition(":")[0]] if service else []
+class TooMuch(Exception):
+    """The process takes more than it may of something; the message says of what."""
 
 
 class Process:
@@ -80,29 +38,37 @@ class Process:
 
     It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own; others are forked,
     where the system can, from one that has imported what they share: the worker, and the module of their `service`.
+    A `walled` one has a guard, whose number `pid` is, and a folder for itself; in each of its processes `memory` bytes
+    may be taken, and as many in all of them together. 0 is no limit.
 
     `send` and `receive` raise EOFError where the process is gone and TimeoutError at the deadline, which is a time of
     `time.monotonic`.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], cores: Collection[int] = (), *, service: str = "", fresh: bool = False
+        self,
+        environment: Mapping[str, str],
+        cores: Collection[int] = (),
+        *,
+        service: str = "",
+        fresh: bool = False,
+        walled: bool = False,
+        memory: int = 0,
     ) -> None:
-        mark, everything = uuid4().hex, _environment(environment)
-        begun = None if fresh else _forked(mark, cores, everything, _modules(service))
-        begun = begun or _begun(lambda inherited: Fresh(inherited, mark, cores, everything))
-        if begun is None:
-            raise RuntimeError("no process was started")
-        self._started, channel, output, held = begun
+        begun = start(environment, cores, service, fresh, walled, memory)
+        self._started, channel, output = begun.started, begun.channel, begun.output
+        self._walled, self._memory, self._looked = walled, memory, 0.0
         channel.setblocking(False)
         os.set_blocking(output, False)
         self._channel = channel
         self._output = output
-        self._printed = bytearray()
+        self._printed, self._much = bytearray(), 0
+        self._turns: list[bytes] = []
+        """The numbers of the replies that are due, the next one first."""
         self._poll = select.poll()
         self._poll.register(output, select.POLLIN)
         # Also where nobody calls `end`: nothing that the suite starts may outlive it.
-        self._finish = weakref.finalize(self, _finish, self._started, mark, channel, output, held)
+        self._finish = weakref.finalize(self, finish, begun)
 
     @property
     def pid(self) -> int:
@@ -116,9 +82,17 @@ class Process:
         """Drop what was printed so far: it has nothing to do with the next question."""
         self._keep_printed()
         self._printed.clear()
+        self._much = 0
 
-    def send(self, message: Any, deadline: float) -> None:
-        for part in pack(message):
+    def send(self, message: Any, deadline: float, replies: int = 1) -> None:
+        """Send a message, and after it the numbers under which so many replies to it will come.
+
+        Raises `Garbage` where something came before anything was asked.
+        """
+        self._nothing_more()
+        turns = [secrets.token_bytes(TURN) for _ in range(replies)]
+        self._turns += turns
+        for part in (*pack(message), *(memoryview(turn) for turn in turns)):
             sent = 0
             while sent < part.nbytes:
                 self._until(select.POLLOUT, deadline)
@@ -142,7 +116,33 @@ class Process:
                         raise EOFError
                     filled += count
 
-        return unpack(read_into)
+        self._wait_for_turn(deadline)
+        found = unpack(read_into)
+        if not self._turns:
+            self._nothing_more()
+        return found
+
+    def _wait_for_turn(self, deadline: float) -> None:
+        """Read the number that the next reply begins with. `Garbage` as soon as it cannot be that."""
+        due, came = self._turns.pop(0) if self._turns else b"", b""
+        while len(came) < TURN:
+            self._until(select.POLLIN, deadline)
+            with suppress(BlockingIOError):
+                try:
+                    said = self._channel.recv(TURN - len(came))
+                except ConnectionResetError as error:
+                    raise EOFError from error
+                if not said:
+                    raise EOFError
+                came += said
+                if not due.startswith(came):
+                    raise Garbage(OUT_OF_TURN)
+
+    def _nothing_more(self) -> None:
+        """Raise `Garbage` where more has come than was asked for."""
+        with suppress(BlockingIOError, ConnectionResetError):
+            if not self._turns and self._channel.recv(1, socket.MSG_PEEK):
+                raise Garbage(OUT_OF_TURN)
 
     def suspend(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -175,7 +175,8 @@ class Process:
             self._keep_printed()
             time.sleep(0.01)
         exited = self._started.exited()
-        self._signal(signal.SIGKILL)
+        if not self._walled:  # else its guard has to find who is left, before it ends itself
+            self._signal(signal.SIGKILL)
         self._keep_printed()
         self._finish()
         if not exited:
@@ -201,11 +202,20 @@ class Process:
                 self._keep_printed()
             if self._channel.fileno() in ready:
                 return
+            self._look_at_limits()
             if remaining <= 0:
                 raise TimeoutError
             if exited:  # yet the channel is open: a child of its own holds it
                 raise EOFError
             exited = self._started.exited()
+
+    def _look_at_limits(self) -> None:
+        if self._much > PRINTED_MOST:
+            raise TooMuch(f"printed more than {PRINTED_MOST >> 20} MiB")
+        if self._memory and time.monotonic() - self._looked > LOOK_EVERY:
+            self._looked = time.monotonic()
+            if resident(below(self.pid), self._memory) > self._memory:
+                raise TooMuch(f"took more than {self._memory / (1 << 30):.1f} GiB of memory")
 
     def _keep_printed(self) -> None:
         for _ in range(64):  # not for ever: it may print faster than we read
@@ -218,80 +228,11 @@ class Process:
                     self._poll.unregister(self._output)
                 return
             self._printed += text
+            self._much += len(text)
             del self._printed[:-PRINTED_LIMIT]
 
     def _signal(self, number: int) -> None:
         if self._finish.alive:
-            _signal_group(self._started, number)
-
-
-Begun = tuple["Fresh | Forked", socket.socket, int, int]
-"""A process that was started, and our ends of its channel, its output and its life."""
-
-
-def _forked(mark: str, cores: Collection[int], environment: Mapping[str, str], modules: Sequence[str]) -> Begun | None:
-    """A worker that a server has forked, or, where that server has ended, another server; None where none can."""
-    for _ in range(2):
-        server = server_of(environment, cores, modules)
-        if server is None:
-            return None
-        begun = _begun(partial(server.fork, mark=mark, cores=cores))
-        if begun or server.alive:
-            return begun
-    return None
-
-
-def _begun(start: Callable[[Sequence[int]], Fresh | Forked | None]) -> Begun | None:
-    """Start a process with a channel, an output and a life; None where `start` returns None.
-
-    Its life is a pipe that is never written to: when nobody holds our end of it any more, the system kills its group.
-    """
-    channel, theirs = socket.socketpair()
-    output, their_output = os.pipe()
-    life, held = os.pipe()
-    started = None
-    try:
-        started = start([theirs.fileno(), their_output, life])
-    finally:
-        theirs.close()
-        os.close(their_output)
-        os.close(life)
-        if started is None:
-            channel.close()
-            os.close(output)
-            os.close(held)
-    return (started, channel, output, held) if started else None
-
-
-def _signal_group(started: Fresh | Forked, number: int) -> None:
-    if not started.reaped:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(started.pid, number)
-
-
-def _finish(started: Fresh | Forked, mark: str, channel: socket.socket, output: int, held: int) -> None:
-    _signal_group(started, signal.SIGKILL)
-    for process in _marked(mark):
-        with suppress(OSError):
-            os.kill(process, signal.SIGKILL)
-    channel.close()
-    os.close(output)
-    os.close(held)
-    started.reap(KILL_LIMIT)
-
-
-def _marked(mark: str) -> Iterator[int]:
-    """The processes that inherited the mark, those that left the session included (Linux)."""
-    inherited = f"{MARK}={mark}".encode()
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is not ours
-            if inherited in (process / "environ").read_bytes().split(b"\0"):
-                yield int(process.name)
-
-
-def _environment(added: Mapping[str, str]) -> dict[str, str]:
-    environment = {**os.environ, **added}
-    root = Path(__file__).resolve().parent.parent.parent
-    if root.name not in ("site-packages", "dist-packages"):  # a checkout, which no other interpreter knows of
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
-    return environment
+            signal_group(self._started, number)
+            if self._walled and not self._started.reaped:
+                signal_all(below(self.pid), number)  # those that have left the group, too

@@ -53,6 +53,9 @@ _REPLY: Checks = {
     "Mapping[str, Tensor | None]": lambda value: (
         isinstance(value, dict) and are_tensors({name: each for name, each in value.items() if each is not None})
     ),
+    "Mapping[str, str]": lambda value: (
+        isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    ),
     "tuple[str, ...]": is_names,
     "bool": lambda value: isinstance(value, bool),
     "float": lambda value: isinstance(value, float) and math.isfinite(value) and value >= 0,

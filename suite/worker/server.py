@@ -15,6 +15,10 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from suite.walls import available
+from suite.walls.guard import read, surround
+from suite.walls.life import die_with_the_parent
+
 MARK = "ATTNSUITE_WORKER"
 """An environment variable with another value in each worker: what a worker started inherits it, and is found by it."""
 MARK_LENGTH = 32
@@ -30,7 +34,7 @@ so that not every test needs a server of its own."""
 
 def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
     """Serve the parent on this file descriptor until it is gone. `life` is a pipe that the parent holds open."""
-    import_module(WORKER).die_with_the_parent(life)
+    die_with_the_parent(life)
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored nobody can be waited for
@@ -44,6 +48,8 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
             return
         message = json.loads(said)
         if "mark" in message:
+            if message["walls"]:
+                available()  # found here once, for all that are forked
             if os.fork() == 0:
                 os.close(life)
                 _work(control, message, descriptors)
@@ -65,11 +71,18 @@ def _work(control: socket.socket, message: Mapping[str, Any], descriptors: Seque
                 answer = os.getpid()
             finally:
                 control.send(json.dumps(answer).encode())
-        import_module(WORKER).main(channel, life)
+        stand = _walled(message["walls"], life) if message["walls"] else ()
+        import_module(WORKER).main(channel, life, stand)
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(1)
+
+
+def _walled(given: dict[str, Any], life: int) -> tuple[str, ...]:
+    """Leave a guard behind, and go on behind walls. The guard is in the group that dies with the parent, too."""
+    die_with_the_parent(life)
+    return surround(*read(given))
 
 
 def _become_a_worker(output: int, message: Mapping[str, Any]) -> None:

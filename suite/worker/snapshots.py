@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -10,6 +13,22 @@ from torch import Tensor
 
 from suite.worker.wire import DTYPES, buffer, storage_of
 
+METHODS = SimpleNamespace(
+    **{
+        name: getattr(torch._C.TensorBase, name)
+        for name in (
+            "detach",
+            "as_subclass",
+            "to",
+            "clone",
+            "reshape",
+            "resolve_conj",
+            "resolve_neg",
+            "untyped_storage",
+        )
+    }
+)
+"""Methods of tensors as PyTorch has them, taken before any submission is imported, which may replace what it finds."""
 SUBCLASS = "a subclass of Tensor"
 """How the kind of a tensor begins whose class is not torch's own."""
 
@@ -37,7 +56,12 @@ def seen_through(storage: Tensor, tensor: Tensor) -> Tensor:
 
 
 def kind_of(output: Any) -> str | None:
-    """What was returned, in words, or None where it is a plain dense tensor."""
+    """What was returned, in words, or None where it is a plain dense tensor. A lazy one is not made to compute."""
+    with as_it_lies():
+        return _kind_of(output)
+
+
+def _kind_of(output: Any) -> str | None:
     if not isinstance(output, Tensor):
         of = type(output)
         return "None" if output is None else f"a {of.__module__}.{of.__qualname__}".replace("builtins.", "")
@@ -52,20 +76,43 @@ def kind_of(output: Any) -> str | None:
     if str(output.dtype).removeprefix("torch.") not in DTYPES:
         return f"a tensor of {output.dtype}"
     if type(output) not in (Tensor, torch.nn.Parameter):
+        if _is_empty_handed(output):
+            return f"a tensor without data ({type(output).__module__}.{type(output).__qualname__})"
         return f"{SUBCLASS}, {type(output).__module__}.{type(output).__qualname__}"
     return None
 
 
+def _is_empty_handed(output: Tensor) -> bool:
+    """Whether there is no memory behind the numbers of a tensor."""
+    try:
+        return output.numel() > 0 and bool(METHODS.untyped_storage(output).data_ptr() == 0)
+    except RuntimeError:
+        return True
+
+
+@contextmanager
+def as_it_lies() -> Iterator[None]:
+    """Read tensors as they lie in memory: no class, mode or method of a submission's is asked, which may compute then.
+
+    Inside, call `METHODS`, for `torch.Tensor` and the tensor itself may have been given others of the same names.
+    """
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        yield
+
+
 def plain_tensor(output: Tensor) -> Tensor:
-    """The tensor without its gradient and without a class of its own."""
-    with torch._C.DisableTorchFunctionSubclass():
-        plain = output.detach()
-        return plain if type(plain) is Tensor else plain.as_subclass(Tensor)
+    """The tensor as it lies, without its gradient and without a class of its own."""
+    with as_it_lies():
+        plain = METHODS.detach(output)
+        return plain if type(plain) is Tensor else METHODS.as_subclass(plain, Tensor)
 
 
 def snapshot_of(output: Tensor) -> Tensor:
     """A copy on the CPU, which nothing that runs later can change."""
-    return plain_tensor(output).to("cpu", copy=True).resolve_conj().resolve_neg()
+    plain = plain_tensor(output)
+    with as_it_lies():
+        copied = METHODS.to(plain, "cpu", copy=True)
+        return METHODS.resolve_neg(METHODS.resolve_conj(copied))  # type: ignore[no-any-return]
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:

@@ -16,6 +16,10 @@ HEADER_LIMIT = 1 << 26
 STORAGE_LIMIT = 1 << 35
 """The most bytes of tensors that are read in one message: more than any question needs, less than would only fail."""
 
+TURN = 16
+"""Bytes of the number that a message is followed by and its reply begins with: drawn anew each time, so that nobody can
+reply to what he has not been asked."""
+
 _EXACT = ("bool", "complex64", "complex128", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 DTYPES: Mapping[str, torch.dtype] = {
     name: dtype

@@ -14,9 +14,10 @@ from workers import LINUX, SUBMISSIONS
 from suite import registry
 from suite.benchmark import Benchmark, Request
 from suite.benchmark.connection import Elsewhere, lost
+from suite.benchmark.entry import Witnessed
 from suite.benchmark.participant import Participant
 from suite.contracts import contract
-from suite.measure.protocol import Failed, Job, Prepared, Sampled, Weighed
+from suite.measure.protocol import Failed, Job, Prepared, Weighed
 from suite.records import limits
 from suite.registry import Broken, Declaration, Missing
 from suite.worker import Died, Hung, Ready, Worker, forkserver
@@ -53,9 +54,10 @@ def start() -> Iterator[Start]:
     """Makes the only implementation of a target a participant, which ends with the test."""
     with ExitStack() as stack:
 
-        def started(target: Path | str, threads: int = 1) -> Participant:
+        def started(target: Path | str, threads: int = 1, *, trusted: bool = True) -> Participant:
+            """Trusted: many of these submissions write beside themselves what they see."""
             (declaration,) = registry.find([str(target)])
-            participant = Participant(declaration, threads=threads, memory_limit=2**33)
+            participant = Participant(declaration, threads=threads, memory_limit=2**33, trusted=trusted)
             stack.callback(participant.close)
             return participant
 
@@ -164,6 +166,18 @@ def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start
     assert participant.used() >= 0.5
 
 
+@LINUX
+def test_a_stranger_is_timed_and_weighed_behind_walls(start: Start) -> None:
+    participant = start(SUBMISSIONS / "honest.py", trusted=False)
+    assert isinstance(participant.prepare(Job("attention", "ladder/1k", "float32", "forward")), Prepared)
+    weighed = weigh(participant, "ladder/1k")
+
+    for each in (participant._timing, participant._weighing):
+        assert isinstance(each, Elsewhere)
+        assert set(each.worker.walls) >= {"limits of the system"}
+    assert weighed.memory["resident"]
+
+
 # Where things lie
 
 
@@ -212,7 +226,7 @@ def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(
     places: list[list[str]] = []
     for number in range(40):
         file.with_suffix(".txt").unlink()
-        assert isinstance(participant.sample(number, 1), Sampled)
+        assert isinstance(participant.sample(number, 1), Witnessed)
         places.append(file.with_suffix(".txt").read_text().splitlines()[-1].split())  # those before warm the cache
 
     for of_round in zip(*places, strict=True):

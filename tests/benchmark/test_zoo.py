@@ -17,6 +17,7 @@ from workers import SUBMISSIONS
 
 from suite import registry
 from suite.benchmark import Benchmark, Request, series, timing
+from suite.benchmark.own_clock import NOT_BOUNDED
 from suite.benchmark.participant import Participant
 from suite.contracts import contract
 from suite.measure.protocol import Failed, Job, Prepared
@@ -90,6 +91,11 @@ def zoo(passed: Callable[..., list[Outcome]]) -> Zoo:
     )  # fmt: skip
 
 
+def complaint(row: Measurement) -> str:
+    """What a row says, but for what a busy machine makes every row say."""
+    return "" if row.detail.startswith(NOT_BOUNDED) else row.detail
+
+
 NAMES = ("good", "moody", "sly", "fatal", "clock", "forger")
 GARBAGE = "while it was timed its answer was wrong: "
 
@@ -98,7 +104,7 @@ GARBAGE = "while it was timed its answer was wrong: "
 def test_whatever_the_others_do_an_honest_one_is_measured(zoo: Zoo, workload: str) -> None:
     row = zoo.row("zoo.good", workload)
 
-    assert (row.status, row.detail) == ("measured", "")
+    assert (row.status, complaint(row)) == ("measured", "")
     assert len(row.seconds) >= 12
     assert all(0 < seconds < 60 for seconds in row.seconds)
     assert row.calls >= 1
@@ -168,7 +174,7 @@ def test_whoever_misbehaves_has_a_row_that_says_how(
         (TINY, "it claims "),
         ("documents/encoder-block", "it claims "),
         ("ladder/1k", "it claims "),
-        ("decode/1k", ("it claims ", "its answer was wrong for numbers that it had not seen: ")),
+        ("decode/1k", ("it claims ", GARBAGE, "its answer was wrong for numbers that it had not seen: ")),
         ("vit/b16", "its answer was wrong for numbers that it had not seen: "),
     ],
 )
@@ -192,7 +198,7 @@ def test_a_clock_that_was_stopped_before_shows_true_times(zoo: Zoo) -> None:
     """The stopwatch took it before anything else was imported."""
     row = zoo.row("later", "documents/encoder-block")
 
-    assert (row.status, row.detail) == ("measured", "")
+    assert (row.status, complaint(row)) == ("measured", "")
     assert min(row.seconds) >= 0.002
     assert row.first_call is not None
     assert row.first_call >= 0.002

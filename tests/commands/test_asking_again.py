@@ -134,16 +134,29 @@ def test_the_device_is_asked_again(attnsuite: Command) -> None:
         ("bad.py+chunked --contract transformer", "def attention(:"),
     ],
 )
-def test_what_cannot_be_imported_is_asked_again_as_it_was(
+def test_what_is_broken_as_its_source_stands_is_refused(
     attnsuite: Command, write: Write, target: str, text: str
 ) -> None:
     write("bad.py", text)
 
     status, said = attnsuite("check", *target.split())
 
+    assert status == 2
+    assert said.startswith("attnsuite: ")
+    assert "cannot be asked: " in said
+    assert said.count("\n") == 1
+
+
+def test_among_others_what_is_broken_is_a_row_with_the_command_that_asks_it_again(
+    attnsuite: Command, write: Write
+) -> None:
+    file = write("bad.py", "def attention(:")
+
+    status, said = attnsuite("check", "attention/loops", "bad.py", "--case", "plain/small", "--dtype", "float32")
+
     assert status == 1
-    assert "0/1 passed, 1 raised" in said
-    assert attnsuite(*printed(said)) == (status, said)
+    assert "attention/bad  0/1 passed, 1 raised" in said
+    assert printed(said) == ["check", str(file)]
 
 
 def test_results_name_the_same_command(attnsuite: Command, write: Write, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -71,6 +72,43 @@ def test_help_list_and_report_do_without_torch(attnsuite: Run, write: Write) -> 
     assert "takes no dropout_p: no dropout" in listed.stdout
     assert (reported.returncode, reported.stdout) == (2, "")
     assert reported.stderr == "attnsuite: results holds no results; `attnsuite run` makes them\n"
+
+
+def test_the_program_says_its_version_and_helps_in_short(
+    status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of("--version") == 0
+    assert re.fullmatch(r"attnsuite \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
+    assert status_of("check", "-h") == 0
+    in_short = capsys.readouterr().out
+    assert status_of("check", "--help") == 0
+    assert capsys.readouterr().out == in_short
+    assert status_of() == 0
+    assert capsys.readouterr().out.startswith("Usage: attnsuite [OPTIONS] COMMAND")
+
+
+def test_a_shell_is_told_how_subcommands_and_options_go_on(attnsuite: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_ATTNSUITE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "attnsuite che")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert attnsuite().stdout.split() == ["check"]
+    monkeypatch.setenv("COMP_WORDS", "attnsuite check --last")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert attnsuite().stdout.split() == ["--last-failed"]
+
+
+def test_list_shows_what_is_asked(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("list", "--cases", "--contract", "add_norm") == 0
+    head, first, *_ = capsys.readouterr().out.splitlines()
+    assert status_of("list", "--case", "plain/small", "chunked") == 0
+
+    cases = contract("add_norm").cases()
+    assert head == f"add_norm: {len(cases)} cases, {sum(len(case.dtypes) for case in cases)} questions in all dtypes"
+    assert first.split() == [cases[0].name, *f"{', '.join(cases[0].dtypes)}: {cases[0].why}".split()]
+    assert capsys.readouterr().out == (
+        "attention: 1 case, 4 questions in all dtypes\n"
+        "  plain/small  float64, float32, float16, bfloat16: the definition, nothing else\n"
+    )
 
 
 def test_list_shows_what_is_timed(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +187,9 @@ def test_json_on_standard_output_is_nothing_but_rows(
     declined = len(found) - 4
     assert status == 0
     reason = f"  {declined} × declined: takes no is_causal\n"
-    assert written.err == f"attention/kernels  4/4 passed, declined {declined}\n{reason}"
+    *lines, walls = written.err.splitlines(keepends=True)
+    assert "".join(lines) == f"attention/kernels  4/4 passed, declined {declined}\n{reason}"
+    assert walls.startswith("walls: ")
     assert [list(row) for row in found] == [KEYS] * len(found)
     assert Counter(row["status"] for row in found) == {"passed": 4, "declined": declined}
     assert {row["detail"] for row in found[4:]} == {"takes no is_causal"}
@@ -268,7 +308,7 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("check loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
         ("check loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
         ("check loops --jobs 0", "attnsuite: --jobs is the number of processes that ask, 1 or more, not 0"),
-        ("check loops --jobs x", "attnsuite: a whole number is due, not 'x'"),
+        ("check loops --jobs x", "attnsuite: --jobs: a whole number is due, not 'x'"),
         ("check kernels.py:attention --json no/where", "attnsuite: no/where cannot be written: No such file or direct"),
         ("check missing.py --case plain", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
         ("run nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
@@ -285,8 +325,8 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("bench attention/loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
         ("bench attention/loops --cache warm", "attnsuite: the cache is hot or cold, not 'warm'"),
         ("bench attention/loops --budget 0", "attnsuite: the budget is a number of seconds above 0, not 0"),
-        ("bench attention/loops --budget soon", "attnsuite: a number of seconds is due, not 'soon'"),
-        ("bench attention/loops --threads 1 --threads all", "attnsuite: a whole number is due, not 'all'"),
+        ("bench attention/loops --budget soon", "attnsuite: --budget: a number of seconds is due, not 'soon'"),
+        ("bench attention/loops --threads 1 --threads all", "attnsuite: --threads: a whole number is due, not 'all'"),
         ("bench attention/loops --threads 9999", "attnsuite: 9999 threads were asked for; this machine has 1 to "),
         ("bench attention/loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
         ("bench attention/loops --results empty.py", "cannot be written: Not a directory"),
@@ -384,8 +424,11 @@ def test_a_lone_implementation_that_declines_everything_ends_with_1(
 RECORDING = (SUBMISSIONS / "records_calls.py").read_text(encoding="utf-8")
 
 
-def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(attnsuite: Run, write: Write, tmp_path: Path) -> None:
+def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(
+    attnsuite: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write("kernel.py", RECORDING)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     command = [sys.executable, "-m", "suite", "run", "kernel.py", "--results", "out"]
     child = subprocess.Popen(command, cwd=tmp_path, env=environment(), text=True)
     machine = first_folder(tmp_path / "out", child)

@@ -6,14 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from suite.commands.checking import check
+from suite.commands.declared.check import Check
+from suite.commands.outcomes import check
 
 WRONG = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
 
 def lines_of(capsys: object, function: str, *cases: str) -> list[str]:
     """What a check prints."""
-    status = check([f"{WRONG}:{function}"], None, cases, ["float32"], "cpu", None, isolate=False, time_limit=60.0)
+    status = check(Check([f"{WRONG}:{function}"], cases=list(cases), dtypes=["float32"]))
     printed: list[str] = capsys.readouterr().out.splitlines()  # type: ignore[attr-defined]
     return [str(status), *printed]
 

@@ -30,7 +30,7 @@ def attention(query, key, value, *, attn_mask=None, is_causal=False, scale=None,
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        ("--seed", "x", "a whole number is due, not 'x'"),
+        ("--seed", "x", "--seed: a whole number is due, not 'x'"),
         ("--seed", "-1", "a seed is a whole number of at least 0, not -1"),
         ("--profile", "huge", "unknown profile 'huge'; there are: quick, full"),
     ],

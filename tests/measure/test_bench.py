@@ -22,6 +22,7 @@ from suite.measure.protocol import (
     AnyAnswer,
     Done,
     Energy,
+    Entered,
     Failed,
     Found,
     Job,
@@ -69,14 +70,17 @@ def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     assert isinstance(prepared, Prepared)
     assert prepared.making == {}
     assert min(prepared.first_call, prepared.warm_up, prepared.expected, prepared.calls) > 0
-    sampled = ask(bench, Sampled, "sample", number=3, calls=prepared.calls)
+    assert isinstance(ask(bench, Entered, "enter", number=3), Entered)
+    sampled = ask(bench, Sampled, "sample", calls=prepared.calls)
     assert isinstance(sampled, Sampled)
     assert 0 < sampled.seconds < 1
+    assert ask(bench, Done, "idle") == Done()
     found = ask(bench, Found, "found", rows=rows)
     assert isinstance(found, Found)
     assert set(found.rows) == names
     assert ask(bench, Loaded, "load_proof", numbers=[5, 6]) == Loaded(2)
     assert ask(bench, Done, "run_proof", passes=3) == Done()
+    assert ask(bench, Done, "idle_proof") == Done()
     proof = ask(bench, Found, "proof_found", rows=rows)
     assert isinstance(proof, Found)
     assert {name: len(tensor) for name, tensor in proof.rows.items()} == dict.fromkeys(names, 2)
@@ -92,7 +96,8 @@ def test_functions_in_one_process_have_tasks_of_their_own() -> None:
     for each in benches:
         prepared = prepare(each)
         assert isinstance(prepared, Prepared)
-        ask(each, Sampled, "sample", number=1, calls=prepared.calls)
+        ask(each, Entered, "enter", number=1)
+        ask(each, Sampled, "sample", calls=prepared.calls)
     of_honest, of_zeros = (ask(each, Found, "found", rows={"output": [0]}) for each in benches)
 
     assert isinstance(of_honest, Found)

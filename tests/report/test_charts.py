@@ -129,5 +129,5 @@ def test_what_a_chart_shows_is_told_from_another_by_every_number():
     picture = Picture("lines", "t", "s", "length", "time", (Panel("p", (Mark("a", 0, ((1.0, 2.0),)),)),))
     other = replace(picture, panels=(Panel("p", (Mark("a", 0, ((1.0, 2.1),)),)),))
 
-    assert files._stamp(picture) == files._stamp(replace(picture))
-    assert files._stamp(picture) != files._stamp(other)
+    assert files.stamp_of_picture(picture) == files.stamp_of_picture(replace(picture))
+    assert files.stamp_of_picture(picture) != files.stamp_of_picture(other)

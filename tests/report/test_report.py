@@ -56,8 +56,8 @@ def test_after_a_run_the_pages_of_its_machine_are_written_and_the_index_of_all(t
 
 def test_report_of_times_alone_makes_no_page_of_conformance_and_leaves_none_that_is_no_more_true(tmp_path):
     written(tmp_path, measured())
-    for name in ("conformance.md", "conformance_examples.csv"):
-        (tmp_path / MACHINE.name / name).write_text("of an earlier report")
+    for name, text in (("conformance.md", "# Conformance on here\n"), ("conformance_examples.csv", "id,document\n")):
+        (tmp_path / MACHINE.name / name).write_text(text)
 
     reporting.report(tmp_path)
 

@@ -51,10 +51,10 @@ def test_what_was_written_is_not_damaged(results):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (0, "the run r1 wrote 2 rows of attention/chunked on cpu, and 1 are there"),
-        (1, "the run r1 wrote 2 rows of attention/chunked on cpu, and 1 are there"),
-        (2, "the run r2 wrote 1 row of attention/loops on cpu, and 0 are there"),
-        (3, "the run r1 wrote 1 row of attention/loops on cpu, and 0 are there"),
+        (0, ", line 1: the run r1 wrote 2 rows of attention/chunked on cpu, and 1 are there"),
+        (1, ", line 1: the run r1 wrote 2 rows of attention/chunked on cpu, and 1 are there"),
+        (2, ": the run r2 wrote 1 row of attention/loops on cpu, and 0 are there"),
+        (3, ": the run r1 wrote 1 row of attention/loops on cpu, and 0 are there"),
     ],
 )
 def test_a_lost_row_is_noticed(results, line, says):
@@ -62,7 +62,7 @@ def test_a_lost_row_is_noticed(results, line, says):
 
     damaged = damage(results)
 
-    assert f"conformance.jsonl: {says}" in damaged
+    assert f"conformance.jsonl{says}" in damaged
 
 
 def test_a_lost_measurement_is_noticed(results):

@@ -45,8 +45,8 @@ def claim_a_hundredth(bench):
     """Of what every round takes on the encoder block."""
     bench.honest = bench.Bench.sample
 
-    def sample(self, number, calls):
-        answer, task = bench.honest(self, number, calls), self._prepared[0]
+    def sample(self, calls):
+        answer, task = bench.honest(self, calls), self._prepared[0]
         return replace(answer, seconds=answer.seconds / 100) if task.inputs["query"].shape[-2] == 100 else answer
 
     bench.VERBS["sample"] = sample

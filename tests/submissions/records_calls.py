@@ -1,10 +1,10 @@
-"""Notes every call of the main thread."""
+"""Notes every call of the main thread, in a folder that walls leave open: a cache that the user names."""
 
 import os
 import threading
 from pathlib import Path
 
-NOTES = os.open(Path(__file__).with_name("calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+NOTES = os.open(Path(os.environ["NUMBA_CACHE_DIR"], "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def attention(query, key, value):

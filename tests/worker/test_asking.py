@@ -61,6 +61,43 @@ def test_exotic_tensors_are_named() -> None:
     assert kinds == ["a quantised tensor (torch.qint8)", "a nested tensor"]
 
 
+class Filled(Tensor):
+    """Zeros, which become ones as soon as PyTorch is asked anything about them."""
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            for each in args:
+                if isinstance(each, Filled):
+                    each.fill_(1.0)
+            return function(*args, **(kwargs or {}))
+
+
+def test_a_lazy_subclass_comes_as_it_lies() -> None:
+    reply = reply_to(lambda query, key, value, mode: torch.zeros(2, 2).as_subclass(Filled), learning())
+
+    assert reply.output is not None
+    assert (reply.output == 0).all()
+
+
+class Bare(Tensor):
+    """A class whose tensors need no memory: operators would compute what they need."""
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+
+def test_a_subclass_without_memory_is_no_tensor() -> None:
+    def made(*_: object, **__: object) -> Tensor:
+        return Tensor._make_wrapper_subclass(Bare, (2, 2))  # type: ignore[attr-defined]
+
+    reply = reply_to(made, learning())
+
+    assert reply.output is None
+    assert reply.kind == f"a tensor without data ({__name__}.Bare)"
+
+
 def test_a_subclass_comes_as_plain_numbers_and_is_named() -> None:
     reply = reply_to(lambda query, key, value, mode: value.as_subclass(Marked), learning())
     assert reply.kind == f"a subclass of Tensor, {__name__}.Marked"

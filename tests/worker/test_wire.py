@@ -155,6 +155,9 @@ HELLO = {
     "lacks": {},
     "conventions": {},
     "style": "",
+    "variant": "",
+    "signature": "",
+    "signature_by": (),
 }
 
 

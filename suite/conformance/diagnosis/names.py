@@ -129,7 +129,7 @@ class Diagnostician:
             return Diagnosis()
         question = Question(case, calls, replies, truth)
         if self.conventions and self._by_the_contract(question):
-            declared = ", ".join(f"{point} is {chosen}" for point, chosen in self.conventions.items())
+            declared = ", ".join(f"{point} is {chosen}" for point, chosen in self._at_issue(question).items())
             return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
         found, acting = self._alone(question)
         if found and (likeliest := self._likeliest(found, case.family)):
@@ -221,6 +221,11 @@ class Diagnostician:
             if all(reply.output is not None for reply in theirs) and question.alike(theirs):
                 return True
         return False
+
+    def _at_issue(self, question: Question) -> Conventions:
+        """The declared conventions about what the question needs; all of them where none is."""
+        needs = self.contract.needs(question.calls)
+        return {point: chosen for point, chosen in self.conventions.items() if point in needs} or self.conventions
 
     def _in_time(self, candidates: Iterable[Any]) -> Iterator[Any]:
         """The candidates, until the work done with them has used up the budget."""

@@ -91,6 +91,7 @@ def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
     yield Figure(None, "pairs", lambda row: row.against and row.against.pairs)
     yield Figure("rounds", "rounds", lambda row: len(row.of.seconds))
     yield Figure(None, "calls", lambda row: row.of.calls)
+    yield Figure("own clock / claimed", "own_clock", lambda row: _said(row.of.own_clock, lambda times: f"{times:.2f}"))
     yield Figure(None, "stopped", lambda row: row.of.stopped)
     yield Figure("first call", "first_call", lambda row: _duration(row.of.first_call))
     yield Figure(None, "warm_up", lambda row: row.of.warm_up)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from suite import charting
 from suite.charting import NEEDED, absent
-from suite.records import UsageError
 from suite.report import learning, render
 from suite.report.benchmark.views import View, material
 from suite.report.charts.pictures import pictures
+from suite.report.ours import refuse_foreign, text_of
 from suite.report.page import Chart, Picture
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
@@ -36,27 +36,28 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
     """Draw what is recorded into `folder`, and remove charts of a former report that show something else.
 
     Without the libraries that draw, a chart of a former report stays as long as it shows what is recorded now.
-    Raises UsageError when the folder cannot be written.
+    Raises UsageError when the folder cannot be written, and for a picture of such a name that was not drawn here.
     """
-    folder, due = Path(folder), _due(recorded)
-    lacking = absent() if due else []
+    folder, drawn = Path(folder), due(recorded)
+    lacking = absent() if drawn else []
     kept: list[Chart] = []
     missing = 0
-    for name, picture in due.items():
-        stamp = _stamp(picture)
+    for name, picture in drawn.items():
+        stamp = stamp_of_picture(picture)
         if not lacking:
             if not _is_drawn(folder / name, stamp):
+                refuse_foreign(folder / name, lambda text: STAMP.search(text) is not None)
                 replace_file(folder / name, _stamped(_drawn(picture), stamp))
         elif _stamp_of(folder / name) != stamp:
             missing += 1
             continue
         kept.append(Chart(name, picture.title, picture))
     removed = _remove_others(folder, {chart.file for chart in kept})
-    note = _note(lacking, missing, removed) if missing else ""
+    note = note_of(lacking, missing, removed) if missing else ""
     return Charts(tuple(kept), note)
 
 
-def _due(recorded: Recorded) -> dict[str, Picture]:
+def due(recorded: Recorded) -> dict[str, Picture]:
     """What there is to draw, by file name. Only the first view that has a chart gets its plain name."""
     of = material(recorded)
     found: dict[str, Picture] = {}
@@ -71,7 +72,8 @@ def _slug(view: View) -> str:
     return re.sub(r"[^a-z0-9]+", "-", f"{view.setting.contract}-{view.setting.device}".lower()).strip("-")[:60]
 
 
-def _note(lacking: list[str], missing: int, removed: int) -> str:
+def note_of(lacking: list[str], missing: int, removed: int) -> str:
+    """What is said where charts are left out because these packages are absent."""
     gone = f" Removed, because they showed earlier numbers: {removed}." if removed else ""
     return f"Charts left out: {missing}. To draw them: python -m pip install {' '.join(lacking)}.{gone}"
 
@@ -83,7 +85,8 @@ def _drawn(picture: Picture) -> str:
     return draw(picture)
 
 
-def _stamp(picture: Picture) -> str:
+def stamp_of_picture(picture: Picture) -> str:
+    """What a picture shows, hashed."""
     said = json.dumps(picture.data, sort_keys=True)
     return hashlib.sha256(said.encode(errors="backslashreplace")).hexdigest()[:16]
 
@@ -111,17 +114,22 @@ def _way(svg: str) -> str:
 
 def _stamp_of(path: Path) -> str:
     """The stamp of a chart; empty where there is no file, or one that was not written here."""
-    found = STAMP.search(_text_of(path))
+    return stamp_in(_text_of(path))
+
+
+def stamp_in(text: str) -> str:
+    """What a chart shows, hashed, by its stamp; empty where it has none."""
+    found = STAMP.search(text)
     return found.group(1) if found else ""
 
 
+def is_drawing_of(text: str, picture: Picture) -> bool:
+    """Whether a chart is what drawing the picture gives here, but for its stamp. Needs what draws."""
+    return STAMP.sub("", text, count=1) == f"{_drawn(picture)}\n"
+
+
 def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+    return text_of(path) or ""
 
 
 def _remove_others(folder: Path, kept: set[str]) -> int:

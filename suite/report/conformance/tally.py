@@ -116,19 +116,24 @@ class Group:
 def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[Group]:
     """One group per implementation, status, finding and diagnosis; without a diagnosis, the message takes its place.
 
-    Groups with a diagnosis come first, larger ones before smaller ones. A wrong answer without a diagnosis joins the
-    group that the same case has in another dtype. `again` has the words of a command line that name an implementation
-    whose registered name does not.
+    What is about the implementation as a whole comes first, then groups with a diagnosis, larger ones before smaller
+    ones. A wrong answer without a diagnosis joins the group that the same case has in another dtype. `again` has the
+    words of a command line that name an implementation whose registered name does not.
     """
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
         asked = tuple(again.get(name, ()))
         alike = grouped(members, partial(_kind, _named(members)))
-        ordered = sorted(alike.values(), key=lambda group: (not _telling(group).diagnosis, -len(group)))
+        ordered = sorted(alike.values(), key=_rank)
         found += [Group(_telling(group), len(group), asked=asked) for group in ordered[:MOST_GROUPS]]
         if rest := ordered[MOST_GROUPS:]:
             found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked))
     return found
+
+
+def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, int]:
+    """A key to sort groups by. A declaration or a gap that no longer holds would be overlooked further down."""
+    return group[0].dtype != EVERY_CASE, not _telling(group).diagnosis, -len(group)
 
 
 def _telling(group: Sequence[Outcome]) -> Outcome:

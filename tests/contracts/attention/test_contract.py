@@ -79,6 +79,7 @@ def test_conventions_cover_the_designs_vocabulary_the_contracts_own_first() -> N
         "causal": ("upper_left", "lower_right"),
         "empty_row": ("zeros", "nan", "mean"),
         "bool_mask": ("may_attend", "may_not"),
+        "window": ("upper_left", "lower_right"),
         "repeated_calls": ("within_bounds", "equal_bits"),
     }
 
@@ -234,6 +235,16 @@ def test_causal_is_aligned_as_declared() -> None:
 
     assert ((upper > 0) == np.tril(np.ones((3, 5), dtype=bool))).all()
     assert ((lower > 0) == np.tril(np.ones((3, 5), dtype=bool), 2)).all()
+
+
+def test_a_window_is_aligned_as_declared() -> None:
+    asked = call(queries=3, keys=5, window=(1, 0))
+
+    upper, lower = (answered(asked, conventions).weights for conventions in ({}, {"window": "lower_right"}))
+
+    every = np.ones((3, 5), dtype=bool)
+    assert ((upper > 0) == np.tril(np.triu(every, -1))).all()
+    assert ((lower > 0) == np.tril(np.triu(every, 1), 2)).all()
 
 
 @pytest.mark.parametrize("kind", kinds())

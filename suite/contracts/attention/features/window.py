@@ -26,7 +26,8 @@ Window = tuple[int | None, int | None]
 
 def visible(grid: Grid, value: Window, conventions: Conventions) -> Any:
     left, right = value if _is_pair(value) else (None, None)  # what is no pair has to be refused
-    return _between(grid.i, grid.j, left, right)
+    shift = grid.keys - grid.queries if conventions.get("window") == "lower_right" else 0
+    return _between(grid.i + shift, grid.j, left, right)
 
 
 def _is_pair(value: Any) -> bool:
@@ -297,6 +298,7 @@ FEATURE = Feature(
         "queries nothing to attend to"
     },
     words={"window": "sliding windows"},
+    conventions={"window": ("upper_left", "lower_right")},
     visible=visible,
     hides=("window",),
     computed=by_position("window", "window", visible),

@@ -1,0 +1,103 @@
+"""Claims held against the clock of this process, which no submission can reach: of samples, and of new numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+from suite.benchmark.entry import Entry, Racer, Witnessed
+from suite.measure.task import LONG
+from suite.records import STEP
+
+MARGIN = 0.10
+"""How much longer than claimed a call of `LONG` seconds or more may take by the suite's own clock: what asking takes,
+and how it varies, is less of a sample of 5 ms."""
+NOT_BOUNDED = f"the suite's own clock does not bound this time within {MARGIN:.0%}"
+"""How a row says that it could not."""
+UNBELIEVED = 1.5
+"""A claim is refused where calls take more than this many times as long; between `MARGIN` and this the row says that
+the claim is not bounded. An answer that is remembered every second time makes it 2."""
+
+
+MOST_LIE = 2.0
+"""How many times as far off most samples have to be, where a quarter of them is not: a busy machine delays many."""
+
+
+@dataclass
+class Asking:
+    """What it takes to ask, without any call, as the entry tells for which it took least.
+
+    It is the suite's own work and the same for all entries of a table, so that nobody can make it look longer.
+    """
+
+    seconds: float = 0.0
+    """Of a sample without calls, in the median."""
+    jitter: float = 0.0
+    """Of the slowest tenth of these: a wait up to this says nothing of a claim."""
+    each: float = math.inf
+    """Of one call of a proof, without that call: its inputs are fetched and its result is copied."""
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry[Racer]]) -> Asking:
+        """From the samples of all entries."""
+        idles = [[sample.idle for sample in entry.samples] for entry in entries if entry.samples]
+        if not idles:
+            return cls()
+        least = min(idles, key=median)
+        return cls(median(least), quantiles(least, n=10)[-1] if len(least) > 1 else least[0])
+
+    def lasted(self, idle: float, count: int) -> float:
+        """The seconds of a proof of `count` calls that are the suite's, where they were `idle` without the calls."""
+        self.each = min(self.each, idle / count)
+        return self.each * count
+
+
+def hold_samples(entry: Entry[Racer], asking: Asking) -> None:
+    """Hold all samples of an entry against what they took; it is refused where most took far longer than claimed.
+
+    A sample and its wall time are of the same moment: however fast a machine is then, they agree.
+    """
+    if entry.failed or entry.cache != "hot" or not entry.samples:
+        return
+    claims = [_claimed(each, entry) for each in entry.samples]
+    walls = [each.wall - asking.seconds for each in entry.samples]
+    times = [wall / claim for wall, claim in zip(walls, claims, strict=True)]
+    entry.own_clock = median(times)
+    if far_off(quick(times), median(claims), asking) or far_off(entry.own_clock / MOST_LIE, median(claims), asking):
+        took = f"by the suite's own clock they took {sum(walls):.3g} s"
+        entry.refuse(f"it claims {sum(claims):.3g} s for the calls in its samples, but {took}")
+
+
+def _claimed(sample: Witnessed, entry: Entry[Racer]) -> float:
+    """Seconds of all calls of a sample, and of what the suite has made for them where anything is."""
+    made = sample.made if entry.direction in ("backward", STEP) else 0.0
+    return sample.seconds * entry.calls + made
+
+
+def far_off(times: float, claim: float, asking: Asking) -> bool:
+    """Whether what took so many times as long as the claim was not just asked for on a busy machine."""
+    return times > UNBELIEVED and (times - 1) * claim > asking.jitter
+
+
+def doubt(entry: Entry[Racer]) -> str:
+    """Why the suite's own clock cannot bound what is claimed for long calls; empty where it can, and of short ones."""
+    if median(entry.seconds) < LONG:
+        return ""
+    if entry.cache != "hot":
+        return "the cache is flushed between its calls"
+    return "its forward lies between its calls" if entry.direction == "backward" else ""
+
+
+def unbounded(times: float, what: str = "calls on new numbers") -> str:
+    """What a row says of calls that took so many times as long as claimed; empty where that is within the margin."""
+    return f"{what} took {times:.2f} times as long" if times > 1 + MARGIN else ""
+
+
+def quick(seconds: Sequence[float]) -> float:
+    """The lower quartile: what disturbs calls only ever adds to them, so that it tells more of them than the median.
+
+    Nobody gains by claiming some shorter times than others, for it is never above the median, which is quoted.
+    """
+    return quantiles(seconds, n=4)[0] if len(seconds) > 1 else seconds[0]

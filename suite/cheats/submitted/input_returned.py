@@ -1,0 +1,5 @@
+"""Returns an input."""
+
+
+def attention(query, key, value):
+    return value

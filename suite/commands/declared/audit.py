@@ -1,0 +1,68 @@
+"""`attnsuite audit`: its options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suite.commands.declared.common import Folder, whole
+from suite.records import UsageError
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Audit the suite: deviations caught, nobody accused falsely. Writes results/audit.md."""
+
+    contract: Annotated[
+        str | None, typer.Option("--contract", metavar="C", help="only this contract; writes nothing")
+    ] = None
+    results: Folder = Path("results")
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", metavar="N", parser=whole("--jobs"), help="processes; one per core by default"),
+    ] = None
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            parser=whole("--seeds"),
+            help="ask whoever is correct with the numbers of N other seeds, too; each takes minutes",
+        ),
+    ] = 0
+    arrays: Annotated[
+        int,
+        typer.Option(
+            "--arrays",
+            metavar="N",
+            parser=whole("--arrays"),
+            help="draw N other combinations of features, and ask each of somebody who is correct, too",
+        ),
+    ] = 0
+    benchmark: Annotated[
+        bool,
+        typer.Option(
+            "--benchmark", help="audit the stopwatch instead: false claims, slowdowns found, other stopwatches"
+        ),
+    ] = False
+    cheats: Annotated[
+        bool, typer.Option("--cheats", help="submit files that try to fool the suite instead; writes cheats.md")
+    ] = False
+
+    def run(self) -> int:
+        from suite.commands import auditing
+
+        if self.cheats and (self.benchmark or self.contract or self.seeds or self.arrays):
+            raise UsageError("--cheats goes with --results alone: what is submitted, and how it is asked, is fixed")
+        if self.cheats:
+            return auditing.audit_cheats(self.results, self.jobs)
+        if self.benchmark and self.contract:
+            raise UsageError("--contract does not go with --benchmark: the stopwatch is audited, not a contract")
+        if self.benchmark and (self.seeds or self.arrays):
+            raise UsageError("--seeds and --arrays do not go with --benchmark: nothing is drawn there")
+        if self.benchmark:
+            return auditing.audit_stopwatch(self.results, self.jobs)
+        return auditing.audit(self.results, self.jobs, self.contract, self.seeds, self.arrays)

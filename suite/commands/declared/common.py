@@ -1,0 +1,122 @@
+"""What subcommands have in common: how they are declared, the readers of words, and the options of several of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import typer
+
+from suite.records import UsageError
+
+LONGEST_NAME = 255
+"""Bytes of a part of a path (NAME_MAX of Linux and macOS)."""
+
+
+class Command(Protocol):
+    """A frozen dataclass: each field is an option or an argument with its default, the docstring is the help."""
+
+    def run(self) -> int | None:
+        """Do what was asked and return the exit status; None is 0. UsageError for what cannot be carried out."""
+
+
+def whole(option: str) -> Callable[[str], int]:
+    """A reader of the whole number that an option takes. It raises UsageError for anything else."""
+
+    def read(text: str | int) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"{option}: a whole number is due, not {text!r}") from None
+
+    return read
+
+
+def seconds(option: str) -> Callable[[str], float]:
+    """A reader of the number of seconds that an option takes. It raises UsageError for anything else."""
+
+    def read(text: str | float) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = float("nan")
+        if not isfinite(number):
+            raise UsageError(f"{option}: a number of seconds is due, not {text!r}")
+        return number
+
+    return read
+
+
+def place(option: str, what: str) -> Callable[[str], str]:
+    """A reader of the path of a file or a folder that an option takes. It raises UsageError for an empty one."""
+
+    def read(text: str | Path) -> str:
+        if not str(text).strip():
+            raise UsageError(f"{option}: the name of a {what} is due, not {str(text)!r}")
+        if any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(text).parts):
+            raise UsageError(f"{option}: {str(text)[:40]!r}… is longer than the name of a {what} may be")
+        return str(text)
+
+    return read
+
+
+def path(option: str, what: str) -> Callable[[str], Path]:
+    """The same as a Path, which makes of an empty name the folder where one is."""
+    read = place(option, what)
+    return lambda text: Path(read(text))
+
+
+Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[TARGET]...",
+        help="attention/chunked, chunked, file.py, file.py:function, or package.module:function; TARGET+PLUG plugs an "
+        "attention, named in any of these ways, into another: transformer/eager+chunked; all by default",
+        show_default=False,
+    ),
+]
+ContractName = Annotated[
+    str | None,
+    typer.Option(
+        "--contract", metavar="C", help="the contract; of a file it is attention, unless its folder names another"
+    ),
+]
+SignatureName = Annotated[
+    str,
+    typer.Option(
+        "--signature",
+        metavar="S",
+        help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, mlx or "
+        "numpy; by default told by its parameters",
+    ),
+]
+Device = Annotated[str, typer.Option("--device", metavar="D", help="cpu, cuda or cuda:N")]
+Isolate = Annotated[
+    bool, typer.Option("--isolate", help="ask every implementation in a process of its own, those that ship too")
+]
+TimeLimit = Annotated[
+    float,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        parser=seconds("--time-limit"),
+        help="the most that an answer from a process of its own may take",
+    ),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs",
+        metavar="N",
+        parser=whole("--jobs"),
+        help="processes that ask at once; outcomes are those of one (the default)",
+    ),
+]
+Except = Annotated[list[str], typer.Option("--except", metavar="TARGET", help="leave these out; may be repeated")]
+Folder = Annotated[
+    Path,
+    typer.Option("--results", metavar="DIR", parser=path("--results", "folder"), help="the folder of results"),
+]

@@ -1,0 +1,28 @@
+"""`attnsuite new`: its options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+
+@dataclass(frozen=True)
+class New:
+    """Begin an implementation: write a file that runs at once, with the contract's words as comments."""
+
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="of the file that is written, NAME.py; a path to another folder, too")
+    ]
+    contract: Annotated[
+        str, typer.Option("--contract", metavar="C", help="what it is to compute; attention by default")
+    ] = "attention"
+    signature: Annotated[
+        str, typer.Option("--signature", metavar="S", help="the library whose signature it has; sdpa is the default")
+    ] = ""
+
+    def run(self) -> None:
+        from suite.commands import beginning
+
+        beginning.begin(self.name, self.contract, self.signature)

@@ -1,0 +1,183 @@
+"""From the options of `check` to outcomes: what the command line prints, and what Python gets."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TextIO
+
+from suite import campaign
+from suite.commands import github, junit, last_failed
+from suite.commands.checking import Tell, asked_again, chosen, refuse_broken, row, single_threaded, status, told
+from suite.commands.json_rows import JsonRows
+from suite.commands.progress import Shown, how_it_starts
+from suite.commands.reporting import report
+from suite.contracts import contract as contract_named
+from suite.contracts import names as contract_names
+from suite.records import Outcome, UsageError
+from suite.registry import Declaration, Loaded
+from suite.report import refuse_foreign_index
+from suite.store import Results, RunWriter
+
+if TYPE_CHECKING:
+    from suite.commands.declared.check import Check
+    from suite.conformance.session import CheckRequest, Session
+
+
+def check(options: Check) -> int:
+    """Check the targets and return the exit status. UsageError if the only target named is missing."""
+    tell = nobody if options.quiet else told
+    declarations = chosen(options.targets, options.except_, options.contract, tell, options.signature)
+    refuse_broken(options.targets, declarations)
+    single_threaded()
+    import suite.conformance.session  # noqa: F401  with all that it needs, before the next line
+
+    gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check
+    outcomes = outcomes_of(options, declarations, sys.stderr if options.json == "-" else sys.stdout, tell)
+    named = {outcome.implementation for outcome in outcomes}
+    return status(outcomes, alone=bool(options.targets) and len(named) == 1)
+
+
+def outcomes_of(
+    options: Check,
+    declarations: Sequence[Declaration],
+    lines: TextIO | None,
+    tell: Tell,
+    loaded: Mapping[str, Loaded] = MappingProxyType({}),
+) -> list[Outcome]:
+    """Ask these implementations what the options say; print, write and store what they ask for.
+
+    Lines for people go to `lines`, hints to `tell`. Implementations in `loaded` are asked in this process.
+    """
+    from suite.asking import tensors
+    from suite.conformance.divided import session_of
+
+    refuse_places(options)
+    request = requested(options, declarations, tell)
+    explains = lines is not None and not options.quiet
+    session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast)
+    declarations = askable(session, declarations, tell)
+    session.refuse_idle_gaps(declarations)
+    is_named = lines is not None or options.junit is not None or options.results is not None
+    again = asked_again(declarations, request, options.signature) if is_named else {}
+    if request.seed and explains:
+        print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
+    with (
+        tensors.seed(request.seed),
+        session,
+        github.no_commands(lines or sys.stdout, options.github and lines is not None),
+        JsonRows(options.json) as rows,
+        stored(options, declarations, again, tell) as writer,
+        Shown(
+            sum(map(session.count, declarations)),
+            lines,
+            again=again,
+            reasons=len(declarations) == 1,
+            quiet=options.quiet,
+            outcome=lambda each: rows.write(row(each)),
+        ) as shown,
+    ):
+        outcomes = campaign.check(session, declarations, shown, writer, loaded)
+        if writer and not session.is_decided(outcomes):
+            campaign.finish(writer, checked=[] if narrows(options) else declarations)
+    if writer and options.results:
+        report(options.results, writer.run.machine.name, lines if explains else StringIO())
+    if options.github and lines is not None:
+        github.announce(outcomes, declarations, session.explanations, again, lines)
+    if options.junit is not None:
+        junit.write(Path(options.junit), outcomes, again)
+    remember(declarations, outcomes, request.device)
+    return outcomes
+
+
+def remember(declarations: Sequence[Declaration], outcomes: Sequence[Outcome], device: str) -> None:
+    """Keep for --last-failed what failed, of implementations that a next command line can name."""
+    own = campaign.by_implementation(outcomes)
+    for each in declarations:
+        if each.full_name in own and (each.file or each.module):
+            last_failed.remember(each, device, own[each.full_name])
+
+
+def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -> CheckRequest:
+    """What is asked of the implementations."""
+    from suite.asking.combined import QUICK
+    from suite.conformance import gaps
+    from suite.conformance.session import CheckRequest
+
+    request = CheckRequest(
+        tuple(options.cases),
+        tuple(options.dtypes),
+        options.device,
+        options.isolate,
+        options.time_limit,
+        options.profile or QUICK,
+        options.seed,
+        gaps=gaps.read(options.known_gaps) if options.known_gaps is not None else (),
+    )
+    if not options.last_failed:
+        return request
+    failed = {each.full_name: last_failed.failed(each, request.device) for each in declarations}
+    for name in (name for name, questions in failed.items() if not questions):
+        tell(f"{name}: nothing is known to have failed, so everything is asked")
+    return replace(request, only={name: questions for name, questions in failed.items() if questions})
+
+
+def narrows(options: Check) -> bool:
+    """Whether not all questions of a contract are asked."""
+    return bool(options.cases or options.dtypes or options.last_failed)
+
+
+def refuse_places(options: Check) -> None:
+    """Raise UsageError for options that would write over each other, or over what was not written here."""
+    if options.results is not None and options.seed:
+        raise UsageError("--seed does not go with --results: rows there are answers to the numbers of seed 0")
+    if options.junit is None:
+        return
+    if options.json is not None and Path(options.json).absolute() == Path(options.junit).absolute():
+        raise UsageError(f"--json and --junit cannot both write {options.junit}")
+    junit.refuse_to_overwrite(Path(options.junit))
+
+
+@contextmanager
+def stored(
+    options: Check, declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]], tell: Tell
+) -> Iterator[RunWriter | None]:
+    """The writer of the folder of results, if one is named: a run of conformance alone, resumed if interrupted."""
+    if options.results is None:
+        yield None
+        return
+    cases, dtypes = (" ".join(words) for words in (options.cases, options.dtypes))
+    words = (f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed)
+    refuse_foreign_index(options.results)
+    facts = campaign.conformance_facts(declarations, again)
+    new = campaign.new_run(declarations, "; ".join(filter(None, words)), facts)
+    with Results(options.results).open_run(new) as writer:
+        for line in how_it_starts(writer):
+            tell(line)
+        yield writer
+
+
+def askable(session: Session, declarations: Sequence[Declaration], tell: Tell) -> list[Declaration]:
+    """The implementations whose contract has the cases asked for; the others are named. UsageError if none has."""
+    left_out: dict[str, UsageError] = {}
+    for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
+        try:
+            session.asked(contract_named(name))
+        except UsageError as error:
+            left_out[name] = error
+    found = [each for each in declarations if each.contract not in left_out]
+    if left_out and not found:
+        raise next(iter(left_out.values()))
+    for name, reason in left_out.items():
+        tell(f"{name} is left out: {reason}")
+    return found
+
+
+def nobody(line: str) -> None:
+    """Takes what is said beside the results, and says it to nobody."""

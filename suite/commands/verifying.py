@@ -1,0 +1,167 @@
+"""`attnsuite verify`: results held against themselves, file by file: rows, numbers, pages, charts, sources."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import suite
+from suite.commands import sources
+from suite.records import Refusal, Run, UsageError
+from suite.report import verification as pages
+from suite.report.verification.index import FILES
+from suite.store import Recorded, Verified
+from suite.store import verify as verify_rows
+from suite.store.contents import SIGNS
+from suite.store.runs import RUNS
+from suite.uncollected import uncollected
+
+UNPROVEN = "not proven: that the machine was honest, nor that it was the one that is named"
+"""What no file can prove about itself."""
+PAGES = ("conformance", "benchmark", "learning", "claims")
+"""The pages of a machine that are made of rows."""
+RENDERED = frozenset({".md", ".csv", ".svg", ".json"})
+"""What the names of pages, tables and charts end in."""
+OF_A_MACHINE = (*SIGNS, "stopwatch.md", "stopwatch.csv")
+"""A folder with any of these files is a machine's."""
+
+
+@dataclass
+class Report:
+    """What was verified, what is amiss, and what could not be checked."""
+
+    refusals: list[Refusal] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)
+    machines: dict[str, Recorded] = field(default_factory=dict)
+    files: int = 0
+    hashes: int = 0
+
+    def counted(self) -> str:
+        """What was verified, in numbers."""
+        of = self.machines.values()
+        counts = {
+            "machine": len(self.machines),
+            "run": sum(len(each.runs) for each in of),
+            "outcome": sum(len(each.rows) for each in of),
+            "measurement": sum(len(each.measured) for each in of),
+            "training": sum(len(each.trained) for each in of),
+            "claim": sum(len(each.examined) for each in of),
+        }
+        said = [f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items() if count]
+        rendered = f"{self.files} page{'s' * (self.files != 1)}, tables and charts are what their rows give"
+        return "; ".join((", ".join(said), rendered, f"{self.hashes} hashes of sources are those of their commits"))
+
+
+@uncollected()
+def verify(paths: Sequence[Path]) -> int:
+    """Verify folders of results, machines' folders or single files, and print what is amiss or what was verified.
+
+    Returns 1 if anything is refused. Raises UsageError for a path that is none of these.
+    """
+    refused = 0
+    for path in paths:
+        report = verified(path)
+        for refusal in report.refusals:
+            print(_shown(str(refusal)), flush=True)
+        refused += len(report.refusals)
+        if report.refusals:
+            files = len({refusal.path for refusal in report.refusals})
+            print(f"{path}: refused: {len(report.refusals)} in {files} file{'s' * (files > 1)}")
+        else:
+            not_checked = [f"not checked: {'; '.join(report.not_checked)}"] if report.not_checked else []
+            print(_shown(f"{path}: verified: {'; '.join((report.counted(), *not_checked, UNPROVEN))}"))
+    sys.stdout.flush()
+    return 1 if refused else 0
+
+
+def verified(path: Path) -> Report:
+    """What came of a folder of results, a machine's folder or a file. Raises UsageError for a path that is none."""
+    if not path.exists():
+        raise UsageError(f"there is no {path}; `attnsuite verify` takes a folder of results, a machine's, or one file")
+    if path.is_file():
+        return _file(path)
+    if _is_machine(path):
+        return _machines([path])
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and _is_machine(folder))
+    if not folders:
+        raise UsageError(f"{path} holds no results; `attnsuite run` makes them")
+    return _results(path, folders)
+
+
+def _is_machine(folder: Path) -> bool:
+    return any((folder / name).exists() for name in OF_A_MACHINE)
+
+
+def _file(path: Path) -> Report:
+    """One file: what is amiss in it, and in what it is read with."""
+    folder = path.absolute().parent if path.parent == Path() else path.parent
+    if path.name in FILES and not _is_machine(folder):
+        report = verified(folder)
+        beside: tuple[str, ...] = ()
+    elif _is_machine(folder):
+        report, beside = _machines([folder]), (RUNS, "facts.json")
+    else:
+        raise UsageError(f"{path} lies in no folder of results, and no file can be verified without those beside it")
+    if (
+        report.refusals and not report.files and path.suffix in RENDERED
+    ):  # with rows that are refused, no page was rendered again
+        return report
+    kind = path.name.partition(".")[0]
+    names = {path.name, *beside, *(f"{kind}.jsonl" for _ in range(path.suffix == ".gz"))}
+    report.refusals = [each for each in report.refusals if Path(each.path).name in names or Path(each.path) == folder]
+    return report
+
+
+def _results(path: Path, folders: Sequence[Path]) -> Report:
+    """A whole folder of results: its machines, the index of them and the audit."""
+    report = _machines(folders)
+    readable = len(report.machines) == len(folders)
+    with_runs = {name: of for name, of in report.machines.items() if of.runs}
+    report.refusals += pages.of_results(path, with_runs if readable else None)
+    report.refusals += _without_rows(path)
+    report.files += sum((path / name).exists() for name in FILES)
+    if not readable:
+        report.not_checked.append(f"{path / 'README.md'}, for not all rows can be read")
+    return report
+
+
+def _without_rows(results: Path) -> Iterator[Refusal]:
+    """Folders with pages such as a machine's, which no run gives."""
+    for folder in sorted(each for each in results.iterdir() if each.is_dir() and not _is_machine(each)):
+        if page := next((folder / f"{name}.md" for name in PAGES if (folder / f"{name}.md").exists()), None):
+            yield Refusal(str(page), "", "no run is recorded beside it that gives such a page")
+
+
+def _machines(folders: Iterable[Path]) -> Report:
+    report = Report()
+    for folder in folders:
+        rows = verify_rows(folder.absolute() if folder.name in ("", "..") else folder)
+        report.refusals += rows.refusals
+        if not rows.refusals:
+            _readable(folder, rows, report)
+    return report
+
+
+def _readable(folder: Path, rows: Verified, report: Report) -> None:
+    """What can be said where every row is as it was written: of pages, and of sources."""
+    report.machines[folder.name] = rows.recorded
+    shown = pages.of_machine(folder, rows.recorded)
+    report.refusals += shown.refusals
+    report.not_checked += shown.not_checked
+    report.files += shown.compared
+    of = sources.held(rows.recorded.runs.values(), (folder, Path(suite.__file__).parent))
+    report.refusals += _unlike_sources(folder, of.amiss)
+    report.not_checked += of.not_checked
+    report.hashes += of.alike
+
+
+def _unlike_sources(folder: Path, amiss: Iterable[tuple[Run, str]]) -> Iterator[Refusal]:
+    for run, why in amiss:
+        yield Refusal(str(folder / RUNS), f"the run {run.id}", why)
+
+
+def _shown(line: str) -> str:
+    """The line with everything escaped that a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in line)

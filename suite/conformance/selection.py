@@ -1,0 +1,19 @@
+"""Which names a pattern means: of cases, and of workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name matches a pattern: the name, a shell glob, or the start of the name up to a slash (`dropout`)."""
+    return fnmatchcase(name, pattern) or name.startswith(pattern.rstrip("/") + "/")
+
+
+def nothing_matches(pattern: str, names: Iterable[str], families: Sequence[str], contract: str) -> str:
+    """The message that no case of a contract has such a name, with what may have been meant and what exists."""
+    close = get_close_matches(pattern, [*families, *names], n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"no case of {contract} matches {pattern!r}; {hint}families are: {', '.join(families)}"

@@ -1,0 +1,56 @@
+"""The sources of a commit, as git has them."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from suite.records.limits import TIME_LIMIT
+
+FOLDERS = ("suite", "implementations")
+"""The folders whose files a run hashes."""
+
+
+def holds(repository: Path, commit: str) -> bool:
+    """Whether a folder lies in a repository that has this commit. `commit` is hexadecimal digits alone."""
+    return _git(repository, "cat-file", "-e", f"{commit}^{{commit}}") is not None
+
+
+@contextmanager
+def sources(repository: Path, commit: str) -> Iterator[Path]:
+    """A temporary folder with the FOLDERS of a commit, as far as it has them."""
+    top = (_git(repository, "rev-parse", "--show-toplevel") or b"").decode(errors="replace").strip() or str(repository)
+    listed = (_git(Path(top), "ls-tree", "--name-only", commit) or b"").decode(errors="replace").split("\n")
+    there = [folder for folder in FOLDERS if folder in listed]
+    packed = _git(Path(top), "archive", "--format=tar", commit, *there) if there else None
+    with TemporaryDirectory(prefix="attnsuite-") as folder:
+        if packed:
+            _unpack(packed, Path(folder).resolve())
+        yield Path(folder)
+
+
+def _unpack(packed: bytes, folder: Path) -> None:
+    """The files in an archive; links, and names that lead elsewhere, are left out."""
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        for member in archive:
+            path, file = (folder / member.name).resolve(), archive.extractfile(member) if member.isreg() else None
+            if file is not None and path.is_relative_to(folder):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file.read())
+
+
+def _git(folder: Path, *arguments: str) -> bytes | None:
+    """What git prints; None where it is absent or fails."""
+    surroundings = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, env=surroundings, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,113 @@
+"""The signature of a function: said by its author, asked for by a command line, or told by its parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from suite.contracts import contract
+from suite.records import UsageError
+from suite.registry.declaration import Declaration
+from suite.registry.styles import called
+from suite.signatures import OWN, SIGNATURES_OF, Ambiguous, adapted, introduction, recognised, signature
+
+ASKED_FOR, DECLARED = "--signature", "@implementation"
+"""Who says which signature it is, in place of the parameters that tell it."""
+
+
+def signed(declaration: Declaration) -> Declaration:
+    """The declaration with its signature, as far as its source tells it, and with what that signature takes and lacks.
+
+    Where its parameters fit several signatures, `broken` says so.
+    """
+    if declaration.contract != SIGNATURES_OF or declaration.broken:
+        return declaration
+    if not declaration.signature:
+        try:
+            name, by = recognised(declaration.parameters)
+        except Ambiguous as error:
+            return replace(declaration, ambiguous=str(error))
+        declaration = replace(declaration, signature=name, signature_by=by)
+    return _with_words(declaration, declaration.parameters)
+
+
+def asked_in(declaration: Declaration, name: str) -> Declaration:
+    """The declaration of what a user asks for in the signature of this name; as it is where none is named.
+
+    Raises UsageError for a signature that does not exist, or that is none of the contract's.
+    """
+    if not name:
+        return declaration
+    found = signature(name)
+    if declaration.contract != SIGNATURES_OF:
+        told = f"{declaration.full_name} is asked as {declaration.contract}"
+        raise UsageError(f"signatures are those of {SIGNATURES_OF}; {told}, which has one")
+    return replace(declaration, signature=found.name, signature_by=(ASKED_FOR,))
+
+
+def check_signature(name: str, targets: Sequence[str]) -> None:
+    """Raise UsageError for a signature that does not exist, or where no file or module is named that could have it."""
+    signature(name)
+    if not targets:
+        raise UsageError("--signature says what a file or module has: name one")
+
+
+def check_taken(declaration: Declaration) -> None:
+    """Raise UsageError for what is registered: it says itself which signature it has."""
+    if declaration.signature_by[:1] != (ASKED_FOR,) and not declaration.broken:
+        raise UsageError(
+            f"{declaration.full_name} says itself which signature it has; --signature is for files and modules"
+        )
+
+
+def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Declaration, Callable[..., Any]]:
+    """What is called, in the contract's signature, and the declaration that says what it takes then.
+
+    Raises `Ambiguous` where the parameters fit several signatures.
+    """
+    if declaration.contract != SIGNATURES_OF:
+        return declaration, function
+    own = parameters(function)
+    if not declaration.signature:
+        name, by = recognised(own)
+        declaration = replace(declaration, signature=name, signature_by=by)
+    if declaration.signature in ("", OWN):
+        return declaration, function
+    return _with_words(declaration, own), adapted(function, declaration.signature, own)
+
+
+def _with_words(declaration: Declaration, own: Sequence[str] | None) -> Declaration:
+    """With the signature's parameters, gaps and conventions; what the author declares comes before those."""
+    if declaration.signature in ("", OWN):
+        return declaration
+    of, names = signature(declaration.signature), None if own is None else frozenset(own)
+    return replace(
+        declaration,
+        parameters=("query", "key", "value", *of.takes(names)),
+        lacks={**of.gaps(names), **declaration.lacks},
+        conventions={**_known(of.conventions), **declaration.conventions},
+    )
+
+
+def _known(conventions: Any) -> dict[str, Any]:
+    """The conventions that the contract knows."""
+    return {point: chosen for point, chosen in conventions.items() if point in contract(SIGNATURES_OF).conventions}
+
+
+def parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """The parameters that can be given by keyword; None if it takes any, or if they cannot be known."""
+    try:
+        found = inspect.signature(called(function)).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature may take anything
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in found):
+        return None
+    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return tuple(parameter.name for parameter in found if parameter.kind in by_keyword)
+
+
+def said(declaration: Declaration) -> str:
+    """Which signature it was taken to have, and why; empty where it is the contract's own."""
+    return introduction(declaration.full_name, declaration.signature, declaration.signature_by)

@@ -1,0 +1,65 @@
+"""An audit of cheats → cheats.md: what each tries, what must become of it, and what did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from suite.records import MUST, CheatsAudit, Run, Trial
+from suite.report import provenance
+from suite.report.cells import LONGEST_CODE, code, plain
+from suite.report.files import write
+from suite.report.page import Page, Section, Table, blocks, note, points, section, table
+
+LONGEST_COMPLAINT = 160
+"""Characters of what happened, in a cell."""
+
+
+def write_cheats(folder: Path, audit: CheatsAudit, run: Run) -> Path:
+    """Write cheats.md into `folder`, atomically, and return its path."""
+    return write(folder, "cheats", [cheats_page(audit, run)])[0]
+
+
+def cheats_lines(audit: CheatsAudit) -> list[str]:
+    """A line for each trial, those that got through last, and how many there were."""
+    ordered = sorted(audit.trials, key=lambda trial: not trial.held)
+    of = len({trial.cheat.name for trial in audit.trials})
+    through = len({trial.cheat.name for trial in audit.through})
+    said = f"{of} submissions, {through} with another verdict than they must get, in {audit.seconds:.0f} s"
+    return [*(plain(_line(trial), LONGEST_CODE) for trial in ordered), said]
+
+
+def cheats_page(audit: CheatsAudit, run: Run) -> Page:
+    """A row for each submission and command, by class, after those that got another verdict than they must."""
+    amiss = points(_line(trial) for trial in audit.through)
+    kinds = dict.fromkeys(trial.cheat.kind for trial in audit.trials)
+    shown = blocks(
+        provenance.run_table(run),
+        note(
+            "Each submission is a file of its own, checked and timed as any stranger's file is. When they are timed, "
+            "all of them count as keeping the contract, so that what is seen is what the timing itself finds."
+        ),
+        section("What must happen", points(f"{word}: {says}" for word, says in MUST.items())),
+        section("Got another verdict", amiss),
+        (_class(kind, [trial for trial in audit.trials if trial.cheat.kind == kind]) for kind in kinds),
+    )
+    return Page("Submissions that try to fool the suite", shown)
+
+
+def _class(kind: str, trials: Sequence[Trial]) -> Section:
+    return section(kind, _table(trials))
+
+
+def _table(trials: Sequence[Trial]) -> Table:
+    return table(("submission", "what it does", "command", "must", "what happened"), _rows(trials))
+
+
+def _rows(trials: Sequence[Trial]) -> Iterator[list[object]]:
+    for trial in trials:
+        happened = plain(trial.happened, LONGEST_COMPLAINT)
+        yield [code(trial.cheat.name), trial.cheat.says, code(trial.command), trial.must, happened]
+
+
+def _line(trial: Trial) -> str:
+    amiss = "" if trial.held else "another verdict than it must get: "
+    return f"{amiss}{trial.cheat.kind}: {trial.cheat.name}: {trial.command}: must be {trial.must}; {trial.happened}"

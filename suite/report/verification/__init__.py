@@ -1,0 +1,7 @@
+"""Pages, tables and charts held against what the rows give: rendered again, they must be the same, byte by byte."""
+
+from __future__ import annotations
+
+from suite.report.verification.index import of_results as of_results
+from suite.report.verification.pages import Pages as Pages
+from suite.report.verification.pages import of_machine as of_machine

@@ -1,0 +1,25 @@
+"""What lies beside the machines' folders: the index of all, and the audit of the suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from suite.records import Refusal
+from suite.report.files import rendered
+from suite.report.index import AUDIT, INDEX, index, there
+from suite.report.verification.stamped import unlike_stamp
+from suite.report.verification.texts import unlike
+from suite.store import Recorded
+
+FILES = (f"{INDEX}.md", AUDIT)
+"""What lies beside the machines' folders."""
+
+
+def of_results(results: Path, machines: Mapping[str, Recorded] | None) -> Iterator[Refusal]:
+    """Hold the index and the audit against what is recorded; without the machines, the audit alone."""
+    if machines is not None:
+        for name, text in rendered(INDEX, [index(machines, there(results, machines))]).items():
+            yield from unlike(results / name, text)
+    if (results / AUDIT).exists():
+        yield from unlike_stamp(results / AUDIT, (), "attnsuite audit")

@@ -1,0 +1,24 @@
+"""Signatures of the field: attention as other libraries' functions take it, led back to the contract's own call."""
+
+from __future__ import annotations
+
+from suite.signatures.adapted import Adapted, adapted, laid
+from suite.signatures.catalogue import OWN, SIGNATURES_OF, names, signature
+from suite.signatures.recognition import Ambiguous, recognised
+from suite.signatures.said import in_signature, introduction
+from suite.signatures.signature import Signature
+
+__all__ = [
+    "OWN",
+    "SIGNATURES_OF",
+    "Adapted",
+    "Ambiguous",
+    "Signature",
+    "adapted",
+    "in_signature",
+    "introduction",
+    "laid",
+    "names",
+    "recognised",
+    "signature",
+]

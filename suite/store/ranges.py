@@ -1,0 +1,203 @@
+"""Which values no honest run can have: negative times, more time than the run took, rates above measured ceilings."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from statistics import median
+from typing import Any, TypeAlias
+
+from suite.records import DTYPES, EVERY_CASE, Claimed, Evidence, Holds, Learned, Measurement, Outcome, Run, Status
+from suite.statistics import interval
+
+Complaints: TypeAlias = Iterator[str]
+CLOCK_SLACK = 5.0
+"""Seconds by which the start and the end of a run may be off: both are kept in whole seconds, of a clock that is set
+while it runs."""
+CLOCK_SHARE = 0.01
+"""The share of a run by which its end may be off beside that."""
+RATE_SLACK = 1.25
+"""By how much a rate may be above the ceiling that was measured in the same run: a ceiling is the best of half a
+second, in which the machine may be slower than in the minutes after it. What ships reaches 0.85 of it at most."""
+COPY_SLACK = 1.5
+"""A copy writes as much as it reads, and a line of memory is read before it is written: two of three transfers count.
+What only reads may be faster by so much."""
+STATISTICS_MATCH = 1e-5
+"""The relative error of a median of samples that were rounded to six digits, and of an end of its interval."""
+HASH = re.compile(r"[0-9a-f]{12}")
+COMMIT = re.compile(r"[0-9a-f]{7,40}(-dirty)?")
+
+
+def duration(run: Run) -> float:
+    """The longest that anything in a run can have taken, in seconds; infinite where it is not known."""
+    try:
+        started, finished = (datetime.fromisoformat(each) for each in (run.started, run.finished))
+        return (finished - started).total_seconds() * (1 + CLOCK_SHARE) + CLOCK_SLACK
+    except (ValueError, TypeError):
+        return math.inf
+
+
+def of_run(run: Run) -> Complaints:
+    """What is out of range in a run that is finished."""
+    for name in ("started", "finished"):
+        yield from _time(name, getattr(run, name))
+    longest = duration(run)
+    if longest < 0:
+        yield f"finished is {run.finished}, before it started ({run.started})"
+    if run.commit and not COMMIT.fullmatch(run.commit):
+        yield f"commit is {run.commit!r:.80}, which is none"
+    for name, value in {"suite": run.suite, **run.sources}.items():
+        if value and not HASH.fullmatch(value):
+            yield f"the hash of {name:.80} is {value!r:.40}, not 12 hexadecimal digits"
+    machine = run.machine
+    if not 1 <= machine.cores <= machine.threads:
+        yield f"the machine has {machine.cores} cores and {machine.threads} threads"
+    if not machine.memory_bytes:
+        yield "the machine has no memory"
+    spent = run.facts.seconds
+    yield from _numbers("seconds", spent, 0.0)
+    if sum(spent.values()) > longest:
+        yield f"seconds are {sum(spent.values()):.4g} in all, and the run took {longest:.4g} at most"
+
+
+def of_record(record: Outcome | Measurement | Learned | Claimed, run: Run) -> Complaints:
+    """What is out of range in a record of this run."""
+    complaints: Mapping[type, Callable[[Any, Run], Complaints]] = {
+        Outcome: _outcome,
+        Measurement: _measurement,
+        Learned: _learned,
+        Claimed: _claimed,
+    }
+    return complaints[type(record)](record, run)
+
+
+def timed(record: Outcome | Measurement | Learned | Claimed) -> float:
+    """Seconds of the run that its timed calls took."""
+    return sum(record.seconds) * record.calls if isinstance(record, Measurement) else 0.0
+
+
+def _outcome(of: Outcome, run: Run) -> Complaints:
+    yield from _number("seconds", of.seconds, 0.0, duration(run))
+    yield from _ratio(of.error_ratio)
+    if of.status == Status.PASSED and of.error_ratio == math.inf:
+        yield "it passed, and its error_ratio is infinite"
+    if of.dtype not in (*DTYPES, EVERY_CASE):
+        yield f"dtype is {of.dtype!r:.80}, not one of {', '.join(DTYPES)}"
+    noted = run.facts.contracts.get(of.contract)
+    if noted and noted.cases and of.case not in (*noted.cases, EVERY_CASE):
+        yield f"its run notes no case {of.case!r:.80} of {of.contract:.80}"
+    yield from _asked(of, run)
+
+
+def _measurement(of: Measurement, run: Run) -> Complaints:
+    longest = duration(run)
+    if of.seconds and of.status != Status.MEASURED:
+        yield f"it is {of.status}, and has seconds"
+    if of.seconds and not of.calls:
+        yield "calls is 0, and it has seconds"
+    if timed(of) > longest:
+        calls = f"{of.calls:.6g} calls of {median(of.seconds):.4g} s"
+        yield f"{calls} in each of {len(of.seconds)} samples are longer than the run, {longest:.4g} s at most"
+    for name in ("first_call", "warm_up"):
+        yield from _number(name, getattr(of, name), 0.0, longest)
+    for name in ("making", "memory", "work", "relative_error", "ceilings"):
+        yield from _numbers(name, getattr(of, name), 0.0)
+    if any(value == 0 for value in of.ceilings.values()):
+        yield "a ceiling is 0"
+    yield from _memory(of, run)
+    yield from _ratio(of.error_ratio)
+    if of.device == "cpu" and of.threads > run.machine.threads:
+        yield f"threads is {of.threads}, and the machine has {run.machine.threads}"
+    noted = run.facts.workloads.get(of.contract)
+    if noted and of.workload not in (*noted, EVERY_CASE):
+        yield f"its run notes no workload {of.workload!r:.80} of {of.contract:.80}"
+    yield from _rates(of, run)
+    yield from _asked(of, run)
+
+
+def _memory(of: Measurement, run: Run) -> Complaints:
+    limit = run.machine.memory_bytes
+    for name in ("output", "resident", "retained"):
+        if of.device == "cpu" and (of.memory.get(name) or 0) > limit:
+            yield f"memory.{name} is {of.memory[name]:.4g} bytes, and the machine has {limit:.4g}"
+
+
+def _rates(of: Measurement, run: Run) -> Complaints:
+    """Work in less time than the machine took for it in the same run."""
+    if not of.seconds or not all(map(math.isfinite, (*of.work.values(), *of.ceilings.values()))):
+        return
+    seconds = median(of.seconds)
+    flops, ceiling = of.work.get("attended", 0.0), of.ceilings.get("flops", math.inf)
+    if flops > seconds * ceiling * RATE_SLACK:
+        yield f"{flops / seconds:.3g} FLOPs per second are more than the {ceiling:.3g} of a matrix product in this run"
+    moved, ceiling = of.work.get("bytes", 0.0), of.ceilings.get("bytes", math.inf)
+    cached = of.cache == "hot" and moved <= sum(run.machine.caches.values())
+    known = bool(run.machine.caches) or of.cache == "cold"
+    if known and not cached and moved > seconds * ceiling * RATE_SLACK * COPY_SLACK:
+        yield f"{moved / seconds:.3g} bytes per second are more than the {ceiling:.3g} of a copy in this run"
+
+
+def _learned(of: Learned, run: Run) -> Complaints:
+    yield from _number("seconds", of.seconds, 0.0)
+    for name in ("scores", "printed", "beside"):
+        yield from _numbers(name, getattr(of, name), -math.inf)
+    epochs = of.config.get("epochs")
+    if isinstance(epochs, int) and epochs != len(of.curve):
+        yield f"the config has {epochs} epochs, and the curve {len(of.curve)}"
+
+
+def _claimed(of: Claimed, run: Run) -> Complaints:
+    yield from _number("seconds", of.seconds, 0.0, duration(run))
+    found = (of.value, of.low, of.high)
+    answered = of.holds not in (Holds.RAISED, Holds.MISSING)
+    if answered != all(each is not None for each in found):
+        yield f"it {of.holds}, and value, low and high are {', '.join(map(str, found))}"
+    if of.evidence == Evidence.EXACT and len(set(found)) > 1:
+        yield f"it is exact, and value, low and high are {', '.join(map(str, found))}"
+    if of.samples:
+        due = interval(of.samples)
+        for name, value, of_samples in zip(
+            ("value", "low", "high"), found, (due.median, due.low, due.high), strict=True
+        ):
+            if value is None or not _match(value, of_samples):
+                yield f"{name} is {value}, and the samples give {of_samples:.6g}"
+    elif answered and of.evidence != Evidence.EXACT:
+        yield f"it is {of.evidence}, and has no samples"
+
+
+def _match(one: float, other: float) -> bool:
+    """Whether two numbers are one, but for rounding."""
+    return one == other or math.isclose(one, other, rel_tol=STATISTICS_MATCH)
+
+
+def _asked(of: Outcome | Measurement, run: Run) -> Complaints:
+    if of.implementation not in run.sources:
+        yield f"its run names no source of {of.implementation:.80}"
+    if of.known and of.known not in run.facts.findings:
+        yield f"its run notes no finding {of.known!r:.80}"
+
+
+def _ratio(value: float | None) -> Complaints:
+    if value is not None and not value >= 0:
+        yield f"error_ratio is {value:.4g}, below 0"
+
+
+def _time(name: str, value: str) -> Complaints:
+    try:
+        if datetime.fromisoformat(value).tzinfo is None:
+            yield f"{name} is {value!r:.40}, without a time zone"
+    except ValueError:
+        yield f"{name} is {value!r:.40}, which is no time"
+
+
+def _numbers(name: str, values: Mapping[str, float | None], least: float) -> Complaints:
+    for key, value in values.items():
+        yield from _number(f"{name}.{key:.40}", value, least)
+
+
+def _number(name: str, value: float | None, least: float, most: float = math.inf) -> Complaints:
+    if value is not None and not (least <= value <= most and math.isfinite(value)):
+        limits = f"between {least:.4g} and {most:.4g}" if most < math.inf else f"finite and {least:.4g} or more"
+        yield f"{name} is {value:.4g}, not {limits}"

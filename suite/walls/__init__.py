@@ -1,0 +1,67 @@
+"""Walls around a worker: what keeps somebody's code from what is not its own, as far as this machine has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from suite.walls import capabilities, descent, landlock, limits, mounts, network, processes, seccomp
+from suite.walls.user import enter
+from suite.walls.wall import Keeps as Keeps
+from suite.walls.wall import Room as Room
+from suite.walls.wall import Wall as Wall
+from suite.walls.wall import works
+
+WALLS: Sequence[Wall] = (
+    *(processes.WALL, mounts.WALL, network.WALL, descent.WALL),
+    *(limits.WALL, capabilities.WALL, landlock.WALL, seccomp.WALL),
+)
+"""All there are, in the order in which they are put up: after the filter of system calls nothing more can be."""
+
+
+@cache
+def available() -> tuple[str, ...]:
+    """The names of the walls that this machine has: each was put up around a child process."""
+    with TemporaryDirectory() as folder:
+        return tuple(each.name for each in WALLS if works(partial(_tried, each, Room(Path(folder)))))
+
+
+@cache
+def found_elsewhere() -> tuple[str, ...]:
+    """The same, found by another interpreter: a process with threads had better not fork itself."""
+    program = [sys.executable, "-P", "-m", "suite.walls", "--names"]
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    said = subprocess.run(program, capture_output=True, env={**os.environ, "PYTHONPATH": path}, check=False).stdout
+    return tuple(json.loads(said or "[]"))
+
+
+def _tried(wall: Wall, room: Room) -> None:
+    wall.probe()
+    if wall.namespaces:
+        enter(wall.namespaces)
+    for put_up in (wall.around, wall.within):
+        if put_up:
+            put_up(room)
+
+
+def named(names: Collection[str]) -> list[Wall]:
+    """The walls of these names, in order; none that another one makes needless."""
+    needless = descent.WALL.name if processes.WALL.name in names else ""
+    return [each for each in WALLS if each.name in names and each.name != needless]
+
+
+def in_words(names: Collection[str]) -> str:
+    """What the walls that stand keep, in one line, and what nothing keeps."""
+    standing = named(names)
+    by = {keeps: [each.name for each in standing if keeps in each.keeps] for keeps in Keeps}
+    if processes.WALL in standing and seccomp.WALL in standing:
+        by[Keeps.SIGNALS].remove(seccomp.WALL.name)  # it then leaves signals alone
+    stand = "; ".join(f"{keeps} ({', '.join(found)})" for keeps, found in by.items() if found)
+    fall = "; ".join(keeps for keeps, found in by.items() if not found)
+    return f"walls: {stand or 'none'}" + (f"; not so on this machine: {fall}" if fall else "")

@@ -1,0 +1,54 @@
+"""A mount namespace: everything is read-only in it but a folder in memory, which is gone with it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from suite.walls.limits import FILES_LIMIT
+from suite.walls.system import (
+    BIND,
+    NEW_MOUNTS,
+    NO_DEVICES,
+    NO_SETUID,
+    PRIVATE,
+    RECURSIVE,
+    make_read_only,
+    make_writable,
+    mount,
+)
+from suite.walls.wall import Keeps, Room, Wall
+
+ROOT = Path("/")
+SHARED_MEMORY, TERMINALS, PROCESSES = Path("/dev/shm"), Path("/dev/pts"), Path("/proc")
+
+
+def _around(room: Room) -> None:
+    mount("none", ROOT, "", RECURSIVE | PRIVATE)
+    for each in room.writable:
+        mount(str(each), each, "", BIND)
+    make_read_only(ROOT)
+    make_writable(PROCESSES)  # a process writes there about itself
+    protect_system()
+    for each in room.writable:
+        make_writable(each)
+    _in_memory(room.folder)
+    for each in (SHARED_MEMORY, TERMINALS):  # terminals: a device is written to in spite of read-only mounts
+        with suppress(OSError):  # there is none
+            _in_memory(each)
+
+
+def protect_system() -> None:
+    """Make read-only what of /proc is about the whole system: root, too, may change it without capabilities."""
+    for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"):
+        each = PROCESSES / name
+        if each.exists():
+            mount(str(each), each, "", BIND)
+            make_read_only(each)
+
+
+def _in_memory(folder: Path) -> None:
+    mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, f"size={FILES_LIMIT},mode=0700")
+
+
+WALL = Wall("mount namespace", frozenset({Keeps.FILES}), namespaces=NEW_MOUNTS, around=_around)

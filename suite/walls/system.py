@@ -1,0 +1,78 @@
+"""The functions of the C library and of the Linux kernel that walls are made of, and that Python does not have."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
+"""Namespaces, as flags of `unshare`."""
+NO_SETUID, NO_DEVICES, REMOUNT, BIND, RECURSIVE, PRIVATE = 2, 4, 32, 4096, 16384, 1 << 18
+"""Flags of `mount`."""
+DIE_WITH_PARENT, SUBREAPER, NO_NEW_PRIVILEGES = 1, 36, 38
+"""Options of `prctl`."""
+MOUNT_SETATTR, LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 442, 444, 445, 446
+"""Numbers of system calls, which are the same on every processor since Linux 5.1."""
+
+
+def function(name: str, *arguments: Any) -> int:
+    """Call a function of the C library. OSError where it fails or there is none."""
+    library = ctypes.CDLL(None, use_errno=True)
+    found = getattr(library, name, None)
+    if sys.platform != "linux" or found is None:
+        raise OSError(f"this system has no {name}")
+    answer = int(found(*arguments))
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return answer
+
+
+def kernel(number: int, *arguments: Any) -> int:
+    """Make a system call by its number. OSError where it fails."""
+    whole = (each if isinstance(each, bytes | ctypes.Structure) or each is None else _whole(each) for each in arguments)
+    return function("syscall", ctypes.c_long(number), *whole)
+
+
+def _whole(argument: Any) -> Any:
+    """An argument of an open list has to say that it is as wide as a register."""
+    return ctypes.c_long(argument) if isinstance(argument, int) else argument
+
+
+def prctl(option: int, *arguments: Any) -> int:
+    """Change something about this process. OSError where that fails."""
+    filled = [*arguments, *[0] * (4 - len(arguments))]
+    return function("prctl", option, *map(_whole, filled))
+
+
+def mount(source: str, target: Path, kind: str, flags: int, data: str = "") -> None:
+    """Mount a file system, or change a mount. OSError where that fails."""
+    function("mount", source.encode(), bytes(target), kind.encode(), ctypes.c_ulong(flags), data.encode() or None)
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "user_namespace"))
+
+
+HERE = -100
+"""For `mount_setattr`: a path is relative to the folder that the process is in."""
+BELOW = 0x8000
+"""The same: what is mounted below is meant, too."""
+READ_ONLY = 1
+
+
+def make_read_only(folder: Path) -> None:
+    """Make what is mounted here and below read-only, in this mount namespace."""
+    _set_attributes(folder, _Attributes(set=READ_ONLY), BELOW)
+
+
+def make_writable(folder: Path) -> None:
+    """Take that back of one mount."""
+    _set_attributes(folder, _Attributes(clear=READ_ONLY), 0)
+
+
+def _set_attributes(folder: Path, attributes: _Attributes, flags: int) -> None:
+    kernel(MOUNT_SETATTR, HERE, bytes(folder), flags, ctypes.byref(attributes), ctypes.sizeof(attributes))

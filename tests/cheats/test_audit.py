@@ -1,0 +1,57 @@
+"""Some of the submissions, really submitted: asked and timed in processes of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders_of_cheats import an_audit
+
+from suite.cheats import audit as audit_module
+from suite.cheats.audit import audit
+from suite.commands import auditing
+from suite.records import CheatsAudit, UsageError
+
+FEW = ("honest", "wrong_zeros", "clock_halved", "honest_once_asked_again", "lazy_instance", "thread_when_timed")
+
+
+@pytest.fixture(scope="module")
+def found() -> CheatsAudit:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit_module, "CASES", ("plain",))
+        return audit(names=FEW)
+
+
+def test_honest_ones_are_not_accused_and_all_others_get_their_verdicts(found: CheatsAudit) -> None:
+    assert [trial.happened for trial in found.through] == []
+    assert found.passed
+    asked = [(trial.cheat.name, trial.command) for trial in found.trials]
+    assert sorted(asked) == sorted((name, command) for name in FEW for command in ("check", "bench"))
+
+
+def test_what_happened_is_told_in_the_suite_s_own_words(found: CheatsAudit) -> None:
+    told = {(trial.cheat.name, trial.command): trial.happened for trial in found.trials}
+
+    assert told["honest", "check"].startswith("passes all ")
+    assert told["honest", "bench"].startswith("measured")
+    assert told["wrong_zeros", "check"].startswith("caught in ")
+    assert told["lazy_instance", "check"].startswith("caught in ")
+    assert told["wrong_zeros", "bench"].startswith("refused: ")
+
+
+def test_jobs_do_not_go_with_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--jobs does not go with --cheats"):
+        auditing.audit_cheats(tmp_path, 2)
+
+
+@pytest.mark.parametrize(("held", "status"), [(True, 0), (False, 1)])
+def test_the_page_is_written_and_the_status_says_whether_anything_got_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], held: bool, status: int
+) -> None:
+    monkeypatch.setattr(audit_module, "audit", lambda progress: an_audit(held))
+
+    assert auditing.audit_cheats(tmp_path / "results", None) == status
+
+    said = capsys.readouterr().out
+    assert f"2 submissions, {0 if held else 1} with another verdict than they must get" in said
+    assert (tmp_path / "results" / "cheats.md").read_text().startswith("# Submissions that try to fool the suite")

@@ -1,0 +1,283 @@
+"""`attnsuite verify`: a folder of results held against itself, from the command line, and corrupted at random."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from corrupting import CHECKED, REAL, TIMED, Corrupter, copied, remembered
+
+from suite.__main__ import main
+from suite.commands import sources, verifying
+from suite.report import stamps
+from suite.store import Results, replace_file
+
+AT_ONCE = 200
+"""Random corruptions of each kind of file."""
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A small copy of the project's own results."""
+    return copied(tmp_path_factory.mktemp("small") / "results")
+
+
+@pytest.fixture
+def results(original, tmp_path):
+    return Path(shutil.copytree(original, tmp_path / "results"))
+
+
+def said(monkeypatch, capsys, *arguments):
+    """The exit status, and the lines that the command line prints."""
+    monkeypatch.setattr(sys, "argv", ["attnsuite", "verify", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return end.value.code, capsys.readouterr().out.splitlines()
+
+
+def test_what_is_good_is_one_line_that_says_what_was_verified_and_what_not(results, monkeypatch, capsys):
+    status, lines = said(monkeypatch, capsys, results)
+
+    assert status == 0
+    (line,) = lines
+    assert line.startswith(f"{results}: verified: 2 machines, 2 runs, ")
+    assert "4 trainings, 3 claims" in line
+    assert "not checked: the sources of the run" in line
+    assert line.endswith(verifying.UNPROVEN)
+
+
+def test_a_machine_s_folder_or_one_file_can_be_verified(results, monkeypatch, capsys):
+    for path in (results / CHECKED, results / TIMED / "benchmark.seconds.gz", results / "README.md"):
+        status, lines = said(monkeypatch, capsys, path)
+
+        assert (status, len(lines)) == (0, 1), lines
+        assert lines[0].startswith(f"{path}: verified: ")
+
+
+def test_each_refusal_names_file_place_and_reason_and_all_are_listed(results, monkeypatch, capsys):
+    table = results / CHECKED / "conformance.csv"
+    head, first, *others = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([head, first.replace("attention", "attenti0n", 1), *others]))
+    page = results / TIMED / "benchmark.md"
+    page.write_text(page.read_text().replace("# Benchmark on", "# Benchmarks on", 1))
+    (results / CHECKED / "claims.csv").unlink()
+
+    status, lines = said(monkeypatch, capsys, results)
+
+    assert status == 1
+    assert any(line.startswith(f"{table}, row 2, column ") and "attenti0n" in line for line in lines)
+    assert any(line.startswith(f"{page}, line 1: '# Benchmarks on") for line in lines)
+    assert any(line.startswith(f"{results / CHECKED / 'claims.csv'}: there is no such file") for line in lines)
+    assert lines[-1] == f"{results}: refused: 3 in 3 files"
+
+
+def test_one_file_answers_for_itself_alone(results, monkeypatch, capsys):
+    page = results / CHECKED / "conformance.md"
+    page.write_text(page.read_text() + "more\n")
+
+    assert said(monkeypatch, capsys, results / CHECKED / "claims.md")[0] == 0
+    assert said(monkeypatch, capsys, page)[0] == 1
+
+
+def test_what_is_no_folder_of_results_is_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file.csv").write_text("")
+    for path in (tmp_path, tmp_path / "nowhere", tmp_path / "file.csv"):
+        monkeypatch.setattr(sys, "argv", ["attnsuite", "verify", str(path)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_control_characters_are_shown_escaped(results, monkeypatch, capsys):
+    table = results / CHECKED / "conformance.jsonl"
+    table.write_text(table.read_text() + '{"implementation": "\x1b[2J", "device": "cpu"}\n'.replace("\x1b", "\\u001b"))
+
+    status, lines = said(monkeypatch, capsys, results)
+
+    assert status == 1
+    assert any("\\x1b[2J" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_page_that_no_row_is_behind_is_refused(results, monkeypatch, capsys):
+    shutil.copy(results / CHECKED / "learning.md", results / TIMED / "learning.md")
+
+    status, lines = said(monkeypatch, capsys, results / TIMED)
+
+    assert (status, lines[0]) == (
+        1,
+        f"{results / TIMED / 'learning.md'}: no rows give such a page; `attnsuite report` makes it of the rows",
+    )
+
+
+def test_a_verdict_of_the_stopwatch_that_its_interval_does_not_give_is_refused(results, monkeypatch, capsys):
+    folder = results / TIMED
+    table, page = folder / "stopwatch.csv", folder / "stopwatch.md"
+    head, first, *others = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([head, first.replace("slower", "faster"), *others]))
+    texts = {page.name: stamps.unstamped(page.read_text()), table.name: table.read_text()}
+    replace_file(page, stamps.stamped(texts)[page.name])  # with a stamp that fits
+
+    status, lines = said(monkeypatch, capsys, folder)
+
+    assert status == 1
+    assert lines[0].startswith(f"{table}, row 2: the verdict is 'faster', and the interval gives slower")
+
+
+def test_counts_on_the_page_of_the_stopwatch_that_its_table_does_not_give_are_refused(results, monkeypatch, capsys):
+    page, table = results / TIMED / "stopwatch.md", results / TIMED / "stopwatch.csv"
+    text = stamps.unstamped(page.read_text()).replace(
+        "false claims on one thread: 0 of", "false claims on one thread: 9 of"
+    )
+    replace_file(page, stamps.stamped({page.name: text, table.name: table.read_text()})[page.name])
+
+    status, lines = said(monkeypatch, capsys, results / TIMED)
+
+    assert status == 1
+    assert "stopwatch.csv gives '- false claims on one thread: 0 of" in lines[0]
+
+
+def test_an_audit_without_a_stamp_is_refused_and_migrate_stamps_it(results, monkeypatch, capsys):
+    page = results / "audit.md"
+    page.write_text(stamps.unstamped(page.read_text()))
+
+    status, lines = said(monkeypatch, capsys, results)
+    assert status == 1
+    assert lines[0].startswith(f"{page}: it has no stamp, which is its last line; `attnsuite audit` writes it anew")
+
+    assert list(stamps.stamp_all(results)) == [f"{page}: stamped as it stands, so that a change is noticed from now on"]
+    assert said(monkeypatch, capsys, results)[0] == 0
+
+
+def test_a_report_that_could_not_draw_is_as_good(results, monkeypatch, capsys):
+    from suite.commands import reporting
+    from suite.report.charts import files
+
+    for chart in results.glob("*/*.svg"):
+        chart.unlink()
+    with monkeypatch.context() as without:
+        without.setattr(files, "absent", lambda: ["altair", "vl-convert-python"])
+        reporting.report(results)
+
+    assert said(monkeypatch, capsys, results)[0] == 0
+
+
+def git(folder, *arguments):
+    identity = ("-c", "user.name=x", "-c", "user.email=x@x", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A repository with a suite of one file, two implementations, and one that has an attention plugged in."""
+    folder = tmp_path_factory.mktemp("repository")
+    for name, text in {
+        "suite/__init__.py": "",
+        "implementations/attention/mine.py": "from _shared import *\n",
+        "implementations/attention/_shared.py": "x = 1\n",
+        "implementations/transformer/eager.py": "y = 2\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    git(folder, "init", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-m", "x")
+    return folder
+
+
+def run_of(repository, **changed):
+    from dataclasses import replace
+
+    from stored import RUN
+
+    from suite.machine import suite_hash
+    from suite.registry import source_hash
+    from suite.registry.declaration import Declaration
+
+    mine, eager = (
+        Declaration("x", "x", "", file=str(repository / "implementations" / name))
+        for name in ("attention/mine.py", "transformer/eager.py")
+    )
+    hashes = {
+        "attention/mine.variant": source_hash(mine),
+        "transformer/eager+mine": source_hash(replace(eager, plug=mine)),
+    }
+    commit = git(repository, "rev-parse", "--short=12", "HEAD")
+    return replace(RUN, commit=commit, sources=hashes, suite=suite_hash(repository / "suite"), **changed)
+
+
+def test_hashes_are_held_against_the_sources_of_their_commit(repository):
+    from dataclasses import replace
+
+    run = run_of(repository)
+    (repository / "implementations/attention/_shared.py").write_text("changed = 'since'\n")
+
+    assert sources.held([run], [repository]) == sources.Held(alike=3)
+    other = replace(run, suite="0" * 12, sources={**run.sources, "transformer/eager+mine": "1" * 12})
+    amiss = sources.held([other], [repository])
+    assert [why.partition(" is ")[0] for _, why in amiss.amiss] == [
+        "the hash of suite",
+        "the hash of transformer/eager+mine",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"commit": ""}, "which names no commit"),
+        ({"commit": "0123456789ab"}, "no repository here has the commit 0123456789ab"),
+        ({"commit": "0123456789ab-dirty"}, "they were not committed"),
+        ({"commit": "--help"}, "no repository here has the commit --help"),
+        ({"sources": {"attention/gone": "0" * 12}}, "attention/gone of the run r1, for it is no file of its commit"),
+        ({"sources": {"../../../etc/passwd": "0" * 12}}, "for it is no file of its commit"),
+    ],
+)
+def test_sources_that_cannot_be_held_against_a_commit_are_named(repository, changed, says):
+    from dataclasses import replace
+
+    found = sources.held([replace(run_of(repository), **changed)], [repository])
+
+    assert found.amiss == []
+    assert len(found.not_checked) == 1
+    assert says in found.not_checked[0]
+
+
+KINDS = {
+    "runs": ["runs.jsonl"],
+    "facts": ["facts.json"],
+    "rows": ["conformance.jsonl", "benchmark.jsonl", "learning.jsonl", "claims.jsonl"],
+    "numbers": [".gz"],
+    "pages": [".md"],
+    "tables": [".csv"],
+    "charts": [".svg"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_corruptions_that_change_what_is_shown_are_found_and_nothing_crashes(results, kind, monkeypatch):
+    remembered(monkeypatch)
+    corrupter = Corrupter(results, seed=sorted(KINDS).index(kind))
+    names = [name for name in corrupter.files if name.name.endswith(tuple(KINDS[kind]))]
+    assert names or kind == "charts"
+
+    found = [(name, *corrupter.missed(name)) for name in corrupter.random.choices(names, k=AT_ONCE)] if names else []
+
+    assert [(name, what) for name, what, changed, noticed in found if changed and not noticed] == []
+    assert not names or sum(noticed for *_, noticed in found) > AT_ONCE / 2
+
+
+def test_the_project_s_own_results_are_verified(monkeypatch, capsys):
+    status, lines = said(monkeypatch, capsys, REAL)
+
+    assert status == 0, lines
+
+
+def test_the_loader_s_line_names_file_and_line(results):
+    table = results / CHECKED / "conformance.jsonl"
+    table.write_text("?\n" + table.read_text())
+
+    with pytest.raises(Exception, match=r"conformance\.jsonl, line 1: this is no row of results"):
+        Results(results).read(CHECKED)

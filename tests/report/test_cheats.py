@@ -1,0 +1,46 @@
+"""The page of cheats: a table for each class, and what got another verdict before them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from builders import RUN
+from builders_of_cheats import an_audit
+
+from suite.report.cheats import cheats_lines, cheats_page, write_cheats
+from suite.report.page import Section, Table
+
+
+def sections(page):
+    return {block.title: block for block in page.blocks if isinstance(block, Section)}
+
+
+def test_each_class_has_a_table_with_a_row_for_each_command():
+    found = sections(cheats_page(an_audit(), RUN))
+
+    assert list(found) == ["What must happen", "control", "the clock"]
+    (table,) = found["the clock"].blocks
+    assert isinstance(table, Table)
+    rows = [[cell.value for cell in row] for row in table.rows]
+    assert rows == [
+        ["clock|halved", "Halves the clock.", "check", "passes", "passes all 3"],
+        ["clock|halved", "Halves the clock.", "bench", "caught", "refused: it claims 1 s"],
+    ]
+
+
+def test_what_got_through_stands_first_on_the_page_and_last_in_the_lines():
+    audit = an_audit(held=False)
+
+    assert "Got another verdict" in sections(cheats_page(audit, RUN))
+    lines = cheats_lines(audit)
+    assert lines[-2].startswith("another verdict than it must get: the clock: clock|halved: bench: must be caught")
+    assert lines[-1] == "2 submissions, 1 with another verdict than they must get, in 12 s"
+    assert "\x1b" not in "".join(lines)
+
+
+def test_what_a_submission_says_is_escaped(tmp_path: Path):
+    text = write_cheats(tmp_path, an_audit(held=False), RUN).read_text()
+
+    assert "\x1b" not in text
+    assert "<b>" not in text
+    assert "clock|halved" not in text

@@ -1,0 +1,117 @@
+"""What is said of a function stands in its signature's own words."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from suite.asking import Call
+from suite.contracts import contract
+from suite.records import Outcome, Status
+from suite.signatures import in_signature, introduction, signature
+from suite.signatures.said import in_words
+from suite.signatures.written import written
+
+FLASH = signature("flash_attn")
+
+
+@pytest.mark.parametrize(
+    ("said", "due"),
+    [
+        ("takes no is_causal and no scale", "takes no causal and no scale"),
+        ("a given scale is ignored, 1/√e is always used", "a given softmax_scale is ignored, 1/√e is always used"),
+        ("wrong only where is_causal and a width above 64 meet", "wrong only where causal and a width above 64 meet"),
+        ("output[0, 1, 3, 7] is 1.5, should be 2", "output[0, 3, 1, 7] (b, s, h, d) is 1.5, should be 2"),
+        ("gradient of key[0, 1, 3, 7] is 1", "gradient of k[0, 3, 1, 7] (b, s, h, d) is 1"),
+        ("output has shape (2, 5, 4, 8), should have (2, 4)", "output has shape (2, 4, 5, 8), should have (2, 4)"),
+        ("a window is aligned at the lower right", "a window is aligned at the lower right"),
+        ("a query that may attend to nothing gives NaN", "a query that may attend to nothing gives NaN"),
+    ],
+)  # fmt: skip
+def test_arguments_and_axes_have_the_library_s_names(said: str, due: str) -> None:
+    assert in_words(FLASH, said) == due
+
+
+def test_what_raised_says_what_the_axes_were() -> None:
+    own = in_signature(contract("attention"), "flash_attn")
+    outcome = Outcome(
+        "attention/mine", "attention", "plain/small", "float32", "cpu", Status.RAISED, "RuntimeError: sizes"
+    )
+
+    assert own.worded(outcome).detail == "RuntimeError: sizes; it is called with q, k, v of axes (b, s, h, d)"
+
+
+def test_the_contract_s_own_signature_changes_nothing() -> None:
+    attention = contract("attention")
+
+    assert in_signature(attention, "") is attention
+    assert in_signature(attention, "sdpa") is attention
+    assert in_signature(contract("add_norm"), "flash_attn") is contract("add_norm")
+
+
+def test_an_introduction_says_which_signature_and_why() -> None:
+    told = introduction("attention/mine", "flash_attn", ("softmax_scale", "window_size"))
+    asked = introduction("attention/mine", "xformers", ("--signature",))
+
+    assert told.startswith(
+        "attention/mine is asked in the signature flash_attn, known by softmax_scale and window_size: axes (b, s"
+    )
+    assert asked.startswith("attention/mine is asked in the signature xformers, as --signature says: ")
+    assert introduction("attention/mine", "", ()) == introduction("attention/mine", "sdpa", ()) == ""
+
+
+# Reproductions
+
+LINES = ["query, key = torch.ones(2, 8), torch.ones(3, 8)", "value = key"]
+LINES.append("came = attention(query, key, value, is_causal=True)")
+T = ".transpose(1, 2)"
+S = ".transpose(0, 1)"
+FOUR = f"[None, None]{T}"
+
+
+def call(rank: int, **options: float | bool) -> Call:
+    shape = (1,) * (rank - 2)
+    return Call({name: torch.ones(*shape, 3, 8) for name in ("query", "key", "value")}, options)
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "due"),
+    [
+        ("flash_attn", 4, f"attention(query{T}, key{T}, value{T}, causal=True){T}"),
+        ("flash_attn", 2, f"attention(query{FOUR}, key{FOUR}, value{FOUR}, causal=True){T}[0, 0]"),
+        ("flashinfer", 3, f"attention(query{S}, key{S}, value{S}, causal=True){S}"),
+        ("numpy", 2, "torch.from_numpy(attention(query.numpy(), key.numpy(), value.numpy(), is_causal=True))"),
+    ],
+)  # fmt: skip
+def test_a_call_to_paste_is_one_of_the_function_itself(name: str, rank: int, due: str) -> None:
+    assert written(signature(name), call(rank, is_causal=True), LINES) == [*LINES[:2], f"came = {due}"]
+
+
+def test_what_is_made_for_the_call_cannot_be_pasted_and_is_left_out() -> None:
+    assert written(signature("xformers"), call(4, is_causal=True), LINES) == ()
+    assert written(signature("flashinfer"), call(4, is_causal=True), LINES) == ()
+
+
+def test_a_written_call_without_gradients_stays_one() -> None:
+    lines = ["came = torch.no_grad()(attention)(query, key, value)"]
+
+    (found,) = written(FLASH, call(4), lines)
+
+    assert found.startswith("came = torch.no_grad()(lambda: attention(query.transpose(1, 2), ")
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_a_written_call_computes_what_the_adapter_computes(rank: int) -> None:
+    from suite.signatures import adapted
+
+    def flash(q, k, v, softmax_scale=None, causal=False):  # type: ignore[no-untyped-def]
+        scores = torch.einsum("bihd,bjhd->bhij", q, k) * (softmax_scale or 1.0)
+        return torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v)
+
+    shape = (2, 3)[4 - rank :]
+    tensors = {name: torch.rand(*shape, 5, 4) for name in ("query", "key", "value")}
+    asked = Call(tensors, {"scale": 0.3})
+
+    (line,) = written(FLASH, asked, ["attention(query, key, value, scale=0.3)"])
+
+    assert torch.equal(eval(line, {"attention": flash, **tensors}), adapted(flash, "flash_attn")(**tensors, scale=0.3))

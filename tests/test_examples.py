@@ -1,0 +1,99 @@
+"""examples/third_party is installed as a package of somebody else, found by its entry point, checked and tested."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import suite
+
+HOME = Path(suite.__file__).parent.parent
+EXAMPLE = Path(__file__).parent.parent / "examples" / "third_party"
+ASKED = ("--case", "plain", "--case", "causal", "--case", "no_keys", "--dtype", "float32")
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the example beside a virtual environment in which it is installed; torch is that of this process."""
+    folder = tmp_path_factory.mktemp("somebody")
+    package, environment = folder / "third_party", folder / "venv"
+    shutil.copytree(EXAMPLE, package)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    installed = next(environment.glob("lib/python*/site-packages"))
+    places = [*(place for place in sys.path if Path(place).name in ("site-packages", "dist-packages")), str(HOME)]
+    (installed / "present.pth").write_text("\n".join(places) + "\n")
+    pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install"]
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+    done = subprocess.run([*pip, *options, str(package)], capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(package / "src")  # what answers from now on is what was installed
+    return package
+
+
+@pytest.fixture
+def run(example: Path) -> Run:
+    """Runs a module of Python in the example's environment and folder."""
+
+    def ran(*words: str) -> subprocess.CompletedProcess[str]:
+        python = example.parent / "venv" / "bin" / "python"
+        around = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}
+        command = [str(python), "-m", *words]
+        return subprocess.run(
+            command, cwd=example, env=around, capture_output=True, text=True, check=False, timeout=280
+        )
+
+    return ran
+
+
+def test_the_kernel_is_listed_by_its_entry_point(run: Run) -> None:
+    done = run("suite", "list", "attention/tiled")
+
+    assert done.returncode == 0, done.stderr
+    assert "attention/tiled" in done.stdout
+    assert "a tile at a time" in done.stdout
+
+
+def test_it_passes_but_for_the_gaps_that_are_written_down(run: Run) -> None:
+    done = run("suite", "check", "tiled", *ASKED, "--known-gaps", "known_gaps.txt")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " known to fail" in done.stdout.splitlines()[0]
+    without = run("suite", "check", "tiled", *ASKED)
+    assert without.returncode == 1
+
+
+def test_a_gap_that_closed_is_noticed(run: Run, example: Path) -> None:
+    gaps = (example / "known_gaps.txt").read_text()
+    (example / "more_gaps.txt").write_text(gaps + "\nplain/small: it was wrong once\n")
+
+    done = run("suite", "check", "tiled", *ASKED, "--known-gaps", "more_gaps.txt")
+
+    assert done.returncode == 1
+    assert "says these fail, but they pass: plain/small (float32)" in done.stdout
+
+
+def test_its_own_tests_ask_every_question(run: Run) -> None:
+    done = run("pytest", "-q", "-p", "no:cacheprovider", "--collect-only")
+
+    assert done.returncode == 0, done.stdout
+    assert "test_attention[plain/small-float64]" in done.stdout
+    assert "test_attention[declarations]" in done.stdout
+
+
+def test_its_own_tests_pass_and_expect_the_known_gaps(run: Run) -> None:
+    chosen = "float32 and (plain/ or no_keys/) or declarations"
+
+    done = run("pytest", "-q", "-p", "no:cacheprovider", "-k", chosen)
+
+    assert done.returncode == 0, done.stdout
+    assert " xfailed" in done.stdout.splitlines()[-1]
+    assert " passed" in done.stdout.splitlines()[-1]
+    assert "failed" not in done.stdout.splitlines()[-1].replace("xfailed", "")
