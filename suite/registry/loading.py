@@ -66,16 +66,16 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         _keep_on_path(declaration)
     if problem:
         return Broken(declaration, problem, printed())
+    if plug is not None:  # what it lacks is the plug's as well as its own: `plugged` has completed it
+        given = {plug.declaration.contract: _as_plug(plug)}
+        said = "; ".join(filter(None, (said, plug.declaration.style)))
+        return Loaded(replace(declaration, style=said), partial(function, **given), printed())
     try:
         declaration, function = adapt(_completed(replace(declaration, style=said), function), function)
     except Ambiguous as error:
         if declaration.named or not declaration.module:
             raise UsageError(f"{declaration.full_name}: {error}") from None
         return Broken(declaration, str(error), printed())
-    if plug is not None:
-        given = {plug.declaration.contract: _as_plug(plug)}
-        said = "; ".join(filter(None, (said, plug.declaration.style)))
-        return Loaded(replace(declaration, style=said), partial(function, **given), printed())
     return Loaded(declaration, function, printed())
 
 

@@ -132,8 +132,8 @@ def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"function": 3}, "suite.check takes a function, a class or a module, not int"),
-        ({"function": None}, "suite.check takes a function, a class or a module, not NoneType"),
+        ({"target": 3}, "check takes a function, a class or a module, not int"),
+        ({"target": None}, "check takes a function, a class or a module, not NoneType"),
         ({"contract": "attn"}, "unknown contract 'attn'; there are: add_norm, additive_attention, attention, "),
         ({"dtypes": ["float31"]}, "unknown dtype 'float31'; there are: float64, float32, float16, bfloat16"),
         ({"dtypes": torch.int32}, "unknown dtype 'int32'; there are"),
@@ -146,7 +146,7 @@ def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> N
 )
 def test_a_request_that_cannot_be_carried_out_says_what_exists(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as refused:
-        suite.check(**{"function": scaled_dot_product_attention} | arguments)
+        suite.check(**{"target": scaled_dot_product_attention} | arguments)
 
     assert says in str(refused.value)
 
