@@ -52,10 +52,10 @@ HEADS = {
     "torch": Head((), f"import torch\n{SUITE}from torch import Tensor\n", (REFUSE, TORCH_SOFTMAX)),
     "numpy": Head(
         (),
-        f"from typing import Any\n\nimport numpy\nfrom numpy.typing import NDArray\n{SUITE}",
+        f"from typing import Any\n\nimport numpy\n{SUITE}from numpy.typing import NDArray\n",
         ("Array = NDArray[Any]\n", REFUSE, NUMPY_SOFTMAX),
     ),
-    "jax": Head(("jax",), f"import jax\nimport jax.numpy as jnp\nfrom jax import Array\n{SUITE}", (REFUSE, JAX_FITS)),
+    "jax": Head(("jax",), f"import jax\nimport jax.numpy as jnp\n{SUITE}from jax import Array\n", (REFUSE, JAX_FITS)),
     "mlx": Head(("mlx",), f"import mlx.core as mx\n{SUITE}", (REFUSE,)),
 }
 """By the name of the arrays."""

@@ -100,8 +100,7 @@ class DividedSession(Session):
         """The process at this place; a new one where there is none, or none any more."""
         if place < len(self.processes) and not self.processes[place].ended:
             return self.processes[place]
-        # forked, it has imported everything already; the drivers of a GPU need not survive that
-        forked = sys.platform == "linux" and self.request.device == "cpu"
+        forked = self.request.device == "cpu" and may_fork()
         context: Any = multiprocessing.get_context("fork" if forked else "spawn")
         ours, theirs = context.Pipe()
         others = [each.connection for each in self.processes if not each.ended]
@@ -113,6 +112,14 @@ class DividedSession(Session):
         started = Process(process, ours)
         self.processes[place : place + 1] = [started]
         return started
+
+
+def may_fork() -> bool:
+    """Whether this process may be forked, so that another one has imported everything already.
+
+    The drivers of a GPU need not survive that; nor does JAX, whose threads hold locks that the copy would wait for.
+    """
+    return sys.platform == "linux" and "jax" not in sys.modules
 
 
 @dataclass

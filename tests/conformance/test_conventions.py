@@ -115,9 +115,9 @@ def test_an_inverted_boolean_mask_is_judged_by_the_declared_convention() -> None
     [
         (
             {"masks": "inverted"},
-            "'masks' is not a convention; there are: bool_mask, causal, empty_row, repeated_calls, window",
+            "'masks' is not a convention; there are: bool_mask, causal, window, empty_row, repeated_calls",
         ),
-        ({"masks": 3}, "'masks' is not a convention; there are: bool_mask, causal, empty_row, repeated_calls, window"),
+        ({"masks": 3}, "'masks' is not a convention; there are: bool_mask, causal, window, empty_row, repeated_calls"),
         ({"causal": "lower_left"}, "causal cannot be 'lower_left'; it can be: upper_left, lower_right"),
         ({"causal": True}, "causal cannot be True; it can be: upper_left, lower_right"),
         ({"causal": ["lower_right"]}, "causal cannot be ['lower_right']; it can be: upper_left, lower_right"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -202,14 +204,47 @@ def end_when_alone(other: Process, slow: Process) -> None:
     os.kill(slow.process.pid or 0, signal.SIGKILL)
 
 
-def test_an_error_of_the_suite_is_raised_by_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError("of the suite")
+FAILS = """
+from suite.commands.calling import check
+from suite.conformance import session
 
-    monkeypatch.setattr(session.Check, "answered", fail)
+session.Check.answered = lambda *_: 1 / 0
+check("attention/matmul", cases="plain", jobs=2)
+"""
+FORKS_WITH_JAX = """
+import warnings
 
-    with pytest.raises(RuntimeError, match="ZeroDivisionError: of the suite"):
-        outcomes(["attention/matmul"], 2, "plain")
+import jax
+
+from suite.commands.calling import check
+
+if __name__ == "__main__":
+    jax.numpy.ones(3).sum()
+    with warnings.catch_warnings(record=True) as warned:
+        print(len(check("attention/matmul", cases="plain", dtypes="float32", jobs=2)), len(warned))
+"""
+
+
+def ran(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What an interpreter that has imported nothing else says to it."""
+    (folder / "program.py").write_text(program)
+    return subprocess.run([sys.executable, folder / "program.py"], capture_output=True, text=True, timeout=120)
+
+
+def test_an_error_of_the_suite_is_raised_by_the_parent(tmp_path: Path) -> None:
+    found = ran(FAILS, tmp_path)
+
+    assert found.returncode == 1
+    assert "RuntimeError" in found.stderr
+    assert "ZeroDivisionError: division by zero" in found.stderr
+
+
+def test_a_process_that_has_threads_of_jax_is_not_forked(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+
+    found = ran(FORKS_WITH_JAX, tmp_path)
+
+    assert (found.stdout.split()[1:], found.stderr, found.returncode) == (["0"], "", 0)
 
 
 def test_nothing_is_left_behind() -> None:

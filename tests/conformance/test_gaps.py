@@ -80,7 +80,7 @@ def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:
     for name, says in {
         "binary": "is not UTF-8",
         "nosuch": "No such file",
-        "": "Is a directory",
+        "": "is no regular file",
         "a\0b": "null",
     }.items():
         with pytest.raises(UsageError, match=says):

@@ -132,8 +132,8 @@ def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"target": 3}, "check takes a function, a class or a module, not int"),
-        ({"target": None}, "check takes a function, a class or a module, not NoneType"),
+        ({"target": 3}, "or names and files as the command line does, not int"),
+        ({"target": None}, "or names and files as the command line does, not NoneType"),
         ({"contract": "attn"}, "unknown contract 'attn'; there are: add_norm, additive_attention, attention, "),
         ({"dtypes": ["float31"]}, "unknown dtype 'float31'; there are: float64, float32, float16, bfloat16"),
         ({"dtypes": torch.int32}, "unknown dtype 'int32'; there are"),

@@ -30,6 +30,7 @@ def test_a_needless_wall_is_left_out() -> None:
     assert [each.name for each in named(["descent"])] == ["descent"]
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # of JAX, if another test imported it: the child ends at once
 def test_walls_are_found_by_putting_them_up() -> None:
     assert set(found_elsewhere()) <= {each.name for each in WALLS}
     assert not works(lambda: os.close(-1))
