@@ -13,6 +13,7 @@ from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
 from suite.records.refusal import Refusal
 from suite.records.run import Machine, Run
+from suite.records.snapshot import LETTERS, NOT_ASKED, Answered, Snapshot, Timed
 from suite.records.source import GIVEN, Figures, Source
 from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
 from suite.records.words import (
@@ -36,14 +37,17 @@ __all__ = [
     "EXEMPT",
     "FAILURES",
     "GIVEN",
+    "LETTERS",
     "MEASURED_STATUSES",
     "MUST",
+    "NOT_ASKED",
     "PASSES",
     "PROFILES",
     "RIGHT_GRADIENT",
     "STATUSES",
     "STEP",
     "WRONG_GRADIENTS",
+    "Answered",
     "Audit",
     "Borrowed",
     "BorrowedFinding",
@@ -68,8 +72,10 @@ __all__ = [
     "Refusal",
     "Reproduction",
     "Run",
+    "Snapshot",
     "Source",
     "Status",
+    "Timed",
     "Trial",
     "UsageError",
     "WorkloadFacts",
