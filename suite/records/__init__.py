@@ -8,6 +8,7 @@ from suite.records.claim import Claimed, Evidence, Holds
 from suite.records.escaping import escaped
 from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
+from suite.records.history import Answers, Change, Changed, Conformance, History, KeptRun, Point, Series
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
@@ -48,30 +49,38 @@ __all__ = [
     "STEP",
     "WRONG_GRADIENTS",
     "Answered",
+    "Answers",
     "Audit",
     "Borrowed",
     "BorrowedFinding",
+    "Change",
+    "Changed",
     "Cheat",
     "CheatsAudit",
     "Claimed",
     "Combinations",
+    "Conformance",
     "ContractFacts",
     "Evidence",
     "Example",
     "Explanation",
     "Facts",
     "Figures",
+    "History",
     "Holds",
+    "KeptRun",
     "Learned",
     "Machine",
     "Measurement",
     "Meetings",
     "Outcome",
+    "Point",
     "Reason",
     "Redrawn",
     "Refusal",
     "Reproduction",
     "Run",
+    "Series",
     "Snapshot",
     "Source",
     "Status",
