@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from suite.history import marks, steps
+from suite.history.alike import with_suspicion
 from suite.records import Change, Point, Run, Series, Snapshot, Timed
 
 LEAST_MEMORY = 2**20
@@ -25,7 +26,7 @@ def series_of(kept: Sequence[Snapshot]) -> list[Series]:
     for each in found:
         by_quantity[each.quantity].append(each)
     with_steps = (_with_steps(of, runs) for of in by_quantity.values())
-    return sorted((each for of in with_steps for each in of), key=_place)
+    return sorted(with_suspicion([each for of in with_steps for each in of]), key=_place)
 
 
 def _place(of: Series) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from suite.records.claim import Claimed, Evidence, Holds
 from suite.records.escaping import escaped
 from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
-from suite.records.history import Answers, Change, Changed, Conformance, History, KeptRun, Point, Series
+from suite.records.history import Answers, Change, Changed, Conformance, History, KeptRun, Point, Series, StatusChange
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
@@ -84,6 +84,7 @@ __all__ = [
     "Snapshot",
     "Source",
     "Status",
+    "StatusChange",
     "Timed",
     "Trial",
     "UsageError",

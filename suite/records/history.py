@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
+
+from suite.records.measurement import table_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,24 @@ class Series:
     @property
     def table(self) -> str:
         """The timed table in words: `ladder/1k float32 cpu 1 thread forward hot`."""
-        threads = {0: "", 1: "1 thread"}.get(self.threads, f"{self.threads} threads")
-        return " ".join(filter(None, (self.workload, self.dtype, self.device, threads, self.direction, self.cache)))
+        return table_in_words(self.workload, self.dtype, self.device, self.threads, self.direction, self.cache)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels between steps, the newest last: one more than there are steps."""
+        runs = [point.run for point in self.points]
+        starts = [0, *(runs.index(change.run) for change in self.changes)]
+        parts = (self.points[start:end] for start, end in zip(starts, [*starts[1:], len(runs)], strict=True))
+        return tuple(Level(of[0].run, of[-1].run, median(point.value for point in of)) for of in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The median of a series from one run to another."""
+
+    first: str
+    last: str
+    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +137,30 @@ class Conformance:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusChange:
+    """A measurement whose status in `run` is `now`, and was `before` in `after`: `measured` → `refused`.
+
+    `table` is the timed table in words, as `Series.table` has it.
+    """
+
+    machine: str
+    implementation: str
+    workload: str
+    table: str
+    run: str
+    after: str
+    before: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """All that is kept of a folder of results, in the order of runs on each machine."""
 
     runs: tuple[KeptRun, ...] = ()
     series: tuple[Series, ...] = ()
     conformance: tuple[Conformance, ...] = ()
+    statuses: tuple[StatusChange, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader should know: that steps were not looked for, and why."""
     least: int = field(default=4)

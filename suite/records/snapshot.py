@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from suite.records.measurement import table_in_words
 from suite.records.run import Run
 from suite.records.status import Status
 
@@ -54,6 +55,11 @@ class Timed:
     def table(self) -> tuple[str, ...]:
         """What the rows that were measured round by round together share."""
         return (self.contract, self.workload, self.dtype, self.device, str(self.threads), self.direction, self.cache)
+
+    @property
+    def table_in_words(self) -> str:
+        """The timed table as lines show it."""
+        return table_in_words(self.workload, self.dtype, self.device, self.threads, self.direction, self.cache)
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from suite.records import Run, Snapshot, UsageError
+from suite.records import Refusal, Run, Snapshot, UsageError
 from suite.store import columns, contents, files, snapshots
-from suite.store.files import Damaged
+from suite.store.files import Damaged, Refused
 from suite.uncollected import uncollected
 
 FOLDER = "history"
@@ -70,8 +70,24 @@ def read(results: Path) -> list[Snapshot]:
 
     Raises UsageError for a file that is not as it was written; a file that is still being written is none yet.
     """
-    found = [_read(path) for path in sorted((results / FOLDER).glob("*/*.gz"))]
+    found = [_read(path) for path in paths(results)]
     return sorted(found, key=lambda of: (of.run.machine.name, of.run.started, of.run.id))
+
+
+def refusals(results: Path) -> Iterator[Refusal]:
+    """What is amiss: files that are not as they were written."""
+    for path in paths(results):
+        try:
+            _read(path)
+        except Refused as refused:
+            yield refused.refusal
+        except UsageError as error:
+            yield Refusal(str(path), "", str(error))
+
+
+def paths(results: Path) -> list[Path]:
+    """The files of all runs that are kept."""
+    return sorted((results / FOLDER).glob("*/*.gz"))
 
 
 def _path(results: Path, run: Run) -> Path:

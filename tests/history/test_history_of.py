@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import MACHINE, RUN, measured, outcome, samples
+from builders import MACHINE, RUN, measured, outcome, samples, without_time
 
 from suite.history import history_of
 from suite.records import History, Measurement, Outcome, Run, Series, UsageError
@@ -69,6 +71,19 @@ def test_a_slow_machine_is_no_change_of_ratios_and_one_of_the_baseline_s_time(tm
     assert series(found).changes == ()
     (change,) = series(found, "attention/matmul", "time").changes
     assert (change.run, change.verdict) == ("r05", "slower")
+
+
+@pytest.mark.parametrize(("slower", "is_suspected"), [("matmul", True), ("loops", False)])
+def test_where_all_step_alike_beside_the_baseline_it_is_suspected(tmp_path, slower, is_suspected):
+    names = "matmul", "loops", "einsum", "chunked", "flex"
+    for day in range(1, 11):
+        factor = {slower: 2.0} if day > 5 else {}
+        keep(tmp_path, run(day), *(measured(name, seconds=0.1 * factor.get(name, 1)) for name in names))
+
+    changes = [change for each in history_of(tmp_path).series if each.quantity == "ratio" for change in each.changes]
+
+    suspicion = "4 of 4 alike: attention/matmul may be what changed"
+    assert [change.marks for change in changes] == ([(suspicion,)] * 4 if is_suspected else [()])
 
 
 def test_memory_has_series_of_its_own_from_a_mebibyte_on(tmp_path):
@@ -153,6 +168,43 @@ def test_questions_that_are_answered_otherwise_are_named_and_others_are_not(tmp_
         ("r03", "r01", "c", "wrong", "passed"),
         ("r03", "", "x", "", "died"),
     ]
+
+
+def test_a_measurement_that_is_refused_from_a_run_on_is_said(tmp_path):
+    keep(tmp_path, run(1), *pair(0.1))
+    keep(tmp_path, run(2), outcome("a"))
+    keep(tmp_path, run(3), pair(0.1)[0], without_time("loops", "refused"))
+    keep(tmp_path, run(4), pair(0.1)[0], without_time("loops", "refused"))
+
+    (of,) = history_of(tmp_path).statuses
+
+    assert (of.implementation, of.table) == ("attention/loops", "vit/b16 float32 cpu 1 thread forward hot")
+    assert (of.after, of.run, of.before, of.now) == ("r01", "r03", "measured", "refused")
+
+
+def test_by_commit_older_commits_that_were_measured_later_stand_in_their_place(tmp_path):
+    commits = [committed(tmp_path, number) for number in (1, 2, 3)]
+    for day, commit in ((1, commits[0]), (2, commits[2]), (3, commits[1]), (4, f"{commits[1]}-dirty"), (5, "unknown")):
+        keep(tmp_path, run(day, commit=commit), outcome("a"))
+
+    assert [each.id for each in history_of(tmp_path).runs] == ["r01", "r02", "r03", "r04", "r05"]
+    assert [each.id for each in history_of(tmp_path, by_commit=True).runs] == ["r01", "r03", "r04", "r02", "r05"]
+
+
+def committed(folder: Path, day: int) -> str:
+    """A commit of a day of the year before, as a run names it."""
+    date = {f"GIT_{who}_DATE": f"2025-01-{day:02}T00:00:00Z" for who in ("AUTHOR", "COMMITTER")}
+    names = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        surroundings = {**os.environ, **date, **names, **alone}
+        return subprocess.run(command, check=True, env=surroundings, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", str(day))
+    return git("rev-parse", "--short=12", "HEAD")
 
 
 def test_a_folder_without_history_has_none(tmp_path):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stored import RUN, outcome, record
+from stored import MACHINE, RUN, outcome, record
 
 from suite.records import UsageError
 from suite.store import read_outcomes
@@ -64,7 +64,7 @@ def test_results_are_those_of_the_commit_and_the_temporary_folder_goes(repositor
 
 
 def test_one_machine_s_folder_has_its_name(repository):
-    (machine,) = (each for each in (repository / "results").iterdir() if each.is_dir())
+    machine = repository / "results" / MACHINE.name
 
     with results_at(machine, "HEAD") as then:
         assert then.name == machine.name
