@@ -33,13 +33,12 @@ def history_of(results: Path, baseline: str = "", by_commit: bool = False) -> Hi
     if by_commit:
         dates = commit_dates(results)
         machines = [sorted(of, key=lambda each: _dated(each.run, dates)) for of in machines]
-    why = absent()
     return History(
         tuple(run for of in machines for run in marked(of)),
         tuple(series for of in machines for series in series_of(of)),
         tuple(answers for of in machines for answers in conformance_of(of)),
         tuple(changed for of in machines for changed in status_changes(of)),
-        tuple(filter(None, (why, _left_out(kept)))),
+        tuple(filter(None, (absent() if kept else "", _left_out(kept)))),
         2 * LEAST,
     )
 

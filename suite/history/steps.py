@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import pairwise
 from statistics import median
 
@@ -100,9 +99,11 @@ def of_all(series: Sequence[Sequence[float]]) -> list[list[Step]]:
 
 def absent() -> str:
     """Why no steps can be found, in a line; empty where they can."""
-    if find_spec("ruptures") is not None:
-        return ""
-    return "steps were not looked for: that needs ruptures (`pip install 'attnsuite[history]'`)"
+    try:
+        import ruptures  # noqa: F401  whether it can be imported, not whether it is there
+    except ImportError as error:
+        return f"steps were not looked for: that needs ruptures, `pip install 'attnsuite[history]'` ({error})"
+    return ""
 
 
 def _calm(logs: Sequence[float]) -> list[float]:
