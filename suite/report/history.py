@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
+from math import log
 from pathlib import Path
 
 from suite.records import Change, Changed, History, KeptRun, Series
@@ -19,6 +20,8 @@ BARS = "▁▂▃▄▅▆▇█"
 """The heights of a small line, one for each run."""
 LONGEST_LINE = 40
 """Runs that a small line shows, the newest."""
+MOST_LINES = 20
+"""Lines about one run, unless all are asked for."""
 MOST_CASES = 3
 """Cases that are named where answers changed; JSON has all."""
 
@@ -78,11 +81,17 @@ def _of_machine(of: History, machine: str, each: bool) -> Iterator[str]:
         if run.marks or happened[run.id]:
             when = f"  {run.started[:16].replace('T', ' ')}"
             yield "  ".join(filter(None, (when, run.commit[:12], ", ".join(run.marks))))
-            yield from (f"    {line}" for line in happened[run.id])
+            yield from (f"    {line}" for line in _first(happened[run.id], None if each else MOST_LINES))
     if not any(happened.values()):
         yield "  no step, and no answer that changed"
     if each:
         yield from (f"  {_line(one)}" for one in series)
+
+
+def _first(lines: Sequence[str], most: int | None) -> Iterator[str]:
+    yield from lines[:most]
+    if most is not None and len(lines) > most:
+        yield f"and {len(lines) - most} more, which --all shows"
 
 
 def _counted(series: Sequence[Series], least: int) -> str:
@@ -95,17 +104,18 @@ def _counted(series: Sequence[Series], least: int) -> str:
 
 
 def _happened(of: History, machine: str) -> defaultdict[str, list[str]]:
-    """What is to be said of each run of a machine: answers first, then measurements, then steps."""
+    """What is to be said of each run of a machine: answers first, then the largest steps, then measurements."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for answers in (each for each in of.conformance if each.machine == machine):
         for run, changes in groupby(answers.changes, key=lambda changed: changed.run):
             found[run].append(f"{answers.implementation} on {answers.device}: {_answers(list(changes))}")
+    said = {run.id: run.marks for run in of.runs if run.machine == machine}
+    steps = [(one, place) for one in of.series if one.machine == machine for place in range(len(one.changes))]
+    for one, place in sorted(steps, key=lambda step: -abs(log(step[0].changes[step[1]].ratio))):
+        change = one.changes[place]
+        found[change.run].append(_step(one, place, change, said[change.run]))
     for each in (each for each in of.statuses if each.machine == machine):
         found[each.run].append(f"{each.implementation}, {each.table}: {each.before} → {each.now}")
-    said = {run.id: run.marks for run in of.runs if run.machine == machine}
-    for one in (each for each in of.series if each.machine == machine):
-        for place, change in enumerate(one.changes):
-            found[change.run].append(_step(one, place, change, said[change.run]))
     return found
 
 

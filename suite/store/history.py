@@ -9,6 +9,7 @@ from pathlib import Path
 from suite.records import Refusal, Run, Snapshot, UsageError
 from suite.store import columns, contents, files, snapshots
 from suite.store.files import Damaged, Refused
+from suite.store.recorded import Recorded
 from suite.uncollected import uncollected
 
 FOLDER = "history"
@@ -74,15 +75,26 @@ def read(results: Path) -> list[Snapshot]:
     return sorted(found, key=lambda of: (of.run.machine.name, of.run.started, of.run.id))
 
 
-def refusals(results: Path) -> Iterator[Refusal]:
-    """What is amiss: files that are not as they were written."""
+def refusals(results: Path, machines: Iterable[Recorded]) -> Iterator[Refusal]:
+    """What is amiss: files that are not as they were written, or that say otherwise than the rows of their run."""
+    rows = {(of.machine, run.id): (of, run) for of in machines for run in of.runs.values() if run.finished}
     for path in paths(results):
         try:
-            _read(path)
+            kept = _read(path)
         except Refused as refused:
             yield refused.refusal
         except UsageError as error:
             yield Refusal(str(path), "", str(error))
+        else:
+            if (there := rows.get((kept.run.machine.name, kept.run.id))) and not _agrees(kept, *there):
+                yield Refusal(str(path), "", f"it says otherwise than the rows of the run {kept.run.id:.80}")
+
+
+def _agrees(kept: Snapshot, recorded: Recorded, run: Run) -> bool:
+    """Whether a run as it is kept holds what its rows say, as far as they are still there."""
+    mine = [record for identity, record in (*recorded.rows, *recorded.measured) if identity == run.id]
+    rows = snapshots.snapshot(run, mine)
+    return bool(kept.left_out) or snapshots.packed(snapshots.joined(rows, kept)) == snapshots.packed(kept)
 
 
 def paths(results: Path) -> list[Path]:

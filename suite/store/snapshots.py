@@ -37,10 +37,16 @@ def snapshot(run: Run, records: Iterable[Outcome | Measurement | object]) -> Sna
 def joined(one: Snapshot, other: Snapshot) -> Snapshot:
     """All that two snapshots of one run hold. A run's rows are superseded in part by later ones, never altered."""
     timed = {each.key: each for each in (*other.timed, *one.timed)}
-    timed |= {each.key: each for each in other.timed if each.ratio is not None and timed[each.key].ratio is None}
+    timed |= {each.key: _beside(timed[each.key], each) for each in other.timed if timed[each.key].ratio is None}
     answers = {**dict(_answers(other)), **dict(_answers(one))}
     run = max(one.run, other.run, key=lambda run: run.finished)
     return Snapshot(run, tuple(timed[key] for key in sorted(timed)), tuple(_in_contracts(answers)))
+
+
+def _beside(one: Timed, other: Timed) -> Timed:
+    """The one with the other's ratio: where the baseline's row is gone, only an earlier look has it."""
+    ratio = {name: getattr(other, name) for name in ("baseline", "ratio", "ratio_low", "ratio_high")}
+    return replace(one, **ratio)
 
 
 def packed(of: Snapshot) -> bytes:

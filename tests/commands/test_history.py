@@ -198,13 +198,32 @@ def test_runs_that_only_git_has_are_added_also_those_of_a_former_layout(tmp_path
     assert "1 passed → wrong (a float32)" in said(monkeypatch, capsys, "--results", tmp_path / "kept")[1]
 
 
-def test_verify_names_a_file_of_history_that_is_damaged(results, monkeypatch, capsys):
-    record(results, replace(RUN, id="rows", finished=""), outcome("a"))
-    next(results.glob("history/*/r05.gz")).write_bytes(b"damaged")
+def verified(monkeypatch, capsys, results) -> tuple[int, str]:
     monkeypatch.setattr(sys, "argv", ["attnsuite", "verify", str(results)])
-
     with pytest.raises(SystemExit) as end:
         main()
+    return int(end.value.code or 0), capsys.readouterr().out
 
-    assert end.value.code == 1
-    assert "r05.gz" in capsys.readouterr().out
+
+def test_verify_names_a_file_of_history_that_is_damaged(results, monkeypatch, capsys):
+    record(results, replace(RUN, id="rows", finished=""), outcome("a"))
+    assert "r05.gz" not in verified(monkeypatch, capsys, results)[1]
+    next(results.glob("history/*/r05.gz")).write_bytes(b"damaged")
+
+    status, out = verified(monkeypatch, capsys, results)
+
+    assert status == 1
+    assert "r05.gz" in out
+
+
+def test_a_run_with_many_steps_names_the_largest_and_counts_the_others(tmp_path, monkeypatch, capsys):
+    for day in range(1, 9):
+        slow = 1 if day < 5 else 2
+        others = [measured(f"k{number:02}", seconds=0.1 * slow ** (1 + number / 30)) for number in range(24)]
+        store.keep(tmp_path, run(day), [measured("matmul", seconds=0.1), *others])
+
+    lines = said(monkeypatch, capsys, "--results", tmp_path)[1].splitlines()
+
+    assert "attention/k23" in lines[4]
+    assert lines[-1].strip() == "and 4 more, which --all shows"
+    assert "attention/k00" in said(monkeypatch, capsys, "--all", "--results", tmp_path)[1]

@@ -92,6 +92,20 @@ writer.finish()
     assert [letters(of)["attention/loops"] for of in kept(tmp_path)] == [{"a float32": "p"}, {"b float32": "p"}]
 
 
+def test_where_history_cannot_be_written_the_run_stays_unfinished_and_goes_on_later(tmp_path):
+    (tmp_path / "history").write_text("a file")
+
+    with pytest.raises(UsageError, match="cannot be written"):
+        record(tmp_path, RUN, outcome("a"))
+    (tmp_path / "history").unlink()
+
+    with Results(tmp_path).open_run(RUN) as writer:
+        assert writer.resumed
+        assert writer.recorded == [outcome("a")]
+        writer.finish()
+    assert len(kept(tmp_path)) == 1
+
+
 def test_nothing_is_kept_of_a_run_without_answers_and_times(tmp_path):
     record(tmp_path, RUN)
 
@@ -199,6 +213,30 @@ def test_a_file_that_is_not_as_it_was_written_is_one_line_that_names_it(tmp_path
 
     assert "r1" in str(said.value)
     assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_amiss"),
+    [
+        ('"wp"', '"pp"', True),
+        ("[0.1005,0.201]", "[0.1006,0.201]", True),
+        ('"torch":"2.13.0"', '"torch":"2.12.0"', True),
+        ("[0.5,1.0]", "[0.4,1.0]", False),  # the baseline's row is gone, and with it what the ratio was made of
+    ],
+)
+def test_what_says_otherwise_than_the_rows_of_its_run_is_amiss(tmp_path, before, now, is_amiss):
+    record(tmp_path, TIMED, *PAIR, outcome("a", "wrong"), outcome("b"))
+    record(tmp_path, replace(TIMED, id="r2", suite="s2"), PAIR[0], outcome("b"))  # the others' rows stay
+    path = tmp_path / "history" / MACHINE.name / "r1.gz"
+    text = gzip.decompress(path.read_bytes()).decode()
+
+    def amiss() -> list[str]:
+        return [str(each) for each in history.refusals(tmp_path, [Results(tmp_path).read(MACHINE.name)])]
+
+    assert before in text
+    assert amiss() == []
+    path.write_bytes(gzip.compress(text.replace(before, now).encode()))
+    assert amiss() == [f"{path}: it says otherwise than the rows of the run r1"] * is_amiss
 
 
 @pytest.mark.parametrize("data", [b"", b"no gzip", gzip.compress(b"[]"), gzip.compress(b"{")])
