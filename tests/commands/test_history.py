@@ -128,6 +128,7 @@ def test_another_baseline_is_named_in_short(results, monkeypatch, capsys):
         (["--machine", "nothing"], f"no machine 'nothing'; it has {MACHINE.name}"),
         (["--baseline", "nothing"], "no ratios to attention/nothing"),
         (["--format", "xml"], "text, json, csv are known, not 'xml'"),
+        (["--by-commit"], "no repository"),
         (["add", "nowhere"], "nowhere holds no results"),
         (["add", "nowhere@HEAD"], "no repository"),
     ],
