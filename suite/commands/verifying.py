@@ -12,7 +12,7 @@ from suite.commands import sources
 from suite.records import Refusal, Run, UsageError
 from suite.report import verification as pages
 from suite.report.verification.index import FILES
-from suite.store import Recorded, Verified
+from suite.store import Recorded, Verified, history
 from suite.store import verify as verify_rows
 from suite.store.contents import SIGNS
 from suite.store.runs import RUNS
@@ -121,6 +121,7 @@ def _results(path: Path, folders: Sequence[Path]) -> Report:
     with_runs = {name: of for name, of in report.machines.items() if of.runs}
     report.refusals += pages.of_results(path, with_runs if readable else None)
     report.refusals += _without_rows(path)
+    report.refusals += history.refusals(path, report.machines.values())
     report.files += sum((path / name).exists() for name in FILES)
     if not readable:
         report.not_checked.append(f"{path / 'README.md'}, for not all rows can be read")

@@ -8,11 +8,13 @@ from suite.records.claim import Claimed, Evidence, Holds
 from suite.records.escaping import escaped
 from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
+from suite.records.history import Answers, Change, Changed, Conformance, History, KeptRun, Point, Series, StatusChange
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
 from suite.records.refusal import Refusal
 from suite.records.run import Machine, Run
+from suite.records.snapshot import LETTERS, NOT_ASKED, Answered, Snapshot, Timed
 from suite.records.source import GIVEN, Figures, Source
 from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
 from suite.records.words import (
@@ -36,40 +38,54 @@ __all__ = [
     "EXEMPT",
     "FAILURES",
     "GIVEN",
+    "LETTERS",
     "MEASURED_STATUSES",
     "MUST",
+    "NOT_ASKED",
     "PASSES",
     "PROFILES",
     "RIGHT_GRADIENT",
     "STATUSES",
     "STEP",
     "WRONG_GRADIENTS",
+    "Answered",
+    "Answers",
     "Audit",
     "Borrowed",
     "BorrowedFinding",
+    "Change",
+    "Changed",
     "Cheat",
     "CheatsAudit",
     "Claimed",
     "Combinations",
+    "Conformance",
     "ContractFacts",
     "Evidence",
     "Example",
     "Explanation",
     "Facts",
     "Figures",
+    "History",
     "Holds",
+    "KeptRun",
     "Learned",
     "Machine",
     "Measurement",
     "Meetings",
     "Outcome",
+    "Point",
     "Reason",
     "Redrawn",
     "Refusal",
     "Reproduction",
     "Run",
+    "Series",
+    "Snapshot",
     "Source",
     "Status",
+    "StatusChange",
+    "Timed",
     "Trial",
     "UsageError",
     "WorkloadFacts",

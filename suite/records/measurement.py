@@ -104,10 +104,15 @@ class Measurement:
     @property
     def group(self) -> str:
         """The table in words, as pytest-benchmark shows it: `ladder/1k float32 cpu 1 thread forward hot`."""
-        threads = {0: "", 1: "1 thread"}.get(self.threads, f"{self.threads} threads")
-        return " ".join(filter(None, (self.workload, self.dtype, self.device, threads, self.direction, self.cache)))
+        return table_in_words(self.workload, self.dtype, self.device, self.threads, self.direction, self.cache)
 
     @property
     def fails(self) -> bool:
         """Whether this row alone makes a benchmark fail. Memory is a limit of the machine, and no failure."""
         return self.status in BENCHMARK_FAILURES and not self.known
+
+
+def table_in_words(workload: str, dtype: str, device: str, threads: int, direction: str, cache: str) -> str:
+    """A timed table as pytest-benchmark shows it: `ladder/1k float32 cpu 1 thread forward hot`."""
+    said = {0: "", 1: "1 thread"}.get(threads, f"{threads} threads")
+    return " ".join(filter(None, (workload, dtype, device, said, direction, cache)))

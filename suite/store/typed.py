@@ -85,7 +85,8 @@ def _as_it_is(name: str, value: Any) -> Any:
     return value
 
 
-def _whole(name: str, value: Any) -> int:
+def whole_of(name: str, value: Any) -> int:
+    """The whole number, zero or more, that a field holds."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_WHOLE:
         raise ValueError(f"{name} should be a whole number, not {value!r:.80}")
     return value
@@ -158,7 +159,7 @@ def _record(kind: type[Value]) -> Reader[Value]:
 _OF_TYPE: Mapping[str, Reader[Any]] = {
     "str": text_of,
     "bool": _truth,
-    "int": _whole,
+    "int": whole_of,
     "float | None": _number,
     "Status": _word(Status),
     "Reason": _word(Reason),
@@ -173,7 +174,7 @@ _OF_TYPE: Mapping[str, Reader[Any]] = {
     "tuple[Example, ...]": _records(Example),
     "Mapping[str, Any]": object_of,
     "Mapping[str, str]": each_of(text_of),
-    "Mapping[str, int]": each_of(_whole),
+    "Mapping[str, int]": each_of(whole_of),
     "Mapping[str, float]": each_of(_number),
     "Mapping[str, float | None]": each_of(_number_or_none),
     "Mapping[str, Status]": each_of(_word(Status)),

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from suite.records import EVERY_CASE, Claimed, Learned, Measurement, Outcome, Run, UsageError
-from suite.store import contents, files, rows, runs, together
+from suite.store import contents, files, history, rows, runs, together
 from suite.store.contents import JOURNAL, AnyRecord, Contents
 from suite.store.kinds import Record
 from suite.store.recorded import newest
@@ -84,7 +84,7 @@ class RunWriter:
         devices asked, for their cases may not exist any more. `workloads` are the names of all workloads that
         contracts have, by contract: measurements of others go, but contracts that are not named keep theirs.
         Implementations that were not asked keep their rows; where `claims` are given, rows of others go. `profile` was
-        timed, and took these `seconds` by activity.
+        timed, and took these `seconds` by activity. History keeps the run as it is now.
         """
         self._check_journal()
         there = contents.read(self.folder)
@@ -110,6 +110,8 @@ class RunWriter:
             list(self._newest(there.runs, there.learned)),
             [row for row in self._newest(there.runs, there.claimed) if claims is None or row[1].claim in claims],
         )
+        mine = (record for identity, record in there.recorded if identity == finished.id)
+        history.keep(self.folder.parent, finished, mine)  # first: a crash here leaves a run that is resumed
         together.replace_together(self.folder, contents.written(kept, finished.id))
         self.run = finished
         self.close()

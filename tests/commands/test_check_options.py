@@ -112,7 +112,7 @@ def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
     stored = suite.load_results(tmp_path / "out")
     assert set(stored["case"]) > {"plain/small", "scale/half"}
     assert len(suite.load_results(tmp_path / "out", "benchmark")) == 0
-    (machine,) = (folder for folder in (tmp_path / "out").iterdir() if folder.is_dir())
+    (machine,) = (runs.parent for runs in (tmp_path / "out").glob("*/runs.jsonl"))
     assert str(Path("out") / machine.name / "conformance.md") in printed
     assert not (machine / "benchmark.md").exists()
     assert f"[conformance]({machine.name}/conformance.md)" in (tmp_path / "out" / "README.md").read_text()

@@ -11,6 +11,7 @@ from suite.commands.declared.claims import Claims
 from suite.commands.declared.common import Command
 from suite.commands.declared.draw import Draw
 from suite.commands.declared.export import Export
+from suite.commands.declared.history import History
 from suite.commands.declared.learn import Learn
 from suite.commands.declared.list_ import List
 from suite.commands.declared.migrate import Migrate
@@ -30,6 +31,7 @@ COMMANDS: Mapping[str, type[Command]] = {
     "claims": Claims,
     "report": Report,
     "run": Run,
+    "history": History,
     "draw": Draw,
     "verify": Verify,
     "migrate": Migrate,

@@ -1,0 +1,120 @@
+"""The history of results: a small file for each run, which no later run replaces, in results/history/MACHINE/RUN.gz."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from suite.records import Refusal, Run, Snapshot, UsageError
+from suite.store import columns, contents, files, snapshots
+from suite.store.files import Damaged, Refused
+from suite.store.recorded import Recorded
+from suite.uncollected import uncollected
+
+FOLDER = "history"
+"""The folder beside those of machines."""
+REMEDY = "restore the file, or remove it: the other runs stay"
+
+
+def keep(results: Path, run: Run, records: Iterable[object]) -> Path | None:
+    """Keep a run that has these records, in one step: a crash leaves the former file or the new one.
+
+    What an earlier file of the same run holds stays. Returns the file if it is new or holds more now; else, or where
+    the run has neither measurements nor outcomes, None. Raises UsageError when it cannot be written.
+    """
+    return _keep(results, snapshots.snapshot(run, records))
+
+
+def add(results: Path, source: Path) -> Iterator[Path]:
+    """Keep every finished run that a folder of results holds rows of, or keeps in a history of its own.
+
+    Yields the files that are new or hold more now. Raises UsageError for a folder without results, and for one that
+    cannot be read: what was added by then stays.
+    """
+    folders = sorted({file.parent for sign in contents.SIGNS for file in source.glob(f"*/{sign}")})
+    there = read(source)
+    if not folders and not there:
+        raise UsageError(f"{source} holds no results; `attnsuite run` makes them")
+    for of in there if source.resolve() != results.resolve() else ():
+        yield from filter(None, [_keep(results, of)])
+    for folder in folders:
+        yield from _add(results, contents.read(folder))
+
+
+def _add(results: Path, there: contents.Contents) -> Iterator[Path]:
+    of_run: dict[str, list[contents.AnyRecord]] = defaultdict(list)
+    for identity, record in there.recorded:
+        of_run[identity].append(record)
+    for run in there.runs.values():
+        if run.finished and (path := keep(results, run, of_run[run.id])):
+            yield path
+
+
+def _keep(results: Path, of: Snapshot) -> Path | None:
+    path = _path(results, of.run)
+    if not of.timed and not of.answered:
+        return None
+    before = path.read_bytes() if path.exists() else b""
+    data = snapshots.packed(snapshots.joined(_read(path), of) if before else of)
+    if data == before:
+        return None
+    with files.one_line(path.parent, "written"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    files.replace_bytes(path, data)
+    return path
+
+
+@uncollected()
+def read(results: Path) -> list[Snapshot]:
+    """All runs that are kept, by machine and then by when they started.
+
+    Raises UsageError for a file that is not as it was written; a file that is still being written is none yet.
+    """
+    found = [_read(path) for path in paths(results)]
+    return sorted(found, key=lambda of: (of.run.machine.name, of.run.started, of.run.id))
+
+
+def refusals(results: Path, machines: Iterable[Recorded]) -> Iterator[Refusal]:
+    """What is amiss: files that are not as they were written, or that say otherwise than the rows of their run."""
+    rows = {(of.machine, run.id): (of, run) for of in machines for run in of.runs.values() if run.finished}
+    for path in paths(results):
+        try:
+            kept = _read(path)
+        except Refused as refused:
+            yield refused.refusal
+        except UsageError as error:
+            yield Refusal(str(path), "", str(error))
+        else:
+            if (there := rows.get((kept.run.machine.name, kept.run.id))) and not _agrees(kept, *there):
+                yield Refusal(str(path), "", f"it says otherwise than the rows of the run {kept.run.id:.80}")
+
+
+def _agrees(kept: Snapshot, recorded: Recorded, run: Run) -> bool:
+    """Whether a run as it is kept holds what its rows say, as far as they are still there."""
+    mine = [record for identity, record in (*recorded.rows, *recorded.measured) if identity == run.id]
+    rows = snapshots.snapshot(run, mine)
+    return bool(kept.left_out) or snapshots.packed(snapshots.joined(rows, kept)) == snapshots.packed(kept)
+
+
+def paths(results: Path) -> list[Path]:
+    """The files of all runs that are kept."""
+    return sorted((results / FOLDER).glob("*/*.gz"))
+
+
+def _path(results: Path, run: Run) -> Path:
+    names = run.machine.name, f"{run.id}.gz"
+    if any(Path(name).name != name or name.startswith(".") for name in names):
+        raise UsageError(f"{'/'.join(names)!r:.120} cannot be the name of a file of history")
+    return results / FOLDER / names[0] / names[1]
+
+
+def _read(path: Path) -> Snapshot:
+    lines = columns.unpacked(path.parent, path.name)
+    try:
+        of = snapshots.unpacked("\n".join(lines).encode())
+        if _path(path.parent.parent.parent, of.run) != path:
+            raise ValueError(f"it is the run {of.run.id:.80} of {of.run.machine.name:.80}")
+    except (ValueError, TypeError) as error:
+        raise Damaged(path, f"this is no run of history ({error})", remedy=REMEDY) from None
+    return of
