@@ -32,7 +32,7 @@ FLOORS: dict[str, set[str]] = {
     "machine": {"records"},
     "asking": {"records", "judging"},
     "contracts": {"records", "judging", "asking", "sources"},
-    "store": {"records", "statistics", "uncollected"},
+    "store": {"records", "machine", "statistics", "uncollected"},
     "report": {"records", "statistics", "store", "charting"},
     "signatures": {"records", "asking", "contracts"},
     "beginning": {"records", "asking", "contracts", "signatures"},

@@ -31,11 +31,11 @@ def sources(repository: Path, commit: str) -> Iterator[Path]:
     packed = _git(Path(top), "archive", "--format=tar", commit, *there) if there else None
     with TemporaryDirectory(prefix="attnsuite-") as folder:
         if packed:
-            _unpack(packed, Path(folder).resolve())
+            unpack(packed, Path(folder).resolve())
         yield Path(folder)
 
 
-def _unpack(packed: bytes, folder: Path) -> None:
+def unpack(packed: bytes, folder: Path) -> None:
     """The files in an archive; links, and names that lead elsewhere, are left out."""
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         for member in archive:
