@@ -33,6 +33,7 @@ FLOORS: dict[str, set[str]] = {
     "asking": {"records", "judging"},
     "contracts": {"records", "judging", "asking", "sources"},
     "store": {"records", "machine", "statistics", "uncollected"},
+    "comparison": {"records", "statistics", "store"},
     "report": {"records", "statistics", "store", "charting"},
     "signatures": {"records", "asking", "contracts"},
     "beginning": {"records", "asking", "contracts", "signatures"},
