@@ -54,11 +54,16 @@ def _changed(what: str, both: int, changes: Sequence[Change]) -> Section:
     worse = sum(change.worse for change in changes)
     said = [f"{counts[kind]:,} {kind}" for kind in ("changed", "new", "gone") if counts[kind]]
     title = f"{what}: {both:,} on both sides; {', '.join(said) or 'none changed, new or gone'}"
-    listed = [change for change in changes if _kind(change) == "changed" or change.worse]
+    listed = [change for change in changes if _is_listed(change)]
     lines = [_change(change) for change in listed[:MOST_LINES]]
     lines += [f"and {len(listed) - MOST_LINES:,} more"] * (len(listed) > MOST_LINES)
-    lines += _summed([change for change in changes if change not in set(listed)])
+    lines += _summed([change for change in changes if not _is_listed(change)])
     return section(f"{title}; {worse:,} fail now" if worse else title, points(lines))
+
+
+def _is_listed(change: Change) -> bool:
+    """Whether it has a line of its own; others are counted by implementation."""
+    return _kind(change) == "changed" or change.worse
 
 
 def _kind(change: Change) -> str:

@@ -159,6 +159,7 @@ _OF_TYPE: Mapping[str, Reader[Any]] = {
     "str": text_of,
     "bool": _truth,
     "int": _whole,
+    "float": _number,
     "float | None": _number,
     "Status": _word(Status),
     "Reason": _word(Reason),
