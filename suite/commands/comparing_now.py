@@ -69,7 +69,7 @@ def _compared(of: Compare, run: Interleaved, old: Asked, new: Asked) -> Compared
     return Compared(
         _said(old),
         _said(new),
-        [*_differences(old, new), f"timed against each other in {processes} pairs of processes"],
+        [*_differences(old, new), *_timed_in(processes, found)],
         both(before, after),
         changes(before, after),
         changes(*statuses),
@@ -78,14 +78,27 @@ def _compared(of: Compare, run: Interleaved, old: Asked, new: Asked) -> Compared
     )
 
 
+def _timed_in(processes: int, found: Mapping[tuple[str, Table], Sequence[Rows]]) -> Iterator[str]:
+    """In how many pairs of processes both sides were timed, and how many of these are left out."""
+    yield f"timed against each other in {processes} pair{'s' * (processes != 1)} of processes"
+    for (name, table), rows in found.items():
+        if 0 < len(_timed(rows)) < len(rows):
+            left_out = len(rows) - len(_timed(rows))
+            yield f"{name} {table.says}: {left_out} of {len(rows)} pairs are left out, for one of both has no time"
+
+
 def _timed(rows: Sequence[Rows]) -> list[Rows]:
     """The pairs in which both sides were timed."""
     return [each for each in rows if all(row.status == Status.MEASURED for row in each)]
 
 
 def _status(rows: Sequence[Measurement]) -> Measurement:
-    """What became of a side: a row without a time, where one of its processes has none."""
-    return next((row for row in rows if row.status != Status.MEASURED), rows[0])
+    """What became of a side: a row without a time, where most of its processes have none.
+
+    A machine that is busy may let the time of one be refused; its pair is left out.
+    """
+    without = [row for row in rows if row.status != Status.MEASURED]
+    return without[0] if 2 * len(without) > len(rows) else next(row for row in rows if row not in without)
 
 
 def _interleaved(of: Compare, old: Asked, new: Asked) -> Interleaved:

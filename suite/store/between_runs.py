@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from suite.records import UsageError
 from suite.records.repeated import Repeated
 from suite.store import together
-from suite.store.files import parsed_rows, replace_file, row_text
+from suite.store.files import Damaged, parsed_rows, replace_file, row_text
 from suite.store.typed import typed
 
 FILE = "between_runs.jsonl"
@@ -27,9 +26,9 @@ def read(folder: Path) -> list[Repeated]:
         try:
             repeated = typed(Repeated, row)
         except (ValueError, TypeError, KeyError) as error:
-            raise UsageError(f"{path}, line {number}: {error}") from None
+            raise Damaged(path, str(error), number) from None
         if not all(0 < value < math.inf for value in (repeated.seconds, repeated.ratio)):
-            raise UsageError(f"{path}, line {number}: a time and a ratio are numbers above 0")
+            raise Damaged(path, "a time and a ratio are numbers above 0", number)
         found.append(repeated)
     return found
 
