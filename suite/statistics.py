@@ -117,9 +117,9 @@ def lies_within(of: Interval, low: float, high: float) -> bool | None:
     return False if of.high < low or high < of.low else None
 
 
-def judged(of: Interval, pairs: int) -> Comparison:
-    """What the interval of the logarithms of so many ratios says."""
-    margin = math.log1p(MARGIN)
+def judged(of: Interval, pairs: int, least: float = MARGIN) -> Comparison:
+    """What the interval of the logarithms of so many ratios says, where smaller differences than `least` are none."""
+    margin = math.log1p(least)
     if of.low > 0 and of.median > margin:
         verdict = "faster"
     elif of.high < 0 and of.median < -margin:

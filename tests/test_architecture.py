@@ -34,6 +34,7 @@ FLOORS: dict[str, set[str]] = {
     "contracts": {"records", "judging", "asking", "sources"},
     "store": {"records", "machine", "statistics", "uncollected"},
     "history": {"records", "statistics", "store", "uncollected"},
+    "comparison": {"records", "statistics", "store"},
     "report": {"records", "statistics", "store", "history", "charting"},
     "signatures": {"records", "asking", "contracts"},
     "beginning": {"records", "asking", "contracts", "signatures"},

@@ -16,6 +16,7 @@ import yaml
 HOME = Path(__file__).parent.parent
 ACTION = HOME / "action.yml"
 WORKFLOWS = sorted((HOME / ".github" / "workflows").glob("*.yml"))
+COMPARE = HOME / ".github" / "workflows" / "compare.yml"
 FOR_OTHERS = HOME / ".github" / "workflows" / "conformance.yml"
 EXAMPLE = HOME / "examples" / "third_party" / "github-workflow.yml"
 
@@ -179,3 +180,17 @@ def test_actionlint_finds_nothing() -> None:
     done = subprocess.run(["actionlint", *map(str, WORKFLOWS)], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
+
+
+def test_the_gate_of_others_names_both_sides_workloads_and_what_fails(repository: Path) -> None:
+    git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=e@e"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *command], check=True)
+    given = {"FILE": "kernel.py:attention", "BASE": "HEAD", "FAIL_ON": "slower wrong", "MARGIN": "0.05"}
+
+    done = run(steps(COMPARE)["Compare attention"], repository, WORKLOADS="no/such\n", **given)
+    other = run(steps(COMPARE)["Compare attention"], repository, WORKLOADS="no/such", **given | {"BASE": "no-such"})
+
+    assert (done.returncode, other.returncode) == (2, 2)
+    assert "no workload of attention matches 'no/such'" in done.stderr  # after both sides were found
+    assert "has no commit 'no-such'" in other.stderr

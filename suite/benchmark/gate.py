@@ -72,6 +72,10 @@ class Gate:
         detail = f"it fails {worst.case} ({worst.dtype}){others}: {why}"
         return Failed(Status.REFUSED, detail, known=worst.known)
 
+    def outcomes(self, name: str) -> list[Outcome]:
+        """What became of all that an implementation was asked."""
+        return list(self._known.get(name, {}).values())
+
     def _of(self, dtype: str) -> dict[Key, tuple[Case, frozenset[str]]]:
         """Every question of the contract in a dtype with what it needs."""
         if dtype not in self._cases:

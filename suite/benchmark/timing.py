@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from suite.asking import Contract
 from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
-from suite.benchmark.gate import Gate
 from suite.benchmark.participant import Participant
 from suite.benchmark.race import race
 from suite.benchmark.request import Request, Table
@@ -56,13 +55,19 @@ class TimedTable:
     telemetry: Mapping[str, Any]
 
 
+class Refusing(Protocol):
+    """What says who may not be timed, as `Gate` does."""
+
+    def refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None: ...
+
+
 @dataclass
 class Timing:
     """Times tables of one contract."""
 
     contract: Contract
     request: Request
-    gate: Gate
+    gate: Refusing
     accounts: Accounts
     random: Random
     _longest: dict[tuple[str, str, str, int], LongestCall] = field(default_factory=dict)

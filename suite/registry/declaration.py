@@ -44,6 +44,8 @@ class Declaration:
     """The parameters that tell it, or the one word that says it: `--signature`, `@implementation`."""
     ambiguous: str = ""
     """Which signatures its parameters fit, where these are several and none was said."""
+    python: str = ""
+    """The interpreter whose processes import it, where that is not this one: one with other versions of libraries."""
     style: str = ""
     """What was made of a class or module so that it can be called; empty for a function, and before it is loaded."""
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from suite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Status
+from suite.records.compared import Compared
 from suite.report.benchmark import wording
 from suite.report.benchmark.columns import TOO_FEW
 from suite.report.benchmark.timed_tables import BASELINE, Row, tables
 from suite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
+from suite.report.comparison import comparison_page
 from suite.report.conformance.tally import breakdown, by_implementation, count, devices, groups
 from suite.report.page import Block, Column, Note, Page, Points, Section, Table, note, section
 from suite.report.render import terminal
@@ -43,6 +45,11 @@ def summary_lines(
         rows.append((text(f"{len(found)} in all"), _became(outcomes)))
     columns = (Column("implementation"), Column("outcome"))
     return terminal.render(Page("Summary", (Table(columns, tuple(rows), below),)))
+
+
+def comparison_lines(found: Sequence[Compared]) -> list[str]:
+    """What two sides differ in, machine by machine: outcomes, times, memory."""
+    return terminal.render(comparison_page(found))
 
 
 def _name(words: str) -> Cell:

@@ -49,17 +49,17 @@ def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None
     """Run the audit, one table after the other."""
     random, started = random or Random(), perf_counter()
     trials, failed = _trials(plan, progress, random)
-    agreements = _reported(with_torch(_named(plan.agreement), plan.agreement_budget, random), progress)
+    agreements = _reported(with_torch(named(plan.agreement), plan.agreement_budget, random), progress)
     absent = {TRITON: reason} if (reason := no_triton()) else {}
     if not absent:
-        agreements += _reported(with_triton(_named(plan.agreement_on_cuda), plan.agreement_budget, random), progress)
+        agreements += _reported(with_triton(named(plan.agreement_on_cuda), plan.agreement_budget, random), progress)
     return StopwatchAudit(trials, agreements, failed, absent, perf_counter() - started)
 
 
 def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial], list[str]]:
     trials: list[Trial] = []
     failed: list[str] = []
-    workloads, total = _named(plan.workloads), sum(plan.tables.values())
+    workloads, total = named(plan.workloads), sum(plan.tables.values())
     for number, (turn, threads) in enumerate(_turns(plan)):
         table = AuditTable(number, workloads[turn % len(workloads)], threads, plan.identical)
         started = perf_counter()
@@ -78,7 +78,8 @@ def _turns(plan: Plan) -> list[tuple[int, int]]:
     return sorted(spread, key=lambda of: spread[of])
 
 
-def _named(names: Sequence[str]) -> list[Workload]:
+def named(names: Sequence[str]) -> list[Workload]:
+    """The workloads of these names."""
     known = {workload.name: workload for workload in contract(CONTRACT).workloads()}
     return [known[name] for name in names]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from random import Random
@@ -27,15 +27,23 @@ in earlier tables."""
 class AuditTable:
     """One baseline, a number of identical implementations and one for each slowdown, on one workload.
 
-    After `measure` there are `trials`, and in `failed` what could not be timed.
+    After `measure` there are `trials`, `entries` with all samples, and in `failed` what could not be timed.
     """
 
-    def __init__(self, number: int, workload: Workload, threads: int, identical: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        workload: Workload,
+        threads: int,
+        identical: int,
+        slowdowns: Sequence[float] = SLOWDOWNS,
+    ) -> None:
         self.number, self.workload, self.threads = number, workload, threads
         injected = {BASELINE: 0.0, **{f"identical_{place}": 0.0 for place in range(1, identical + 1)}}
-        injected |= {f"slower_{100 * share:.0f}": share for share in SLOWDOWNS}
+        injected |= {f"slower_{100 * share:.0f}": share for share in slowdowns}
         self.injected = {f"{CONTRACT}/{name}": share for name, share in injected.items()}
         self.trials: list[Trial] = []
+        self.entries: list[Entry[Participant]] = []
         self.failed: list[str] = []
 
     def measure(self, budget: float, random: Random) -> None:
@@ -45,6 +53,7 @@ class AuditTable:
             participants = list(self._started(stack))
             shuffled = random.sample(participants, len(participants))
             entries = [entry for each in shuffled if (entry := self._entry(each))]
+            self.entries = entries
             race(entries, f"{CONTRACT}/{BASELINE}", self.workload.rows("forward", random), budget, random)
         self._judge(entries)
 

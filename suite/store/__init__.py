@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,9 +45,11 @@ class Results:
         return place(self.path, machine)[0]
 
     @uncollected()
-    def read(self, machine: str) -> Recorded:
-        """What is recorded of one machine. Raises UsageError for files that are not as this version wrote them."""
-        return contents.read(self.path / machine).recorded_of(machine)
+    def read(self, machine: str, of: Callable[[Run], bool] = lambda run: True) -> Recorded:
+        """What is recorded of one machine, in the runs that are meant. Raises UsageError for files that are not as this
+        version wrote them.
+        """
+        return contents.read(self.path / machine).of_runs(of).recorded_of(machine)
 
     @uncollected()
     def open_run(self, run: Run) -> RunWriter:

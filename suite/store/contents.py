@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,6 +54,15 @@ class Contents:
         outcomes, measurements = newest(self.runs, self.outcomes), newest(self.runs, self.measurements)
         learned, claimed = newest(self.runs, self.learned), newest(self.runs, self.claimed)
         return Recorded(machine, self.runs, outcomes, measurements, learned, claimed)
+
+    def of_runs(self, meant: Callable[[Run], bool]) -> Contents:
+        """What is of the runs that are meant."""
+        runs = {identity: run for identity, run in self.runs.items() if meant(run)}
+        found = Contents(runs, [], [])
+        for identity, record in self.recorded:
+            if identity in runs:
+                found.add(identity, record)
+        return found
 
     def add(self, identity: str, record: AnyRecord) -> None:
         """One record more of this run."""

@@ -46,22 +46,22 @@ def known(folder: Path) -> list[Machine]:
 
 def unlike(machine: Machine, others: Sequence[Machine]) -> Machine | None:
     """The last of the others that cannot be this machine, if any. What one of two does not know tells none apart."""
-    return next((other for other in reversed(others) if any(_differences(machine, other))), None)
+    return next((other for other in reversed(others) if any(differences(machine, other))), None)
 
 
 def beside(name: str, machine: Machine, there: Mapping[str, Sequence[Machine]]) -> str:
     """A name for the machine's folder, which says how it differs from those whose folders are called like the rest."""
     while (other := unlike(machine, there.get(name, ()))) is not None:
-        name = _slug(" ".join((name, *(mine for mine, _ in _differences(machine, other)))))
+        name = _slug(" ".join((name, *(mine for mine, _ in differences(machine, other)))))
     return name
 
 
 def said(one: Machine, other: Machine) -> str:
     """What one machine has that another has not, and what that has: "a machine with L3 300 MiB, not 260 MiB"."""
-    return "a machine with " + " and ".join(f"{mine}, not {its}" for mine, its in _differences(one, other))
+    return "a machine with " + " and ".join(f"{mine}, not {its}" for mine, its in differences(one, other))
 
 
-def _differences(one: Machine, other: Machine) -> Iterator[tuple[str, str]]:
+def differences(one: Machine, other: Machine) -> Iterator[tuple[str, str]]:
     """Each fact in which they differ, as it is of the one and of the other."""
     if one.processor != other.processor:
         yield one.processor, other.processor

@@ -160,6 +160,7 @@ _OF_TYPE: Mapping[str, Reader[Any]] = {
     "str": text_of,
     "bool": _truth,
     "int": whole_of,
+    "float": _number,
     "float | None": _number,
     "Status": _word(Status),
     "Reason": _word(Reason),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.records import Refusal, Run, UsageError
-from suite.store import columns, contents, facts, ranges, together
+from suite.store import between_runs, columns, contents, facts, ranges, together
 from suite.store.contents import JOURNAL, Contents, Placed
 from suite.store.files import Refused, parsed_rows
 from suite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES
@@ -33,7 +33,13 @@ class Verified:
 def verify(folder: Path) -> Verified:
     """Read a machine's folder to the end, whatever is amiss in it."""
     there, placed, refusals = contents.examined(folder)
-    found = [*refusals, *_files(folder), *_runs(folder, there), *_records(folder, there, placed)]
+    found = [
+        *refusals,
+        *_files(folder),
+        *_between_runs(folder),
+        *_runs(folder, there),
+        *_records(folder, there, placed),
+    ]
     return Verified(there.recorded_of(folder.name), tuple(few(found)))
 
 
@@ -59,6 +65,14 @@ def _files(folder: Path) -> Iterator[Refusal]:
     for kind in KINDS:
         for column, digits in kind.columns.items():
             yield from _canonical(folder, kind.column_file(column), digits)
+
+
+def _between_runs(folder: Path) -> Iterator[Refusal]:
+    """The first that is amiss with the times of the same code in one run after the other."""
+    try:
+        between_runs.read(folder)
+    except Refused as refused:
+        yield refused.refusal
 
 
 def _ended(folder: Path, name: str) -> Iterator[Refusal]:

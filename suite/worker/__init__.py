@@ -138,7 +138,7 @@ class Worker:
             return
         if self.declaration.broken:
             self._state = Broken(self.declaration, self.declaration.broken)
-        else:
+        elif not self.declaration.python:  # what another interpreter lacks is known to that alone
             self._state = absent(self.declaration)
         if self._state is not None:
             return
@@ -147,12 +147,13 @@ class Worker:
             self._cores,
             service=self._service,
             fresh=self.device != "cpu",
+            python=self.declaration.python,
             walled=self._walled,
             memory=self._memory_limit,
         )
         self._deadline = time.monotonic() + self.start_limit
         self._questions = 0
-        path = [str(Path(entry or ".").resolve()) for entry in (*sys.path, "")]
+        path = [str(Path(entry or ".").resolve()) for entry in _importable(self.declaration.python)]
         declared = _placed(self.declaration) | {"plug": self.declaration.plug and _placed(self.declaration.plug)}
         hello = {"declaration": declared, "device": self.device, "path": path, "service": self._service}
         with suppress(EOFError, TimeoutError, TooMuch):  # `ready` finds the same and says it
@@ -306,6 +307,14 @@ class Worker:
         self._process = None
         if isinstance(self._state, Ready):
             self._state = None
+
+
+def _importable(python: str) -> list[str]:
+    """Where modules are looked for; by another interpreter, not in this one's own libraries."""
+    if not python:
+        return [*sys.path, ""]
+    homes = [Path(home).resolve() for home in {sys.prefix, sys.base_prefix}]
+    return ["", *(entry for entry in sys.path if entry and not any(map(Path(entry).resolve().is_relative_to, homes)))]
 
 
 def _placed(declaration: Declaration) -> dict[str, Any]:

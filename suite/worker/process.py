@@ -36,8 +36,9 @@ class TooMuch(Exception):
 class Process:
     """A process that runs `suite.worker`, in a session of its own and marked, so that all it starts dies with it.
 
-    It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own; others are forked,
-    where the system can, from one that has imported what they share: the worker, and the module of their `service`.
+    It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own, as is one of
+    another `python`; others are forked, where the system can, from one that has imported what they share: the worker,
+    and the module of their `service`.
     A `walled` one has a guard, whose number `pid` is, and a folder for itself; in each of its processes `memory` bytes
     may be taken, and as many in all of them together. 0 is no limit.
 
@@ -54,8 +55,9 @@ class Process:
         fresh: bool = False,
         walled: bool = False,
         memory: int = 0,
+        python: str = "",
     ) -> None:
-        begun = start(environment, cores, service, fresh, walled, memory)
+        begun = start(environment, cores, service, fresh, walled, memory, python)
         self._started, channel, output = begun.started, begun.channel, begun.output
         self._walled, self._memory, self._looked = walled, memory, 0.0
         channel.setblocking(False)

@@ -35,13 +35,14 @@ class Fresh:
         cores: Collection[int],
         environment: Mapping[str, str],
         walls: Mapping[str, Any] | None = None,
+        python: str = "",
     ) -> None:
         channel, output, life = inherited
         ends = [str(channel), str(life)]
         guarded = ["suite.walls.guard", WORKER, *ends, json.dumps(walls)]
         with bound(cores):
             self._popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", *(guarded if walls else ["suite.worker", *ends])],
+                [python or sys.executable, "-P", "-m", *(guarded if walls else ["suite.worker", *ends])],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -96,7 +97,13 @@ class Begun(NamedTuple):
 
 
 def start(
-    environment: Mapping[str, str], cores: Collection[int], service: str, fresh: bool, walled: bool, memory: int
+    environment: Mapping[str, str],
+    cores: Collection[int],
+    service: str,
+    fresh: bool,
+    walled: bool,
+    memory: int,
+    python: str = "",
 ) -> Begun:
     """Start a worker's process, as `Process` says. What is begun is ended by `finish`."""
     mark, everything = uuid4().hex, _environment(environment)
@@ -105,8 +112,8 @@ def start(
     with ExitStack() as undo:
         if room:
             undo.callback(clear, room)
-        begun = None if fresh else _forked(mark, cores, everything, _modules(service), walls)
-        begun = begun or _begun(lambda inherited: Fresh(inherited, mark, cores, everything, walls))
+        begun = None if fresh or python else _forked(mark, cores, everything, _modules(service), walls)
+        begun = begun or _begun(lambda inherited: Fresh(inherited, mark, cores, everything, walls, python))
         if begun is None:
             raise RuntimeError("no process was started")
         undo.pop_all()

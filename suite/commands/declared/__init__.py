@@ -9,6 +9,7 @@ from suite.commands.declared.bench import Bench
 from suite.commands.declared.check import Check
 from suite.commands.declared.claims import Claims
 from suite.commands.declared.common import Command
+from suite.commands.declared.compare import Compare
 from suite.commands.declared.draw import Draw
 from suite.commands.declared.export import Export
 from suite.commands.declared.history import History
@@ -33,6 +34,7 @@ COMMANDS: Mapping[str, type[Command]] = {
     "run": Run,
     "history": History,
     "draw": Draw,
+    "compare": Compare,
     "verify": Verify,
     "migrate": Migrate,
 }

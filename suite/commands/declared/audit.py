@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import Folder, whole
+from suite.commands.declared.common import Folder, seconds, whole
 from suite.records import UsageError
 
 
@@ -48,6 +48,21 @@ class Audit:
             "--benchmark", help="audit the stopwatch instead: false claims, slowdowns found, other stopwatches"
         ),
     ] = False
+    between_runs: Annotated[
+        int,
+        typer.Option(
+            "--between-runs",
+            metavar="N",
+            parser=whole("--between-runs"),
+            help="time the same code in N runs more, and store how far runs lie apart, for `compare`",
+        ),
+    ] = 0
+    pause: Annotated[
+        float,
+        typer.Option(
+            "--pause", metavar="SECONDS", parser=seconds("--pause"), help="between two of those runs: 3600 is an hour"
+        ),
+    ] = 0.0
     cheats: Annotated[
         bool, typer.Option("--cheats", help="submit files that try to fool the suite instead; writes cheats.md")
     ] = False
@@ -55,6 +70,14 @@ class Audit:
     def run(self) -> int:
         from suite.commands import auditing
 
+        if self.between_runs:
+            from suite.commands import auditing_runs
+
+            if self.cheats or self.benchmark or self.contract or self.seeds or self.arrays or self.jobs:
+                raise UsageError("--between-runs goes with --results and --pause alone: what is timed is fixed")
+            return auditing_runs.audit_between_runs(self.results, self.between_runs, self.pause)
+        if self.pause:
+            raise UsageError("--pause goes with --between-runs alone")
         if self.cheats and (self.benchmark or self.contract or self.seeds or self.arrays):
             raise UsageError("--cheats goes with --results alone: what is submitted, and how it is asked, is fixed")
         if self.cheats:

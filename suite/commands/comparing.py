@@ -1,0 +1,79 @@
+"""`attnsuite compare`: two sides of results, what changed between them, and whether that fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from suite.commands.json_rows import JsonRows
+from suite.comparison.machines import compared
+from suite.comparison.sides import side
+from suite.records import Measurement, UsageError, escaped
+from suite.records.compared import FAIL_ON, Change, Compared, Ratio
+from suite.report.comparison import failing_lines
+from suite.report.summary import comparison_lines
+from suite.uncollected import uncollected
+
+if TYPE_CHECKING:
+    from suite.commands.declared.compare import Compare
+
+ALONE = ("workloads", "python", "contract", "backward", "budget", "pairs")
+"""Options that say how both are timed, and so go with --interleaved alone."""
+
+
+def check_options(of: Compare) -> None:
+    """Raises UsageError for options that do not exist, or do not go together."""
+    if unknown := [name for name in of.fail_on if name not in FAIL_ON]:
+        raise UsageError(f"--fail-on is one of {', '.join(FAIL_ON)}, not {unknown[0]!r:.80}")
+    if not 0 <= of.margin < 1:
+        raise UsageError(f"--margin is a share from 0 to below 1, as 0.05 for 5 %, not {of.margin:g}")
+    if of.interleaved:
+        return
+    if given := [name for name in ALONE if getattr(of, name)]:
+        raise UsageError(f"--{given[0].rstrip('s')} goes with --interleaved, which times both; results are as they are")
+
+
+@uncollected()
+def compare(of: Compare) -> int:
+    """Compare two sides of results; 1 if that fails."""
+    old, new = (side(word, of.results) for word in (of.old, of.new))
+    return show(compared(old, new, of.margin), of)
+
+
+def show(found: Sequence[Compared], of: Compare) -> int:
+    """Print what was found, write it as JSON, and return the exit status."""
+    lines = sys.stderr if of.json == "-" else sys.stdout
+    said = comparison_lines(found)
+    if of.fail_on:
+        said += failing_lines(found, of.fail_on, of.margin)
+    with JsonRows(of.json) as rows:
+        for line in said:
+            print(escaped(line), file=lines)
+        for each in found:
+            for row in _rows(each):
+                rows.write(row)
+    lines.flush()
+    return int(any(each.failures(of.fail_on) for each in found))
+
+
+def _rows(found: Compared) -> Iterator[Mapping[str, object]]:
+    sides = {"old_side": found.old, "new_side": found.new}
+    for change in (*found.outcomes, *found.measurements):
+        yield {**_asked(change), "what": "status", "worse": change.worse, "old": change.old, "new": change.new, **sides}
+    for ratio in (*found.times, *found.memories):
+        numbers = {name: getattr(ratio, name) for name in ("old", "new", "ratio", "low", "high")}
+        finite = {name: number if isfinite(number) else None for name, number in numbers.items()}
+        said = {"what": ratio.what, "worse": ratio.worse, "verdict": ratio.verdict, "why": ratio.why}
+        yield {**_asked(ratio), **said, **finite, **sides}
+
+
+def _asked(of: Change | Ratio) -> dict[str, object]:
+    """What a row of the suite was about: its key, in words, and its status."""
+    names = ("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache", "status")
+    if isinstance(of.row, Measurement):
+        return {name: getattr(of.row, name) for name in names}
+    row = asdict(of.row)
+    return {name: row[name] for name in ("implementation", "contract", "case", "dtype", "device", "status", "detail")}
