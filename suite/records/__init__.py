@@ -22,6 +22,7 @@ from suite.records.words import (
     EVERY_CASE,
     PASSES,
     PROFILES,
+    SHAPE,
     STEP,
     UsageError,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "PASSES",
     "PROFILES",
     "RIGHT_GRADIENT",
+    "SHAPE",
     "STATUSES",
     "STEP",
     "WRONG_GRADIENTS",
