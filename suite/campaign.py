@@ -29,6 +29,7 @@ from suite.walls import found_elsewhere, in_words
 
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request, Table
+    from suite.benchmark.kept import Kept
     from suite.conformance.session import Session
 
 
@@ -133,15 +134,19 @@ def with_workloads(declarations: Sequence[Declaration]) -> list[Declaration]:
     return [each for each in declarations if each.contract not in known or contract_named(each.contract).workloads()]
 
 
-def with_baseline(declarations: Sequence[Declaration], leave_out: Sequence[str]) -> list[Declaration]:
-    """The implementations and the baselines of their contracts, unless these are to be left out."""
+def with_baseline(
+    declarations: Sequence[Declaration], leave_out: Sequence[str], baseline: Declaration | None = None
+) -> list[Declaration]:
+    """The implementations and the baselines of their contracts, unless these are to be left out, or this `baseline`."""
     found = {declaration.full_name: declaration for declaration in declarations}
+    if baseline is not None:
+        return list((found | {baseline.full_name: baseline}).values())
     unwanted = {declaration.full_name for declaration in registry.find(leave_out)} if leave_out else set()
     registered = {declaration.full_name: declaration for declaration in registry.discover()}
     for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
-        baseline = f"{name}/{contract_named(name).baseline}"
-        if baseline in registered and baseline not in unwanted:
-            found.setdefault(baseline, registered[baseline])
+        own = f"{name}/{contract_named(name).baseline}"
+        if own in registered and own not in unwanted:
+            found.setdefault(own, registered[own])
     return list(found.values())
 
 
@@ -154,7 +159,8 @@ def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list
         by_contract[declaration.contract].append(declaration)
     found, problems = [], []
     for name, members in by_contract.items():
-        benchmark = Benchmark(contract_named(name), members, request)
+        of = contract_named(name)
+        benchmark = Benchmark(replace(of, baseline=request.baseline or of.baseline), members, request)
         try:
             benchmark.tables()  # raises for a workload that does not exist, before anything is started
             found.append(benchmark)
@@ -181,6 +187,13 @@ def known_outcomes(results: Path, declarations: Sequence[Declaration], device: s
         if alike and outcome.device == device and name in hashes and run.sources.get(name) == hashes[name]:
             found[name].append(outcome)
     return found
+
+
+def kept_verdicts(device: str, believed: bool) -> Kept:
+    """Verdicts in the user's cache folder, which are only written where they are not to be `believed`."""
+    from suite.benchmark.kept import Kept
+
+    return Kept(device, believed)
 
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
@@ -210,16 +223,25 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
 def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None) -> Facts:
     """What tables say beside measurements, added to other facts of the run."""
     facts = facts or Facts()
-    contracts = [benchmark.contract for benchmark in benchmarks]
+    contracts = [contract_named(benchmark.contract.name) for benchmark in benchmarks]
     timed = {of.name: ContractFacts(baseline=of.baseline, is_model=of.is_model) for of in contracts}
+    chosen = {benchmark.contract.name: benchmark.request.baseline for benchmark in benchmarks}
     workloads = {
-        of.name: {each.name: WorkloadFacts(each.group, each.shape, each.why, each.length) for each in of.workloads()}
-        for of in contracts
+        benchmark.contract.name: {
+            each.name: WorkloadFacts(each.group, each.shape, each.why, each.length) for each in benchmark.workloads()
+        }
+        for benchmark in benchmarks
     }
     from suite.benchmark.implementation import declaration_of
 
     walls = _walls([declaration_of(each) for of in benchmarks for each in of.implementations])
-    return replace(facts, contracts={**timed, **facts.contracts}, workloads=workloads, walls={**walls, **facts.walls})
+    return replace(
+        facts,
+        contracts={**timed, **facts.contracts},
+        workloads=workloads,
+        baselines={name: baseline for name, baseline in chosen.items() if baseline},
+        walls={**walls, **facts.walls},
+    )
 
 
 def _walls(declarations: Sequence[Declaration]) -> dict[str, str]:
@@ -237,14 +259,13 @@ def finish(
     checked: Sequence[Declaration] = (),
 ) -> None:
     """Close the run and note where its time went. `checked` were asked every case, so their older rows are dropped."""
-    contracts = [benchmark.contract for benchmark in benchmarks]
     seconds: dict[str, float] = defaultdict(float)
     for benchmark in benchmarks:
         for activity, spent in benchmark.seconds.items():
             seconds[activity] += round(spent, 3)
     writer.finish(
         whole=[declaration.full_name for declaration in checked],
-        workloads={of.name: [workload.name for workload in of.workloads()] for of in contracts},
+        workloads={of.contract.name: [workload.name for workload in of.workloads()] for of in benchmarks},
         profile=(request.timed_as or "") if request else "",
         seconds=dict(seconds),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from suite.asking.call import Call, Calls, Conventions
 from suite.asking.case import Case
 from suite.asking.workload import Workload
-from suite.records import Example, Outcome
+from suite.records import SHAPE, Example, Outcome, UsageError
 
 if TYPE_CHECKING:
     from suite.asking.combined import Array
@@ -82,6 +82,8 @@ class Contract:
     """Correct implementations in foreign styles, which must never be accused."""
     workloads: Callable[[], Sequence[Workload]] = tuple
     """What is timed."""
+    shaped: Callable[[str], Workload] | None = None
+    """The workload that a user types; UsageError for what it cannot be. None where a contract has no such thing."""
     baseline: str = "matmul"
     """The implementation that others are compared with when they are timed."""
     is_model: bool = False
@@ -96,6 +98,21 @@ class Contract:
     """The same of an outcome."""
     page: str = ""
     """What the contract says of itself: under its first line, how it is called."""
+
+    def workload(self, name: str) -> Workload:
+        """The workload of this name, of those that there are or of a shape. UsageError where none has it."""
+        if name.startswith(SHAPE):
+            return self.of_shape(name.removeprefix(SHAPE))
+        for each in self.workloads():
+            if each.name == name:
+                return each
+        raise UsageError(f"there is no workload {name!r} of {self.name}")
+
+    def of_shape(self, text: str) -> Workload:
+        """The workload that a user types. UsageError where the contract has no shapes, and for what is none."""
+        if self.shaped is None:
+            raise UsageError(f"--shape {text!r}: {self.name} has no shapes of one's own to time; attention has")
+        return self.shaped(text)
 
     @property
     def signature(self) -> str:

@@ -70,6 +70,14 @@ class Elsewhere:
             if not stay:
                 self.worker.suspend()
 
+    def files(self) -> list[str] | None:
+        """The files that its process has imported and mapped; None where it does not say."""
+        self.worker.resume()
+        try:
+            return self.worker.files()
+        finally:
+            self.worker.suspend()
+
     def used(self) -> float:
         """Seconds of CPU time that its process and those below it have used."""
         with suppress(psutil.Error):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from suite.asking import Case, Contract, questions
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
+from suite.benchmark.kept import Kept, needs_of
 from suite.benchmark.request import cores
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import CheckRequest, Session, alone
@@ -34,15 +35,19 @@ class Gate:
     device: str
     time_limit: float
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
+    kept: Kept | None = None
+    """What was found in earlier runs, where that is believed; what is found now is kept there."""
     signed: dict[str, str] = field(default_factory=dict)
     """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
     _known: dict[str, dict[Key, Outcome]] = field(default_factory=dict)
+    _believed: dict[str, Sequence[Key]] = field(default_factory=dict)
+    """The implementations of whom something is believed that was kept, with all that is wanted of each."""
     _over: bool = False
     _cases: dict[str, dict[Key, tuple[Case, frozenset[str]]]] = field(default_factory=dict, repr=False)
 
     def ask(self, implementations: Sequence[Implementation], uses: Collection[tuple[str, frozenset[str]]]) -> None:
         """Ask all implementations about all that is used, several at a time: (dtype, features) pairs."""
-        session = Session(CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit))
+        session = self._session()
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
         here = [each for each in implementations if function_here(each) is not None]
@@ -55,6 +60,19 @@ class Gate:
             except BaseException:  # Ctrl-C waits for the questions that are being asked, and for no more
                 self._over = True
                 raise
+
+    def confirm(self, implementation: Implementation, files: Callable[[], Sequence[str] | None]) -> None:
+        """Ask an implementation after all where the process that is timed has loaded other `files` than was asked.
+
+        Without effect where nothing is believed of it that was kept.
+        """
+        declaration = declaration_of(implementation)
+        wanted = self._believed.pop(declaration.full_name, None)
+        if wanted is None or self.kept is None or self.kept.holds_for(declaration, files()):
+            return
+        self._known.pop(declaration.full_name)
+        with alone(self.device):
+            self._ask(self._session(), implementation, wanted, believes=False)
 
     def refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None:
         """Why an implementation may not be timed in a dtype with these features, and the finding that knows it."""
@@ -79,22 +97,36 @@ class Gate:
     def _of(self, dtype: str) -> dict[Key, tuple[Case, frozenset[str]]]:
         """Every question of the contract in a dtype with what it needs."""
         if dtype not in self._cases:
-            self._cases[dtype] = {
-                (case.name, dtype): (case, self.contract.needs(case.calls(dtype)))
-                for case, _ in questions(self.contract.cases(), self.device.split(":")[0], (dtype,))
-                if not case.in_worker
-            }
+            asked = questions(self.contract.cases(), self.device.split(":")[0], (dtype,))
+            cases = {case.name: case for case, _ in asked if not case.in_worker}
+
+            def found() -> dict[str, frozenset[str]]:
+                return {name: self.contract.needs(case.calls(dtype)) for name, case in cases.items()}
+
+            needs = needs_of(self.contract.name, dtype, self.device, found)
+            self._cases[dtype] = {(name, dtype): (case, frozenset(needs[name])) for name, case in cases.items()}
         return self._cases[dtype]
+
+    def _session(self) -> Session:
+        return Session(CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit))
 
     def _is_used(self, key: Key, dtype: str, features: frozenset[str]) -> bool:
         cases = self._of(dtype)
         return key in cases and cases[key][1] - WITHOUT_CASES <= features | {dtype}
 
-    def _ask(self, session: Session, implementation: Implementation, wanted: Sequence[Key]) -> None:
+    def _ask(
+        self, session: Session, implementation: Implementation, wanted: Sequence[Key], believes: bool = True
+    ) -> None:
+        """Ask what is wanted and not known, and keep what was found; with `believes` what was kept is known."""
         declaration = declaration_of(implementation)
         earlier = {(o.case, o.dtype): o for o in self.earlier.get(declaration.full_name, ())}
         known = self._known.setdefault(declaration.full_name, {})
         known |= {key: earlier[key] for key in wanted if key in earlier}
+        keeps = self.kept if function_here(implementation) is None else None
+        before = keeps.outcomes(declaration) if keeps and believes else {}
+        if held := {key: before[key] for key in wanted if key in before and key not in known}:
+            known |= held
+            self._believed[declaration.full_name] = wanted
         missing = [key for key in wanted if key not in known]
         if not missing or (EVERY_CASE, EVERY_CASE) in known:
             return
@@ -113,3 +145,7 @@ class Gate:
                     continue
                 outcome = known[case, dtype] = check.outcome(self._of(dtype)[case, dtype][0], dtype)
                 lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []
+            if keeps and not any(known[key].status in (Status.HUNG, Status.DIED) for key in missing):
+                files = check.subject.files()
+                again = before if keeps.holds_for(declaration, files) else {}
+                keeps.keep(declaration, (again | {key: known[key] for key in missing}).values(), files)

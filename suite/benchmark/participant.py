@@ -156,6 +156,10 @@ class Participant:
         """Seconds of CPU time that the process that is timed has used; 0 where it has none of its own."""
         return self._timing.used() if isinstance(self._timing, Elsewhere) else 0.0
 
+    def files(self) -> list[str] | None:
+        """The files that the process that is timed has imported and mapped; None where that is not known."""
+        return self._timing.files() if isinstance(self._timing, Elsewhere) else None
+
     def close(self) -> None:
         """End both processes."""
         self.restart()

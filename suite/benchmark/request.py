@@ -15,7 +15,7 @@ from suite.asking import ALL, Contract, Workload
 from suite.conformance.selection import matches
 from suite.conformance.session import check_device
 from suite.measure.protocol import Failed, Job
-from suite.records import CACHES, PASSES, PROFILES, STEP, Measurement, Status, UsageError
+from suite.records import CACHES, DTYPES, PASSES, PROFILES, STEP, Measurement, Status, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Declaration
 
@@ -88,11 +88,19 @@ class Request:
     time_limit: float = TIME_LIMIT
     budget: float | None = None
     step: bool = False
+    dtypes: tuple[str, ...] = ()
+    """What is timed in place of the dtypes that workloads name."""
+    shapes: tuple[str, ...] = ()
+    """Workloads that a user types, timed beside those that are named."""
+    baseline: str = ""
+    """The implementation that others are compared with, in place of the contract's: its name without the contract."""
 
     def __post_init__(self) -> None:
         check_device(self.device)
         if self.profile not in (None, *PROFILES):
             raise UsageError(f"unknown profile {self.profile!r}; there are: {', '.join(PROFILES)}")
+        if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
+            raise UsageError(f"unknown dtype {unknown[0]!r}; there are: {', '.join(DTYPES)}")
         if self.cache not in (None, *CACHES):
             raise UsageError(f"the cache is {' or '.join(CACHES)}, not {self.cache!r}")
         for what, number in (("time limit", self.time_limit), ("budget", 1.0 if self.budget is None else self.budget)):
@@ -112,7 +120,7 @@ class Request:
     @property
     def timed_as(self) -> str | None:
         """The profile, which is `quick` where nothing is named, and none where workloads are."""
-        return self.profile or (None if self.workloads else "quick")
+        return self.profile or (None if self.workloads or self.shapes else "quick")
 
     @property
     def seconds(self) -> float:
@@ -127,6 +135,8 @@ class Request:
     def words(self) -> str:
         """The request as text: a run is resumed only by the same."""
         said = [f"bench on {self.device}", f"profile {self.timed_as}", *self.workloads]
+        said += [f"shape {shape}" for shape in self.shapes] + list(self.dtypes)
+        said += [f"beside {self.baseline}"] if self.baseline else []
         said += [f"threads {' '.join(map(str, self.threads))}"] if self.threads else []
         said += [f"budget {self.budget:g} s"] if self.budget is not None else []
         said += [self.cache] if self.cache else []
@@ -144,7 +154,7 @@ class Request:
         found = [
             Table(workload, dtype, direction, threads, self.cache or ("cold" if self.kind == "cuda" else "hot"))
             for workload in chosen
-            for dtype in workload.dtypes.get(self.kind, ())
+            for dtype in self._dtypes(workload)
             for threads in self._threads(workload)
             for direction in self._directions(workload)
         ]
@@ -153,7 +163,17 @@ class Request:
             raise UsageError(f"{names}: not timed on {self.device}")
         return sorted(found, key=lambda table: table.threads)
 
+    def _dtypes(self, workload: Workload) -> Sequence[str]:
+        """The dtypes asked for, or its own; none where it is not timed on such a device."""
+        own = workload.dtypes.get(self.kind, ())
+        return list(dict.fromkeys(self.dtypes)) if own and self.dtypes else own
+
     def _chosen(self, contract: Contract) -> list[Workload]:
+        """What is named, and what is typed. UsageError where there is no such thing."""
+        typed = list(dict.fromkeys(contract.of_shape(shape) for shape in self.shapes))
+        return [*(self._named(contract) if self.workloads or not typed else ()), *typed]
+
+    def _named(self, contract: Contract) -> list[Workload]:
         everything = list(contract.workloads())
         for pattern in self.workloads:
             if not any(matches(workload.name, pattern) for workload in everything):

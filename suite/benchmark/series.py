@@ -10,11 +10,12 @@ from random import Random
 from typing import Any
 
 from suite import registry
-from suite.asking import Contract
+from suite.asking import Contract, Workload
 from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
 from suite.benchmark.gate import Gate
 from suite.benchmark.implementation import Implementation, declaration_of
+from suite.benchmark.kept import Kept
 from suite.benchmark.own_clock import NOT_BOUNDED
 from suite.benchmark.participant import Participant, expect_participants, participant
 from suite.benchmark.request import Request, Table, memory_limit
@@ -40,6 +41,8 @@ class Benchmark:
     implementations: Sequence[Implementation]
     request: Request
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
+    kept: Kept | None = None
+    """Verdicts of earlier runs, where these are believed, or at least kept."""
     seconds: Accounts = field(default_factory=Accounts)
     random: Random = field(default_factory=Random)
     tell: Callable[[str], None] = lambda doing: None
@@ -54,6 +57,11 @@ class Benchmark:
     def tables(self) -> list[Table]:
         """What will be measured, in order. UsageError where that is nothing."""
         return self.request.tables(self.contract)
+
+    def workloads(self) -> list[Workload]:
+        """All workloads of the contract, and those that the request makes itself."""
+        there = list(self.contract.workloads())
+        return [*there, *(each for each in dict.fromkeys(t.workload for t in self.tables()) if each not in there)]
 
     def expect(self) -> None:
         """Begin in the background to import what `run` will need."""
@@ -96,7 +104,7 @@ class Benchmark:
 
     def _gate(self, todo: Sequence[Table]) -> Gate:
         """The gate, which has asked all implementations what the tables use."""
-        gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier)
+        gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier, self.kept)
         self.tell(f"conformance of {self.contract.name}")
         with self.seconds.spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}

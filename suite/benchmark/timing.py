@@ -136,7 +136,14 @@ class Timing:
             with self.accounts.spending("verification"):
                 spent = entry.participant.used() - used[entry.name]
                 verify(table, entry, rows, spent, entry.participant.approximate)
+            self._confirm(entry, table)
             entry.participant.release()
+
+    def _confirm(self, entry: Entry[Participant], table: Table) -> None:
+        """Refuse who was let in by a verdict that was kept, and turns out to be something else."""
+        self.gate.confirm(entry.participant.declaration, entry.participant.files)
+        refused = self.gate.refusal(entry.name, table.dtype, table.features(self.contract))
+        entry.failed = entry.failed or refused
 
 
 def takes_too_long(seconds: float, slowest: float) -> Failed | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -14,7 +15,9 @@ from suite.commands.checking import chosen, refuse_broken
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
-from suite.records import Measurement, UsageError
+from suite.contracts import contract as contract_named
+from suite.records import EVERY_CASE, SHAPE, STEP, Measurement, UsageError, escaped
+from suite.registry import Declaration
 from suite.report import refuse_foreign_index
 from suite.statistics import interval
 from suite.store import Results
@@ -22,19 +25,25 @@ from suite.store import Results
 if TYPE_CHECKING:
     from suite.benchmark import Request
 
+SAID = 8
+"""The most rows for which the command is printed that times each again; whoever times more knows his own command."""
+
 
 def bench(
     targets: Sequence[str],
     contract: str | None,
-    asked: Callable[[], Request],
+    asked: Callable[[str], Request],
     json_file: str | None,
     results: Path,
     leave_out: Sequence[str] = (),
     signature: str = "",
+    baseline: str = "",
+    anew: bool = False,
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status.
 
-    `asked` makes the request. It is called late, because it loads torch: a target that does not exist is said at once.
+    `asked` makes the request, of the name of the baseline where one is given. It is called late, because it loads
+    torch: a target that does not exist is said at once. With `anew` no verdict that was kept is believed.
     """
     named = chosen(targets, leave_out, contract, signature=signature)
     refuse_broken(targets, named)
@@ -45,12 +54,14 @@ def bench(
     if not timed:
         contracts = ", ".join(dict.fromkeys(each.contract for each in named))
         raise UsageError(f"there are no workloads of {contracts}: `attnsuite list --workloads` shows what can be timed")
-    declarations = campaign.with_baseline(timed, leave_out)
-    request = asked()
+    beside = base_of(baseline, timed) if baseline else None
+    declarations = campaign.with_baseline(timed, leave_out, beside)
+    request = asked(beside.name if beside else "")
     benchmarks = campaign.benchmarks_of(declarations, request)
     benchmarks[0].expect()
     for benchmark in benchmarks:
         benchmark.earlier = campaign.known_outcomes(results, declarations, request.device)
+        benchmark.kept = campaign.kept_verdicts(request.device, believed=not anew)
     new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
     total = sum(len(benchmark.tables()) for benchmark in benchmarks)
     lines = sys.stderr if json_file == "-" else sys.stdout
@@ -60,7 +71,64 @@ def bench(
             found = campaign.bench(benchmarks, writer, shown)
         campaign.finish(writer, benchmarks, request)
     report(results, writer.run.machine.name, lines)
+    for command in repeated(found, declarations, request, signature, beside):
+        print(escaped(command), file=lines)
     return status(found)
+
+
+def repeated(
+    found: Sequence[Measurement],
+    declarations: Sequence[Declaration],
+    request: Request,
+    signature: str,
+    baseline: Declaration | None,
+) -> list[str]:
+    """The command that times a row again beside its baseline, for each row that has a time or fails, at most SAID."""
+    names, own = (
+        registry.spelled(declarations),
+        [contract_named(each).baseline for each in {of.contract for of in found}],
+    )
+    base = baseline.name if baseline else ""
+    rows = [of for of in found if of.workload != EVERY_CASE and of.implementation.partition("/")[2] not in (base, *own)]
+    options = ["--baseline", names[baseline.full_name][0]] if baseline else []
+    options += ["--signature", signature] if signature else []
+    options += ["--device", request.device] if request.device != "cpu" else []
+    lines = [["attnsuite", "bench", *names[of.implementation], *options, *_again(of, request)] for of in rows]
+    return [f"again: {shlex.join(words)}" for words in lines] if 0 < len(rows) <= SAID else []
+
+
+def _again(of: Measurement, request: Request) -> list[str]:
+    """The options that choose the table of a row."""
+    shape = of.workload.startswith(SHAPE)
+    words = ["--shape", of.workload.removeprefix(SHAPE)] if shape else ["--workload", of.workload]
+    words += ["--dtype", of.dtype, *(["--threads", str(of.threads)] if of.threads else []), "--cache", of.cache]
+    words += ["--step"] if of.direction == STEP else ["--backward"] if of.direction != "forward" else []
+    return words + (["--budget", f"{request.budget:g}"] if request.budget is not None else [])
+
+
+def base_of(target: str, timed: Sequence[Declaration]) -> Declaration:
+    """The one implementation that the others are compared with. UsageError where it is none, or cannot be."""
+    contracts = list(dict.fromkeys(each.contract for each in timed))
+    if len(contracts) > 1:
+        raise UsageError(
+            f"--baseline {target}: it is of one contract, and {', '.join(contracts)} are timed; name targets"
+        )
+    found = registry.find([target], contracts[0])
+    if len(found) != 1:
+        names = ", ".join(each.full_name for each in found)
+        raise UsageError(f"--baseline {target} names {len(found)} implementations; name one of {names}")
+    (base,) = found
+    refuse_broken([target], found)
+    if missing := registry.absent(base):
+        raise UsageError(f"--baseline {base.full_name} is missing: {missing.reason}")
+    for other in timed:
+        if other.full_name == base.full_name and _place(other) != _place(base):
+            raise UsageError(f"--baseline {target} and what is timed are both called {base.full_name}; rename one file")
+    return base
+
+
+def _place(declaration: Declaration) -> tuple[str, str]:
+    return str(Path(declaration.file).resolve()) or declaration.module, declaration.function
 
 
 def row(measurement: Measurement) -> dict[str, object]:

@@ -42,6 +42,8 @@ class Subject:
     """The signature of the field that it has; empty for the contract's own."""
     signed: str = ""
     """Which signature it was taken to have, and why, in a line; empty for the contract's own."""
+    files: Callable[[], list[str] | None] = lambda: None
+    """The files that its answers depend on; None where that is not known."""
     walls: str = ""
     """What keeps it from what is not its own, in a line; empty for what is trusted."""
 

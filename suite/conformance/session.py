@@ -266,7 +266,7 @@ class Session:
             return unaskable(missing, device, implementation)
         assert isinstance(declaration, Declaration)
         here: Ask | None = None if function is None else partial(ask, function, device=device)
-        elsewhere = here
+        elsewhere, files = here, Subject.files
         if declaration.module or declaration.file:
             worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
             if apart:
@@ -277,7 +277,7 @@ class Session:
                     return unaskable(state, device, declaration)
                 declaration = state.declaration
                 walls = "" if is_shipped(declaration) else in_words(worker.walls)
-            elsewhere = worker.ask
+            elsewhere, files = worker.ask, worker.files
         assert elsewhere is not None, "a declaration has a function, a module or a file"
         ask_here, ask_apart = (laid_out(each, declaration.signature) for each in (here or elsewhere, elsewhere))
         return Subject(
@@ -294,6 +294,7 @@ class Session:
             style=declaration.style,
             signature=declaration.signature,
             signed=registry.said(declaration),
+            files=files,
             walls=walls,
         )
 

@@ -115,7 +115,7 @@ class Scale:
 
 def make_task(function: Callable[..., Any], job: Job, device: str, cache: str = "hot") -> Task:
     """The task of a job, in this process."""
-    (workload,) = (each for each in _workloads(job) if each.name == job.workload)
+    workload = contract(job.contract).workload(job.workload)
     return Task(function, workload, job.dtype, job.direction, device, cache)
 
 

@@ -24,6 +24,7 @@ from suite.records.words import (
     EVERY_CASE,
     PASSES,
     PROFILES,
+    SHAPE,
     STEP,
     UsageError,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "PASSES",
     "PROFILES",
     "RIGHT_GRADIENT",
+    "SHAPE",
     "STATUSES",
     "STEP",
     "WRONG_GRADIENTS",

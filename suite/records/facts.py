@@ -72,6 +72,8 @@ class Facts:
     """The words that ask an implementation again, where its registered name does not."""
     workloads: Mapping[str, Mapping[str, WorkloadFacts]] = field(default_factory=dict)
     """Of each contract, the workloads that there are."""
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """Of each contract that was compared with another implementation than its own baseline, that implementation."""
     profile: str = ""
     """The profile that was timed, or empty."""
     walls: Mapping[str, str] = field(default_factory=dict)

@@ -14,6 +14,8 @@ DIRECTIONS = (*PASSES, STEP)
 """All that is timed, in the order of tables."""
 CACHES = ("hot", "cold")
 """The last-level cache before a timed call: as the call before left it, or flushed."""
+SHAPE = "shape/"
+"""How the names of workloads begin that users type as shapes; after it stands the shape."""
 PROFILES = ("quick", "standard", "full")
 """The sets of workloads: for CI, for a machine that does nothing else, for GPUs."""
 

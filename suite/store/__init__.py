@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from suite.records import Claimed, Learned, Machine, Measurement, Outcome, Run, UsageError
 from suite.statistics import Interval, interval
 from suite.store import contents, files
+from suite.store.files import replace_bytes as replace_bytes
 from suite.store.files import replace_file as replace_file
 from suite.store.place import place
 from suite.store.recorded import Recorded as Recorded

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
-from suite.records import EVERY_CASE, Claimed, Learned, Measurement, Outcome, Run, UsageError
+from suite.records import EVERY_CASE, SHAPE, Claimed, Learned, Measurement, Outcome, Run, UsageError
 from suite.store import contents, files, history, rows, runs, together
 from suite.store.contents import JOURNAL, AnyRecord, Contents
 from suite.store.kinds import Record
@@ -95,7 +95,8 @@ class RunWriter:
 
         def exists(measurement: Measurement) -> bool:
             known = (workloads or {}).get(measurement.contract)
-            return known is None or measurement.workload in (EVERY_CASE, *known)
+            typed = measurement.workload.startswith(SHAPE)
+            return known is None or typed or measurement.workload in (EVERY_CASE, *known)
 
         finished = replace(
             self.run,

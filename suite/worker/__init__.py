@@ -220,6 +220,13 @@ class Worker:
             return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"]).strip()))
         return answer.get("answer")
 
+    def files(self) -> list[str] | None:
+        """The files that its answers depend on, as the process says; None where that is not known."""
+        answer = self.request("files", {})
+        if not isinstance(answer, list) or not all(isinstance(each, str) for each in answer):
+            return None
+        return answer
+
     def suspend(self) -> None:
         """Stop the process where it stands, so that it takes no time from others."""
         if self._process is not None:

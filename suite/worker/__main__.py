@@ -18,11 +18,13 @@ from suite.registry import Declaration, Loaded, Missing, load
 from suite.registry.loading import in_one_line
 from suite.walls.life import die_with_the_parent
 from suite.worker import asking
+from suite.worker.files import answering
 from suite.worker.greeting import Greeting, Import, greeting
 from suite.worker.wire import TURN, as_data, pack, unpack
 
-ASK = "ask"
-"""The verb that every worker answers: calls as data. Others are those of the service that the parent names."""
+ASK, FILES = "ask", "files"
+"""The verbs that every worker answers: calls as data; and which files it depends on, None where that is not known.
+Others are those of the service that the parent names."""
 
 TURN_LIMIT = 5.0
 """Seconds in which the number of a reply has come after the question: it was sent together with it."""
@@ -55,6 +57,7 @@ def serve(channel: socket.socket, walls: Collection[str] = ()) -> None:
     hello = _receive(channel)
     _send(channel, list(walls))
     begin = named(hello["service"]) if hello["service"] else None
+    files = answering(watched=begin is None)  # whoever is timed is not watched
     service_of = begin() if begin else None  # before a submission is imported, which may replace what it finds
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
     declared, plug = hello["declaration"], hello["declaration"]["plug"]
@@ -68,8 +71,12 @@ def serve(channel: socket.socket, walls: Collection[str] = ()) -> None:
         question = _receive(channel)
         verb, arguments, answer = question["verb"], question["arguments"], {"id": question["id"]}
         try:
-            asked = asking.serve(function, hello["device"], arguments) if verb == ASK else service(verb, arguments)
-            answer["answer"] = asked
+            if verb == FILES:
+                answer["answer"] = files()
+            elif verb == ASK:
+                answer["answer"] = asking.serve(function, hello["device"], arguments)
+            else:
+                answer["answer"] = service(verb, arguments)
         except BaseException:  # not the implementation's: its own are answers
             answer["failed"] = traceback.format_exc()
         _send(channel, answer)

@@ -36,6 +36,25 @@ class Bench:
         list[str],
         typer.Option("--workload", metavar="PATTERN", help="only workloads of this name or group; may be repeated"),
     ] = field(default_factory=list)
+    shapes: Annotated[
+        list[str],
+        typer.Option(
+            "--shape",
+            metavar="SHAPE",
+            help="a workload of one's own: b=4,h=32,g=8,l=2048,e=128,causal; further s, v, window=LEFT:RIGHT, "
+            "mask=bool|float, scale=X, dropout=P; may be repeated",
+        ),
+    ] = field(default_factory=list)
+    dtypes: Annotated[
+        list[str],
+        typer.Option("--dtype", metavar="D", help="float64, float32, float16 or bfloat16; may be repeated"),
+    ] = field(default_factory=list)
+    baseline: Annotated[
+        str,
+        typer.Option(
+            "--baseline", metavar="TARGET", help="what the others are compared with, in place of the contract's own"
+        ),
+    ] = ""
     profile: Annotated[
         str | None,
         typer.Option("--profile", metavar="P", help="quick (the default), standard, or full (for GPUs)"),
@@ -78,6 +97,9 @@ class Bench:
             help="write a JSON row per measurement; - is standard output",
         ),
     ] = None
+    anew: Annotated[
+        bool, typer.Option("--ask-again", help="ask conformance again, also where nothing has changed since")
+    ] = False
     time_limit: TimeLimit = TIME_LIMIT
     except_: Except = field(default_factory=list)
     results: Folder = Path("results")
@@ -87,11 +109,19 @@ class Bench:
         from suite.commands import benching
 
         return benching.bench(
-            self.targets, self.contract, self.request, self.json, self.results, self.except_, self.signature
+            self.targets,
+            self.contract,
+            self.request,
+            self.json,
+            self.results,
+            self.except_,
+            self.signature,
+            self.baseline,
+            self.anew,
         )
 
-    def request(self) -> Request:
-        """What is timed, and how."""
+    def request(self, baseline: str = "") -> Request:
+        """What is timed, and how. `baseline` is the name of the implementation that was found for the option."""
         from suite.benchmark import Request
 
         return Request(
@@ -104,4 +134,7 @@ class Bench:
             self.time_limit,
             self.budget,
             self.step,
+            tuple(self.dtypes),
+            tuple(self.shapes),
+            baseline,
         )

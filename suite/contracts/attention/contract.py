@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 
-from suite.asking import EVERYWHERE, Call, Calls, Case, Contract, Conventions, rooms
+from suite.asking import EVERYWHERE, Call, Calls, Case, Contract, Conventions, Workload, rooms
 from suite.contracts.attention.feature import arguments, features
 
 LARGE = 2**16
@@ -131,6 +131,15 @@ def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -
     return next(filter(None, (each.unanswerable(case, needed, conventions) for each in features())), "")
 
 
+def shaped(text: str) -> Workload:
+    """The workload that a user types: `b=4,h=32,g=8,l=2048,e=128,causal`."""
+    from suite.contracts.attention.workloads.shaped import (
+        shaped as read,  # needs torch, which help and lists do without
+    )
+
+    return read(text)
+
+
 CONTRACT = Contract(
     name="attention",
     features=FEATURES,
@@ -140,6 +149,7 @@ CONTRACT = Contract(
     adapt=adapt,
     unanswerable=unanswerable,
     strict_core=True,
+    shaped=shaped,
     findings=Path(__file__).with_name("findings.toml"),
     core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
     **rooms(

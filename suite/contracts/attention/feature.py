@@ -12,6 +12,7 @@ workloads are assembled from these declarations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -121,6 +122,30 @@ NOTHING_COMPUTED = Computed()
 
 
 @dataclass(frozen=True)
+class Typed:
+    """How a feature's value is written in a shape that a user types: `window=64:0`, or its name alone."""
+
+    due: str
+    """What may stand after the name, in words; empty where the name stands alone."""
+    read: Callable[[str], Any]
+    """The value of a text. ValueError where it is none."""
+    written: Callable[[Any], str] = str
+    """The text of a value, the same for the same value."""
+
+
+def number_within(low: float, high: float) -> Callable[[str], float]:
+    """A reader of finite numbers from `low` to `high`."""
+
+    def read(text: str) -> float:
+        number = float(text)
+        if not (math.isfinite(number) and low <= number <= high):
+            raise ValueError(text)
+        return number
+
+    return read
+
+
+@dataclass(frozen=True)
 class Levels:
     """What the cases that combine features vary: factors, and what each of their levels is; the usual level first."""
 
@@ -185,6 +210,8 @@ class Feature:
     """What is unusual about its value in a case of some sizes, in words by factor: its name, unless said otherwise."""
     says: Callable[[Any], str] = lambda value: ""
     """Its value in a workload, in words for tables."""
+    typed: Typed | None = None
+    """How a user types its value in a shape; None where a shape cannot have it, or says it by its sizes."""
     counted: float = 1.0
     """Which share of the pairs FlashAttention's convention counts where the feature is on."""
 

@@ -130,16 +130,22 @@ class TimedTable:
         return next((row for row in self.rows if row.name == name), None)
 
 
+Baselines = Mapping[tuple[str, str], str]
+"""What runs compared with, by the run's id and the contract, where that is not the contract's own baseline."""
 Measured = tuple[str, Measurement]
 """The id of a run, and one of its rows."""
 
 
 def tables(
-    measured: Iterable[Measured], contracts: Mapping[str, ContractFacts], workloads: Workloads | None = None
+    measured: Iterable[Measured],
+    contracts: Mapping[str, ContractFacts],
+    workloads: Workloads | None = None,
+    baselines: Baselines | None = None,
 ) -> list[TimedTable]:
     """The tables that these rows form, whatever the order of the rows.
 
-    `contracts` name the baseline of each contract; the rows of a contract without a baseline are not compared.
+    `contracts` name the baseline of each contract, `baselines` another where a run compared with that; the rows of a
+    contract without a baseline are not compared.
     """
     members: dict[tuple[str, Setting], list[Measured]] = defaultdict(list)
     about_all: list[Measured] = []
@@ -153,7 +159,9 @@ def tables(
     places = {key: place for place, key in enumerate(known)}
     found = []
     for (workload, setting), rows in members.items():
-        baseline, key = contracts.get(setting.contract, ContractFacts()).baseline, (setting.contract, workload)
+        usual, key = contracts.get(setting.contract, ContractFacts()).baseline, (setting.contract, workload)
+        newest = max(run for run, _ in rows)  # the number of a run begins with its time
+        baseline = (baselines or {}).get((newest, setting.contract), usual)
         compared = _rows([*rows, *_absent(about_all, setting, rows)], baseline)
         place = places.get(key, len(places))
         found.append(TimedTable(workload, setting, compared, facts_of(known, key), place, baseline))

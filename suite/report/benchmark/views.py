@@ -116,5 +116,6 @@ class Material:
 def material(recorded: Recorded) -> Material:
     """What pages and charts are made of, from what is recorded."""
     contracts, known = facts.contracts(recorded), workloads(recorded)
-    found = tables(recorded.measured, contracts, known)
+    baselines = {(run.id, of): name for run in recorded.runs.values() for of, name in run.facts.baselines.items()}
+    found = tables(recorded.measured, contracts, known, baselines)
     return Material(recorded, known, found, views(found, contracts))

@@ -13,7 +13,7 @@ from suite.contracts.attention.computation.backward import Backward, ignoring
 from suite.contracts.attention.computation.base import by_position, unless
 from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
-from suite.contracts.attention.feature import Argument, Feature, Grid, Levels
+from suite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
 from suite.contracts.attention.features import scale
 from suite.contracts.attention.lazily import torch
 
@@ -338,5 +338,6 @@ FEATURE = Feature(
     in_torch=_in_torch,
     traits=lambda value, sizes: {"causal": ("is_causal",)},
     says=lambda value: "causal",
+    typed=Typed("", bool),
     counted=0.5,
 )

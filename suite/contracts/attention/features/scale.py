@@ -12,7 +12,7 @@ from suite.asking.mistakes import Wrong, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward
 from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
-from suite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step
+from suite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
 from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.lazily import torch
 
@@ -267,4 +267,6 @@ FEATURE = Feature(
     cases=cases,
     traits=_traits,
     in_torch=_in_torch,
+    says=lambda value: f"scale {value:g}",
+    typed=Typed("a finite number", number_within(-math.inf, math.inf)),
 )

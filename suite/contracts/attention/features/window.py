@@ -14,7 +14,7 @@ from suite.contracts.attention.computation.backward import Backward, ignoring
 from suite.contracts.attention.computation.base import by_position, unless
 from suite.contracts.attention.computation.dense import Dense
 from suite.contracts.attention.computation.tiled import Tiled
-from suite.contracts.attention.feature import Argument, Feature, Grid, Levels
+from suite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
 from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.lazily import torch
 
@@ -287,6 +287,18 @@ def _in_torch(scores: str, value: Window | None, call: Call) -> str:
     )
 
 
+def _read_sides(text: str) -> tuple[int | None, int | None]:
+    """The sides that a text names, `64:0` or `64:`; ValueError for anything else, and where neither side is bounded."""
+    sides = [int(part) if part else None for part in text.split(":")]
+    if len(sides) != 2 or not any(side is not None for side in sides) or any(side and side < 0 for side in sides):
+        raise ValueError(text)
+    return sides[0], sides[1]
+
+
+def _written_sides(value: tuple[int | None, int | None]) -> str:
+    return ":".join("" if side is None else str(side) for side in value)
+
+
 FEATURE = Feature(
     "window",
     "visibility",
@@ -307,4 +319,5 @@ FEATURE = Feature(
     traits=_traits,
     in_torch=_in_torch,
     says=lambda value: f"window {value}".replace("None", "∞"),
+    typed=Typed("LEFT:RIGHT, numbers of keys, nothing for no bound", _read_sides, _written_sides),
 )

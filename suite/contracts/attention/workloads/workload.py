@@ -57,6 +57,7 @@ class Workload(asking.Workload):
         heads: int = 1,
         *,
         batch: int = 1,
+        value_width: int | None = None,
         length: int | None = None,
         profiles: Mapping[str, tuple[str, ...]] | None = None,
         cores: Mapping[str, tuple[int, ...]] | None = None,
@@ -65,6 +66,7 @@ class Workload(asking.Workload):
     ) -> None:
         self.name, self.why, self.queries, self.keys, self.width, self.heads = name, why, queries, keys, width, heads
         self.batch, self.length, self.values = batch, length or keys, values
+        self.value_width = value_width or width
         self.profiles = profiles or {"standard": ("forward",), "full": ("forward",)}
         self.cores = cores or {}
         self.dtypes = dtypes or {"cpu": ("float32",), "cuda": ("float16", "bfloat16")}
@@ -72,10 +74,10 @@ class Workload(asking.Workload):
     def but(self, **changes: Any) -> Workload:
         """The same workload with changes."""
         fields = {name: value for name, value in vars(self).items() if name != "values"}
-        return Workload(**(fields | self.values | changes))
+        return type(self)(**(fields | self.values | changes))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Workload) and vars(self) == vars(other)
+        return type(other) is type(self) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -92,7 +94,7 @@ class Workload(asking.Workload):
 
     @property
     def sizes(self) -> Sizes:
-        return Sizes(self.batch, self.heads, self.key_heads, self.queries, self.keys, self.width, self.width)
+        return Sizes(self.batch, self.heads, self.key_heads, self.queries, self.keys, self.width, self.value_width)
 
     @property
     def features(self) -> list[tuple[Feature, Any]]:
@@ -108,15 +110,16 @@ class Workload(asking.Workload):
             else f"{self.heads} heads on {self.key_heads}"
         )
         lengths = f"{self.keys}" if self.queries == self.keys else f"{self.queries} × {self.keys}"
-        says = [f"batch {self.batch}", heads, f"length {lengths}", f"width {self.width}"]
+        values = f", values {self.value_width} wide" if self.value_width != self.width else ""
+        says = [f"batch {self.batch}", heads, f"length {lengths}", f"width {self.width}{values}"]
         return ", ".join(filter(None, [*says, *(each.says(value) for each, value in self.features)]))
 
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
         sizes = {
             "query": (self.batch, self.heads, self.queries, self.width),
             "key": (self.batch, self.heads // self.groups, self.keys, self.width),
-            "value": (self.batch, self.heads // self.groups, self.keys, self.width),
-            "output": (self.batch, self.heads, self.queries, self.width),
+            "value": (self.batch, self.heads // self.groups, self.keys, self.value_width),
+            "output": (self.batch, self.heads, self.queries, self.value_width),
         }
         random = None if device == "meta" else torch.Generator().manual_seed(zlib.crc32(self.name.encode()))
         backward = direction != "forward"
@@ -149,12 +152,14 @@ class Workload(asking.Workload):
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]
         counted = math.prod(each.counted for each, _ in self.features)
-        dense = 4.0 * self.batch * self.heads * self.queries * self.keys * self.width
-        width = getattr(torch, dtype).itemsize * self.width * self.batch
-        queries, keys = self.heads * self.queries * width, self.heads // self.groups * self.keys * width
-        once = 2 * queries + 2 * keys  # query, output, key, value
+        each = 2.0 * (self.width + self.value_width)  # of a pair of query and key: its score, and its value
+        dense = each * self.batch * self.heads * self.queries * self.keys
+        numbers = (
+            self.heads * self.queries + self.heads // self.groups * self.keys
+        )  # of query and key, and as many more
+        once = getattr(torch, dtype).itemsize * self.batch * numbers * (self.width + self.value_width)
         return {
-            "attended": times * 4.0 * _pairs(self) * self.width,
+            "attended": times * each * _pairs(self),
             "convention": times * dense * counted,
             "bytes": float(once if direction == "forward" else 2 * once),  # and the gradient of each
         }
@@ -183,7 +188,7 @@ class Workload(asking.Workload):
         if absent := set(rows) - set(found):
             return Verdict(Status.WRONG, f"no {' and no '.join(sorted(absent))} came back", np.inf)
         for name, places in rows.items():
-            shape = (len(places), self.width)
+            shape = (len(places), self.value_width if name in ("output", "value") else self.width)
             if complaint := unlike(f"rows of {name}", found[name], shape, getattr(torch, dtype)):
                 return Verdict(Status.WRONG, complaint, np.inf)
         call = self.call(dtype, direction)
@@ -196,7 +201,8 @@ class Workload(asking.Workload):
             truth = self._truth(call, dtype, pair, inside, ("query",) if "query" in rows else ())
             where = f"[{', '.join(map(str, divmod(pair, self.heads)))}], {len(inside)} sampled rows"
             if "output" in rows:
-                pairs.append((f"output{where}", compare.numbers(found["output"][place]), truth.output, ACCEPT_OUTPUT))
+                due = self._due(call, truth, pair, found["output"].numel())
+                pairs.append((f"output{where}", compare.numbers(found["output"][place]), due, ACCEPT_OUTPUT))
             if "query" in rows:
                 actual = compare.numbers(found["query"][place])
                 pairs.append((f"gradient of query{where}", actual, truth.gradients["query"], ACCEPT_GRADIENT))
@@ -209,6 +215,15 @@ class Workload(asking.Workload):
                 where = f"[{', '.join(map(str, divmod(head, self.heads // self.groups)))}]"
                 pairs.append((f"gradient of {name}{where}", compare.numbers(found[name]), due, ACCEPT_GRADIENT))
         return closest(pairs)
+
+    def _due(self, call: Call, truth: oracle.Truth, pair: int, numbers: int) -> Bounded:
+        """The output that is due of one batch item and head, of `numbers` that are judged in all."""
+        batch, head = divmod(pair, self.heads)
+        return self.bounded(truth, compare.numbers(call.tensors["value"][batch, head // self.groups]), numbers)
+
+    def bounded(self, truth: oracle.Truth, value: oracle.Array, numbers: int) -> Bounded:
+        """The output that is due, and what it may be off by: of `numbers` that are judged in all, with values s v."""
+        return truth.output
 
     def _truth(
         self, call: Call, dtype: str, pair: int, rows: Sequence[int], gradient_of: tuple[str, ...]

@@ -13,7 +13,7 @@ from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
 from suite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
-from suite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step
+from suite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
 from suite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
@@ -324,4 +324,5 @@ FEATURE = Feature(
     in_torch=_in_torch,
     traits=lambda p, sizes: {"dropout": ("dropout", f"dropout of {p:g}")},
     says=lambda p: f"dropout {p}",
+    typed=Typed("a number from 0 to 1", number_within(0, 1)),
 )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from suite.asking import Call, Case, Conventions
 from suite.asking.case import Traits
 from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Grid, Step
+from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Grid, Step, Typed
 from suite.contracts.attention.features.mask.levels import LEVELS
 from suite.contracts.attention.features.mask.patterns import Mask as Mask
+from suite.contracts.attention.features.mask.typed import TYPED, read, written
 from suite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
@@ -218,5 +219,8 @@ FEATURE = Feature(
     cases=_cases,
     in_torch=_in_torch,
     traits=_traits,
-    says=lambda drawn: f"{drawn.kind} mask",
+    says=lambda drawn: f"{drawn.kind} mask" + f", {drawn.pattern}, {drawn.axes}" * (drawn != Mask(drawn.kind)),
+    typed=Typed(
+        f"bool or float, then .PATTERN of {', '.join(TYPED)}, then .AXES of bhls, 1 for a broadcast one", read, written
+    ),
 )

@@ -1,0 +1,172 @@
+"""Verdicts of earlier runs: in the user's cache folder, believed only where nothing that they depend on has changed."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache, cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from suite import machine, registry
+from suite.machine.cached import cache as cache_folder
+from suite.records import Outcome, Reason, Status, UsageError
+from suite.registry import Declaration
+from suite.store import replace_bytes, replace_file
+
+Key = tuple[str, str]
+"""A case and a dtype."""
+Signatures = dict[str, str]
+"""What tells whether a file has changed, by its path; empty for a file that is not there."""
+
+BEGUN = time.time()
+"""When this process began. What was changed after that may not be what was asked, so its verdict is not kept."""
+BELIEVED = (Status.PASSED, Status.DECLINED)
+"""What is kept. A failure is asked again: it may have been the machine's."""
+SESSION = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "WINDOWID", "PYTEST_CURRENT_TEST"})
+"""Variables that differ from terminal to terminal and that no library reads to compute. All others count."""
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Names of folders that hold what was installed."""
+HASHED = 2**26
+"""Bytes: a larger file counts as changed when its size, its times or its number do."""
+
+
+class Kept:
+    """Verdicts on one device, a file for each implementation. `believes` is whether they are read, or only written."""
+
+    def __init__(self, device: str, believes: bool = True) -> None:
+        self._device, self._believes = device, believes
+
+    def outcomes(self, declaration: Declaration) -> dict[Key, Outcome]:
+        """What still holds of an implementation; nothing where anything has changed, or cannot be read."""
+        with suppress(OSError, ValueError, TypeError, KeyError, EOFError):
+            return self._read(declaration) if self._believes and declaration.file else {}
+        return {}
+
+    def keep(self, declaration: Declaration, outcomes: Iterable[Outcome], files: Sequence[str] | None) -> None:
+        """Keep what was found of an implementation, whose answers depend on these files; None where they are not known.
+
+        Where the cache folder cannot be written nothing is kept.
+        """
+        believed = [asdict(outcome) for outcome in outcomes if outcome.status in BELIEVED]
+        if files is None or not declaration.file or not believed or _changed_since(files, BEGUN):
+            return
+        kept = {"key": self._key(declaration), "files": signatures(files), "outcomes": believed}
+        place = self._place(declaration)
+        with suppress(OSError, UsageError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            replace_bytes(place, gzip.compress(json.dumps(kept).encode(), 1, mtime=0))
+
+    def holds_for(self, declaration: Declaration, files: Sequence[str] | None) -> bool:
+        """Whether a process that has loaded these files has loaded nothing else than was asked."""
+        with suppress(OSError, ValueError, KeyError, EOFError):
+            asked = self._content(declaration)["files"]
+            own = [path for path in files or () if not _is_library(path)]
+            return files is not None and all(asked.get(path, "") == found for path, found in signatures(own).items())
+        return False
+
+    def _read(self, declaration: Declaration) -> dict[Key, Outcome]:
+        kept = self._content(declaration)
+        if kept["key"] != self._key(declaration) or signatures(kept["files"]) != kept["files"]:
+            return {}
+        found = [_outcome(row) for row in kept["outcomes"]]
+        return {(outcome.case, outcome.dtype): outcome for outcome in found if outcome.status in BELIEVED}
+
+    def _content(self, declaration: Declaration) -> Any:
+        return json.loads(gzip.decompress(self._place(declaration).read_bytes()))
+
+    def _place(self, declaration: Declaration) -> Path:
+        parts = (declaration, declaration.plug) if declaration.plug else (declaration,)
+        named = [word for each in parts for word in (str(Path(each.file).absolute()), each.function)]
+        digest = _digest([declaration.full_name, self._device, *named])
+        return cache_folder() / "verdicts" / f"{digest}.json.gz"
+
+    def _key(self, declaration: Declaration) -> str:
+        """All that verdicts depend on beside files that a worker has loaded."""
+        return _digest([self._surroundings, asdict(declaration), registry.source_hash(declaration)])
+
+    @cached_property
+    def _surroundings(self) -> str:
+        """The suite's own source, every installed distribution, the machine, and the environment."""
+        variables = {name: value for name, value in os.environ.items() if name not in SESSION}
+        here = asdict(machine.here()), sys.version, sys.path, installed()
+        return _digest([machine.suite_hash(), self._device, *here, variables])
+
+
+def _outcome(row: Mapping[str, Any]) -> Outcome:
+    typed = {"status": Status(row["status"]), "diagnosis": tuple(row["diagnosis"]), "reason": Reason(row["reason"])}
+    return Outcome(**{**row, **typed})
+
+
+def needs_of(
+    contract: str, dtype: str, device: str, found: Callable[[], Mapping[str, Collection[str]]]
+) -> Mapping[str, Collection[str]]:
+    """What each case needs, by name: as kept for this very suite, or as `found` now, which draws all cases."""
+    digest = _digest([machine.suite_hash(), installed(), sys.version, contract, dtype, device])
+    place = cache_folder() / "needs" / f"{digest}.json"
+    with suppress(OSError, ValueError):
+        kept = json.loads(place.read_bytes())
+        return {str(case): [str(word) for word in words] for case, words in kept.items()}
+    fresh = {case: sorted(words) for case, words in found().items()}
+    with suppress(OSError, UsageError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(place, json.dumps(fresh))
+    return fresh
+
+
+def installed() -> list[str]:
+    """Every installed distribution, and its version."""
+    return sorted(f"{each.metadata['Name']}=={each.version}" for each in metadata.distributions())
+
+
+def signatures(files: Iterable[str]) -> Signatures:
+    """What tells whether files have changed: of one's own their content, of libraries size, times and number."""
+    return {path: _signature(path) for path in files}
+
+
+def _signature(path: str) -> str:
+    with suppress(OSError):
+        found = Path(path).stat()
+        if _is_library(path) or found.st_size > HASHED or not Path(path).is_file():
+            return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return ""
+
+
+def _changed_since(files: Iterable[str], when: float) -> bool:
+    """Whether a file was changed after that, or by a clock that is ahead."""
+    for path in files:
+        with suppress(OSError):
+            found = Path(path).stat()
+            if max(found.st_mtime, found.st_ctime) >= when:
+                return True
+    return False
+
+
+def _is_library(path: str) -> bool:
+    """Whether a file is installed, or the suite's: its own source is part of every key."""
+    return path.startswith(_libraries()) or not INSTALLED.isdisjoint(Path(path).parts)
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """The folders of what is installed, Python's own among them."""
+    paths, suite = sysconfig.get_paths(), str(Path(__file__).parents[1])
+    folders = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += ["/usr", "/lib", "/lib64", suite]
+    return tuple({f"{each}/" for folder in folders for each in (folder, os.path.realpath(folder))})
+
+
+def _digest(what: Any) -> str:
+    return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode(errors="surrogateescape")).hexdigest()[
+        :24
+    ]

@@ -1,0 +1,135 @@
+"""Verdicts that are kept are believed only where nothing that they depend on has changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from suite import registry
+from suite.benchmark import kept
+from suite.benchmark.gate import Gate
+from suite.benchmark.kept import Kept
+from suite.conformance import runner
+from suite.contracts import contract
+from suite.records import Outcome, Status
+from suite.registry import Declaration
+
+PASSED = Outcome("attention/mine", "attention", "plain/small", "float32", "cpu", Status.PASSED)
+WRONG = Outcome("attention/mine", "attention", "keys/17", "float32", "cpu", Status.WRONG, "it is wrong")
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Declaration:
+    """An implementation in a file, with a helper beside it that was changed long ago, and a cache of its own."""
+    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kept, "BEGUN", time.time() + 1000)
+    (tmp_path / "helper.txt").write_text("1")
+    (tmp_path / "mine.py").write_text("def attention(query, key, value): ...\n")
+    return registry.find([str(tmp_path / "mine.py")])[0]
+
+
+def keep(declaration: Declaration) -> None:
+    helper = str(Path(declaration.file).with_name("helper.txt"))
+    Kept("cpu").keep(declaration, [PASSED, WRONG], [declaration.file, helper, "/no/such/file"])
+
+
+def test_what_passed_is_kept_and_what_failed_is_not(mine: Declaration) -> None:
+    keep(mine)
+    assert Kept("cpu").outcomes(mine) == {("plain/small", "float32"): PASSED}
+    assert not Kept("cpu", believes=False).outcomes(mine)
+
+
+def test_a_changed_source_helper_or_environment_is_asked_again(
+    mine: Declaration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(mine)
+    helper = Path(mine.file).with_name("helper.txt")
+    helper.write_text("2")
+    assert not Kept("cpu").outcomes(mine)
+    helper.write_text("1")
+    assert Kept("cpu").outcomes(mine), "the same again"
+    Path(mine.file).write_text("def attention(query, key, value): return value\n")
+    assert not Kept("cpu").outcomes(mine)
+    keep(mine)
+    monkeypatch.setenv("MY_KERNEL_TILE", "64")
+    assert not Kept("cpu").outcomes(mine)
+
+
+@pytest.mark.parametrize("what", ["suite_hash", "here"])
+def test_another_suite_or_machine_is_asked_again(mine: Declaration, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    keep(mine)
+    found = getattr(kept.machine, what)()
+    other = "another" if what == "suite_hash" else kept.machine.here().__class__(**{**kept.asdict(found), "cores": 99})
+    monkeypatch.setattr(kept.machine, what, lambda: other)
+    assert not Kept("cpu").outcomes(mine)
+
+
+def test_other_versions_are_asked_again(mine: Declaration, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(mine)
+    monkeypatch.setattr(kept, "installed", lambda: ["torch==0"])
+    assert not Kept("cpu").outcomes(mine)
+
+
+def test_what_changed_during_the_run_or_is_not_known_is_not_kept(
+    mine: Declaration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Kept("cpu").keep(mine, [PASSED], None)
+    assert not Kept("cpu").outcomes(mine)
+    monkeypatch.setattr(kept, "BEGUN", 0.0)
+    keep(mine)
+    assert not Kept("cpu").outcomes(mine)
+
+
+def test_a_damaged_file_is_asked_again(mine: Declaration) -> None:
+    keep(mine)
+    (file,) = Path(os.environ["ATTNSUITE_CACHE"]).glob("verdicts/*")
+    file.write_bytes(b"no gzip")
+    assert not Kept("cpu").outcomes(mine)
+
+
+def test_a_process_that_loaded_something_else_is_not_what_was_asked(mine: Declaration, tmp_path: Path) -> None:
+    keep(mine)
+    assert Kept("cpu").holds_for(mine, [mine.file, sys.executable.replace("bin", "lib"), pytest.__file__])
+    (tmp_path / "faster.py").write_text("")
+    assert not Kept("cpu").holds_for(mine, [mine.file, str(tmp_path / "faster.py")])
+    assert not Kept("cpu").holds_for(mine, None)
+
+
+def test_a_gate_asks_what_has_not_changed_once(mine: Declaration, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "from suite import implementation\nimport torch\n\n\n@implementation()\ndef attention(query, key, value):\n"
+    Path(mine.file).write_text(
+        f"{body}    return torch.nn.functional.scaled_dot_product_attention(query, key, value)\n"
+    )
+    declared = registry.find([mine.file])[0]
+    features = frozenset({"float32", "large"})
+
+    def gate() -> Gate:
+        found = Gate(contract("attention"), "cpu", 60.0, kept=Kept("cpu"))
+        found._of("float32")
+        found._cases["float32"] = {key: of for key, of in found._of("float32").items() if key[0].startswith("plain/")}
+        return found
+
+    first = gate()
+    first.ask([declared], [("float32", features)])
+    assert first.refusal(declared.full_name, "float32", features) is None
+
+    asked: list[str] = []
+    ask = runner.Check.outcome
+    monkeypatch.setattr(
+        runner.Check, "outcome", lambda check, case, dtype: (asked.append(case.name), ask(check, case, dtype))[1]
+    )
+    second = gate()
+    second.ask([declared], [("float32", features)])
+    assert not asked
+    second.confirm(declared, lambda: [declared.file])
+    assert not asked, "the process that is timed has loaded the same"
+
+    Path(declared.file).with_name("other.py").write_text("")
+    third = gate()
+    third.ask([declared], [("float32", features)])
+    third.confirm(declared, lambda: [declared.file, str(Path(declared.file).with_name("other.py"))])
+    assert asked
