@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from suite import float32
 from suite.machine import nvidia
 from suite.measure.ceilings import ceilings
 from suite.measure.failures import Dishonest, attempt, set_threads
@@ -54,7 +55,7 @@ class Bench:
         """The task, and the seconds that one call of it takes."""
 
     def __call__(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer a verb, both ways as data. Whatever the function raises is the answer.
+        """Answer a verb, both ways as data. Whatever the function raises is the answer. float32 is multiplied exactly.
 
         What fails while the process is configured is the suite's own failure, and raised.
         """
@@ -62,7 +63,8 @@ class Bench:
         act = partial(VERBS[verb], self, **given)
         if verb == Bench.configure.__name__:
             return written(act())
-        return written(attempt(act, self._threads, alone=self._process is not None))
+        with float32.exact():
+            return written(attempt(act, self._threads, alone=self._process is not None))
 
     def configure(self, threads: int, memory_limit: int) -> Done:
         """Give the process its number of threads and its share of memory in bytes; 0 leaves either as it is."""
