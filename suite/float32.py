@@ -62,17 +62,12 @@ def restore(before: Precision) -> None:
 def exact() -> Iterator[None]:
     """Multiply float32 with all its bits in the block. What the block itself sets holds until its end."""
     before = precision()
-    if not _is_exact(before):
-        _make_exact()
+    _make_exact()
     try:
         yield
     finally:
         if precision() != before:
             restore(before)
-
-
-def _is_exact(now: Precision) -> bool:
-    return now.products == "highest" and now.cudnn is False and all(is_ in (UNSET, EXACT) for _, is_ in now.settings)
 
 
 def _make_exact() -> None:

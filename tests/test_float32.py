@@ -131,7 +131,9 @@ def test_all_settings_are_exact_and_put_back(before: str, within: str) -> None:
     was = float32.precision()
 
     with float32.exact():
-        assert float32._is_exact(float32.precision())
+        now = float32.precision()
+        assert now.cudnn is False
+        assert {value for _, value in now.settings} <= {float32.EXACT, float32.UNSET}
         assert torch.get_float32_matmul_precision() == "highest", "both interfaces can be asked"
         SETTINGS[within]()
 
