@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
@@ -64,7 +65,10 @@ class Bench:
         if verb == Bench.configure.__name__:
             return written(act())
         with float32.exact():
-            return written(attempt(act, self._threads, alone=self._process is not None))
+            answer = attempt(act, self._threads, alone=self._process is not None)
+        if isinstance(answer, Failed) and verb == Bench.prepare.__name__:
+            gc.collect()  # what was raised may hold inputs in a circle
+        return written(answer)
 
     def configure(self, threads: int, memory_limit: int) -> Done:
         """Give the process its number of threads and its share of memory in bytes; 0 leaves either as it is."""
@@ -86,7 +90,7 @@ class Bench:
             raise Dishonest(remembers)
         calls, expected = task.stopwatch.pace(expected)
         self._prepared = task, expected
-        return Prepared(task.making, first_call, warm_up, expected, calls)
+        return Prepared(task.making, first_call, warm_up, expected, calls, task.stopwatch.head_start)
 
     def enter(self, number: int) -> Entered:
         """Make the inputs of a round, and fill the cache."""
@@ -131,6 +135,10 @@ class Bench:
     def release(self) -> Done:
         """Let go of the task and its tensors."""
         self._prepared = None
+        return self.rest()
+
+    def rest(self) -> Done:
+        """Give the device what PyTorch keeps of its memory for later. The next round's first call is not timed."""
         if torch.device(self._device).type == "cuda":
             torch.cuda.empty_cache()
         return Done()
@@ -168,7 +176,16 @@ class Bench:
 VERBS: Mapping[str, Callable[..., Answer | Failed]] = {
     method.__name__: method
     for method in (
-        *(Bench.configure, Bench.prepare, Bench.enter, Bench.sample, Bench.idle, Bench.found, Bench.release),
+        *(
+            Bench.configure,
+            Bench.prepare,
+            Bench.enter,
+            Bench.sample,
+            Bench.idle,
+            Bench.found,
+            Bench.release,
+            Bench.rest,
+        ),
         *(Bench.load_proof, Bench.run_proof, Bench.idle_proof, Bench.proof_found),
         *(Bench.rehearse, Bench.weigh, Bench.energy, Bench.ceilings),
     )
