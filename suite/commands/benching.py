@@ -14,13 +14,13 @@ from suite.commands.checking import chosen, refuse_broken
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
-from suite.records import Measurement, UsageError
+from suite.records import Measurement, UsageError, escaped
 from suite.report import refuse_foreign_index
 from suite.statistics import interval
 from suite.store import Results
 
 if TYPE_CHECKING:
-    from suite.benchmark import Request
+    from suite.benchmark import Benchmark, Request
 
 
 def bench(
@@ -31,10 +31,12 @@ def bench(
     results: Path,
     leave_out: Sequence[str] = (),
     signature: str = "",
+    dry_run: bool = False,
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status.
 
     `asked` makes the request. It is called late, because it loads torch: a target that does not exist is said at once.
+    A `dry_run` says what would be timed, and starts and writes nothing.
     """
     named = chosen(targets, leave_out, contract, signature=signature)
     refuse_broken(targets, named)
@@ -48,6 +50,9 @@ def bench(
     declarations = campaign.with_baseline(timed, leave_out)
     request = asked()
     benchmarks = campaign.benchmarks_of(declarations, request)
+    if dry_run:
+        say_plan(benchmarks)
+        return 0
     benchmarks[0].expect()
     for benchmark in benchmarks:
         benchmark.earlier = campaign.known_outcomes(results, declarations, request.device)
@@ -61,6 +66,14 @@ def bench(
         campaign.finish(writer, benchmarks, request)
     report(results, writer.run.machine.name, lines)
     return status(found)
+
+
+def say_plan(benchmarks: Sequence[Benchmark]) -> None:
+    """Print what would be timed, and about how long that takes."""
+    from suite.benchmark.plan import plan_lines
+
+    for line in plan_lines(benchmarks):
+        print(escaped(line))
 
 
 def row(measurement: Measurement) -> dict[str, object]:

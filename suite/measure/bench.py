@@ -12,6 +12,7 @@ import torch
 
 from suite import float32
 from suite.machine import nvidia
+from suite.measure import Stopwatch
 from suite.measure.ceilings import ceilings
 from suite.measure.failures import Dishonest, attempt, set_threads
 from suite.measure.memory import device_uuid
@@ -38,6 +39,23 @@ from suite.measure.weighing import Scale, make_task
 
 ENERGY_SECONDS = 2.0
 """How long calls are made in a row to measure their energy: NVML's counter moves some ten times a second."""
+BUSY = 0.9
+"""The share of that time for which the device works at least: the energy of a device that waits is not a call's."""
+
+
+def of_one_call(telemetry: Mapping[str, Any], calls: int, busy: float, alone: bool) -> dict[str, Any]:
+    """The telemetry of a number of calls, with the joules of one; without them where they are not those of the calls.
+
+    `busy` is the share of the time for which the device worked, `alone` whether nothing else was done between calls.
+    """
+    joules, reason = telemetry.get("joules"), ""
+    if not alone:
+        reason = "its forward comes before each backward: see forward and backward together"
+    elif busy < BUSY:
+        reason = f"the device waited for {1 - busy:.0%} of the time of these calls in a row: launching one takes longer"
+    if joules is None or not reason:
+        return {**telemetry, "joules": None if joules is None else joules / calls}
+    return {**telemetry, "joules": None, "joules_absent": reason}
 
 
 class Bench:
@@ -148,19 +166,24 @@ class Bench:
         return self._scale.rehearse(job)
 
     def weigh(self, job: Job, expected: float) -> Weighed | Failed:
-        """The memory and the kernels of one call; see `Scale`."""
-        return self._scale.weigh(job, expected)
+        """The memory and the kernels of one call; see `Scale`. On a GPU it is a call of the task that is prepared."""
+        prepared = self._prepared[0] if self._prepared and torch.device(self._device).type == "cuda" else None
+        return self._scale.weigh(job, expected, prepared)
 
-    def energy(self, calls: int) -> Energy:
-        """Make calls in a row, in samples, for long enough to measure the energy of one."""
-        made, stopwatch = 0, self._task[0].stopwatch
+    def energy(self, calls: int, seconds: float) -> Energy:
+        """Make calls in a row, in samples, for long enough to measure the energy of one, which takes so many seconds.
+
+        Nothing is flushed between them: the device's energy for that would be taken for theirs.
+        """
+        made, task = 0, self._task[0]
+        stopwatch = Stopwatch(task.call, before=task.before, device=self._device, cache="hot")
         with nvidia.meter(device_uuid(self._device) or self._device) as meter:
-            until = perf_counter() + ENERGY_SECONDS
-            while perf_counter() < until:
+            began = perf_counter()
+            while perf_counter() < began + ENERGY_SECONDS:
                 stopwatch.sample(calls)
                 made += calls
-        joules = meter.telemetry.get("joules")
-        return Energy({**meter.telemetry, "joules": None if joules is None else joules / made})
+            busy = made * seconds / (perf_counter() - began)
+        return Energy(of_one_call(meter.telemetry, made, busy, alone=task.before is None))
 
     def ceilings(self, dtype: str) -> Ceilings:
         """What the machine reaches in a dtype with the threads that this process has; the function is not called."""

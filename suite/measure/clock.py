@@ -99,7 +99,7 @@ class CudaClock:
         """Seconds that the device takes for a flush; 0 where there is none."""
         if self._other is None:
             return 0.0
-        times = []
+        times: list[float] = []
         with torch.cuda.device(self._device):
             for _ in range(FLUSHES):
                 torch.cuda.synchronize()

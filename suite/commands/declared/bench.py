@@ -11,6 +11,7 @@ import typer
 from suite.commands.declared.common import (
     ContractName,
     Device,
+    DryRun,
     Except,
     Folder,
     SignatureName,
@@ -82,12 +83,20 @@ class Bench:
     except_: Except = field(default_factory=list)
     results: Folder = Path("results")
     signature: SignatureName = ""
+    dry_run: DryRun = False
 
     def run(self) -> int:
         from suite.commands import benching
 
         return benching.bench(
-            self.targets, self.contract, self.request, self.json, self.results, self.except_, self.signature
+            self.targets,
+            self.contract,
+            self.request,
+            self.json,
+            self.results,
+            self.except_,
+            self.signature,
+            self.dry_run,
         )
 
     def request(self) -> Request:
