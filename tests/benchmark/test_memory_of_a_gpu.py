@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from suite.benchmark.connection import Elsewhere
+from suite.benchmark.participant import Participant
 from suite.measure.bench import Bench
-from suite.measure.protocol import Done, Failed, Job, Sampled
+from suite.measure.protocol import Done, Failed, Job, Sampled, Weighed
 from suite.records import Status
 from suite.registry import Declaration
 from suite.worker import Died, Ready
@@ -142,3 +143,25 @@ def test_a_task_that_cannot_be_prepared_keeps_no_tensor() -> None:
     assert answer["status"] == "out_of_memory"
     assert len(seen) == 3
     assert all(reference() is None for reference in seen)
+
+
+class Timed:
+    """The process that is timed, which answers what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def ask(self, kind: object, verb: str, arguments: Mapping[str, Any], stay: bool = False) -> Weighed:
+        self.asked.append(verb)
+        return Weighed({}, "kernel")
+
+
+def test_on_a_gpu_a_call_is_weighed_by_the_process_that_is_timed() -> None:
+    """Another process would take a context's memory of its own, and make the task once more."""
+    participant, timed = Participant(Declaration("attention", "x", "x"), device="cuda"), Timed()
+    participant._timing = timed  # type: ignore[assignment]
+
+    found = participant.weigh(Job("attention", "ladder/1k", "bfloat16", "forward"), 0.01)
+
+    assert (found, timed.asked) == (Weighed({}, "kernel"), ["weigh"])
+    assert participant._weighing is None

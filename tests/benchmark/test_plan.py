@@ -38,6 +38,15 @@ def test_full_is_planned_to_fit_into_two_hours_on_a_gpu() -> None:
 
 
 @pytest.mark.usefixtures("_a_gpu")
+def test_full_spends_less_on_a_row_on_a_gpu_unless_it_is_told_otherwise() -> None:
+    on_gpu, on_cpu = (Request(profile="full", device=device) for device in ("cuda", "cpu"))
+
+    assert (on_gpu.seconds, on_gpu.slowest) == (0.5, 1.0)
+    assert (on_cpu.seconds, on_cpu.slowest) == (2.5, 20.0)
+    assert Request(profile="full", device="cuda", budget=3.0).seconds == 3.0
+
+
+@pytest.mark.usefixtures("_a_gpu")
 def test_an_estimate_that_no_gpu_has_confirmed_says_so() -> None:
     lines = of("attention/matmul", profile="full", device="cuda")
 
