@@ -42,8 +42,7 @@ class Session:
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = SILENT
         source = str(model) if isinstance(model, Path) else model
-        place = {"device_id": str(self.device.index or 0)} if self.device.type == "cuda" else {}
-        self.session = onnxruntime.InferenceSession(source, options, providers=[(due, place)])
+        self.session = onnxruntime.InferenceSession(source, options, providers=[(due, settings(self.device))])
         self.session.disable_fallback()
         self.provider = self.session.get_providers()[0]
         if self.provider != due:
@@ -81,6 +80,11 @@ class Session:
         self.session.run_with_iobinding(binding)
         binding.synchronize_outputs()
         return tuple(torch.from_dlpack(value).clone() for value in binding.get_outputs())
+
+
+def settings(device: torch.device) -> dict[str, str]:
+    """What a provider is told: which device, and, of CUDA, not to round float32 to TF32, which it does by default."""
+    return {"device_id": str(device.index or 0), "use_tf32": "0"} if device.type == "cuda" else {}
 
 
 def absent_or(device: torch.device) -> str:

@@ -34,6 +34,8 @@ class Device:
 
     def __init__(self, now: Time) -> None:
         self.now, self.main, self.elsewhere, self.flushed = now, 0.0, 0.0, 0
+        self.flushing = 10.0
+        """Seconds that a flush of its cache takes."""
 
     def synchronize(self, device: object = None) -> None:
         self.now.now = max(self.now.now, self.main, self.elsewhere)
@@ -49,10 +51,11 @@ class Device:
     def get_device_properties(self, _: object) -> Any:
         return SimpleNamespace(L2_cache_size=1024)
 
-    def works(self, seconds: float, elsewhere: float = 0.0) -> Callable[..., str]:
-        """A call that returns at once and keeps the device busy, perhaps on another stream as well."""
+    def works(self, seconds: float, elsewhere: float = 0.0, launching: float = 0.0) -> Callable[..., str]:
+        """A call that returns after its launch and keeps the device busy, perhaps on another stream as well."""
 
         def launch(*_: object) -> str:
+            self.now.now += launching
             self.main = max(self.main, self.now.now) + seconds
             if elsewhere:
                 self.elsewhere = max(self.elsewhere, self.now.now) + elsewhere
@@ -62,7 +65,7 @@ class Device:
 
     def flush(self) -> None:
         self.flushed += 1
-        self.works(10.0)()
+        self.works(self.flushing)()
 
 
 class Event:

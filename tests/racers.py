@@ -37,6 +37,10 @@ class Fake:
     """How many inputs it can hold for a proof."""
     loaded: Sequence[int] = ()
     shipped: bool = True
+    head_start: float = 0.0
+    """Seconds of launching that a device does not see, because it flushes its cache meanwhile."""
+    copying: float = 0.0
+    """Seconds that it takes to copy what a call of a proof returned."""
     witnessed: bool = True
     """Whether the suite's own clock sees what its samples take; else what is claimed, as of remembered answers."""
 
@@ -54,11 +58,12 @@ class Fake:
     def run_proof(self, passes: int) -> Any:
         if said := self._answer("run_proof", passes):
             return said
-        self.now.now += passes * len(self.loaded) * self.takes(self.turn) + 0.001
+        each = self.takes(self.turn) + self.copying
+        self.now.now += passes * len(self.loaded) * each + 0.001
         return Done()
 
     def idle_proof(self) -> Any:
-        self.now.now += 0.001
+        self.now.now += len(self.loaded) * self.copying + 0.001
         return Done()
 
     def proof_found(self, rows: Any) -> Any:
@@ -78,7 +83,7 @@ class Fake:
 
 def entry_of(fake: Fake, calls: int = 1, direction: str = "forward", cache: str = "hot") -> Entry[Fake]:
     """A fake's entry in a table."""
-    return Entry(fake, Prepared({}, 1.0, 0.1, 0.005, calls), direction, cache)
+    return Entry(fake, Prepared({}, 1.0, 0.1, 0.005, calls, fake.head_start), direction, cache)
 
 
 def race(*fakes: Fake, budget: float = 0.02, seed: int = 0, **prepared: Any) -> list[Entry[Fake]]:

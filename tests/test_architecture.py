@@ -24,6 +24,7 @@ FLOORS: dict[str, set[str]] = {
     "records": set(),
     "walls": {"records"},
     "uncollected": set(),
+    "float32": set(),
     "version": set(),
     "statistics": set(),
     "charting": set(),
@@ -38,9 +39,10 @@ FLOORS: dict[str, set[str]] = {
     "report": {"records", "statistics", "store", "history", "charting"},
     "signatures": {"records", "asking", "contracts"},
     "beginning": {"records", "asking", "contracts", "signatures"},
-    "registry": {"records", "asking", "contracts", "signatures"},
-    "worker": {"records", "asking", "registry", "signatures", "walls"},
+    "registry": {"records", "float32", "asking", "contracts", "signatures"},
+    "worker": {"records", "float32", "asking", "registry", "signatures", "walls"},
     "conformance": {
+        "float32",
         *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources", "signatures"),
         "walls",
     },
@@ -55,6 +57,7 @@ FLOORS: dict[str, set[str]] = {
         "machine",
         "statistics",
         "uncollected",
+        "float32",
     },
     "benchmark": {
         *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "statistics"),

@@ -32,7 +32,7 @@ from torch.nn.functional import pad
 
 from suite import implementation
 
-_CPU_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _LIMITS = {"recompile_limit": 1000, "accumulated_recompile_limit": 1000, "fail_on_recompile_limit_hit": True}
 _LEAST_WIDTH = 32
 """Narrower heads are filled up: below 24 the kernel for a CPU is wrong on processors with AVX2 alone, as said above."""
@@ -51,7 +51,7 @@ def attention(
     enable_gqa: bool = False,
     window: tuple[int | None, int | None] | None = None,
 ) -> Tensor:  # ... h l v
-    """Any mask, any scale, any window, no dropout; on a CPU no gradients, no float64 and no empty axes."""
+    """Any mask, any scale, any window, no dropout, no float64 and no empty axes; on a CPU no gradients."""
     if window is not None and (len(window) != 2 or any(width is not None and width < 0 for width in window)):
         raise ValueError(f"window must be a pair of widths, each None or at least 0, not {window}")
     if key.shape[:-1] != value.shape[:-1]:
@@ -60,7 +60,7 @@ def attention(
         raise ValueError(f"leading axes {tuple(query.shape[:-2])} of query and {tuple(key.shape[:-2])} of key differ")
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(f"widths {query.shape[-1]} of query and {key.shape[-1]} of key differ")
-    if query.device.type == "cpu" and (gap := _gap_on_cpu(query, key, value, attn_mask)):
+    if gap := _gap(query, key, value, attn_mask):
         raise NotImplementedError(gap)
     if attn_mask is not None and window is not None:  # both in one kernel do not compile on a CPU
         attn_mask, window = _with_window(attn_mask, window, query.shape[-2], key.shape[-2]), None
@@ -153,11 +153,16 @@ def _items_and_heads(tensor: Tensor, grouped: bool) -> tuple[int, int]:
     return tensor.shape[:-2].numel(), 1
 
 
-def _gap_on_cpu(query: Tensor, *others: Tensor | None) -> str | None:
-    if query.dtype not in _CPU_DTYPES:
-        return f"FlexAttention on a CPU takes float, float16 and bfloat16, not {query.dtype}"
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in (query, *others)):
+def _gap(query: Tensor, *others: Tensor | None) -> str | None:
+    """What it lacks for these inputs. On a GPU its template accumulates in float32, whatever the dtype."""
+    on_cpu = query.device.type == "cpu"
+    if query.dtype not in _DTYPES:
+        where = " on a CPU" if on_cpu else ""
+        return f"FlexAttention{where} takes float, float16 and bfloat16, not {query.dtype}"
+    if on_cpu and torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (query, *others)):
         return "FlexAttention: torch.compile on CPU only supports inference"
     if any(tensor is not None and tensor.numel() == 0 for tensor in (query, *others)):
-        return "FlexAttention on a CPU divides by zero, and the process dies, where an axis is empty"
+        if on_cpu:
+            return "FlexAttention on a CPU divides by zero, and the process dies, where an axis is empty"
+        return "FlexAttention has not been tried on a GPU where an axis is empty"
     return None

@@ -123,7 +123,8 @@ def _attend(
     window: tuple[int, int] | None,
 ) -> Array:  # b l h e
     options = {"scale": scale, "is_causal": is_causal, "local_window_size": window}
-    return dot_product_attention(query, key, value, bias, mask, **options)
+    with jax.default_matmul_precision("highest"):  # while it is traced: on a GPU XLA rounds float32 to TF32 by default
+        return dot_product_attention(query, key, value, bias, mask, **options)
 
 
 def _attend_for_gradient(

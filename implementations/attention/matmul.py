@@ -25,14 +25,15 @@ def attention(
 ) -> Tensor:
     """Return dropout(softmax(scale · query keyᵀ + mask)) value, of shape ... h l v and the query's dtype.
 
+    Products of bfloat16 are products of bfloat16, as a GPU's tensor cores compute them. Those of float16 are computed
+    in float32: scores, and products of output gradients and values, may leave float16's range, which ends at 65,504.
     Query i sees keys i − left to i + right of a window, both included. Raises ValueError, before any work, for inputs
     that the formula does not define.
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     _check_window(window)
     dtype = query.dtype
-    # Scores of half types may overflow their range, so everything up to the last rounding happens in float32.
-    wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    wide = torch.float32 if dtype == torch.float16 else dtype
     query, key, value = query.to(wide), key.to(wide), value.to(wide)
     if query.dim() > 2 and query.shape[-3] != key.shape[-3]:
         group = query.shape[-3] // key.shape[-3]

@@ -47,13 +47,18 @@ class Elsewhere:
         self.worker = worker
         self._configuration = {"threads": threads, "memory_limit": memory_limit}
         self._cores = cores
+        self._rests = torch.device(worker.device).type == "cuda"
+        """Whether memory is given back before the process is suspended: a GPU's is shared by all participants."""
         self._configured: int | None = None
         """The number of the process that was configured last."""
 
     def ask(
         self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any], stay: bool = False
     ) -> AnyAnswer | Failed:
-        """The answer to a verb, or why there is none. With `stay` the process stays awake for the next verb."""
+        """The answer to a verb, or why there is none. With `stay` the process stays awake for the next verb.
+
+        On a GPU it first gives back the memory that its library keeps for later: others will need it.
+        """
         self.worker.resume()
         try:
             state = self.worker.ready()
@@ -68,6 +73,8 @@ class Elsewhere:
             return self._request(kind, verb, arguments)
         finally:
             if not stay:
+                if self._rests and self.worker.pid == self._configured:
+                    self._request(Done, "rest", {})
                 self.worker.suspend()
 
     def files(self) -> list[str] | None:

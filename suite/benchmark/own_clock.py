@@ -36,17 +36,21 @@ class Asking:
     """Of a sample without calls, in the median."""
     jitter: float = 0.0
     """Of the slowest tenth of these: a wait up to this says nothing of a claim."""
+    head_start: float = math.inf
+    """Of launching a call while the device flushes its cache."""
     each: float = math.inf
     """Of one call of a proof, without that call: its inputs are fetched and its result is copied."""
 
     @classmethod
     def of(cls, entries: Iterable[Entry[Racer]]) -> Asking:
         """From the samples of all entries."""
-        idles = [[sample.idle for sample in entry.samples] for entry in entries if entry.samples]
-        if not idles:
+        measured = [entry for entry in entries if entry.samples]
+        if not measured:
             return cls()
+        idles = [[sample.idle for sample in entry.samples] for entry in measured]
         least = min(idles, key=median)
-        return cls(median(least), quantiles(least, n=10)[-1] if len(least) > 1 else least[0])
+        slowest = quantiles(least, n=10)[-1] if len(least) > 1 else least[0]
+        return cls(median(least), slowest, min(entry.prepared.head_start for entry in measured))
 
     def lasted(self, idle: float, count: int) -> float:
         """The seconds of a proof of `count` calls that are the suite's, where they were `idle` without the calls."""

@@ -43,7 +43,7 @@ class Participant:
     """An implementation and how its bench is asked. Every question may be answered by `Failed`.
 
     Its process for time is suspended while others are asked. Memory is measured in a second process, for a process that
-    has made a call hides what another takes.
+    has made a call hides what another takes; not so on a GPU, where each process would take memory for itself.
     """
 
     declaration: Declaration
@@ -128,8 +128,8 @@ class Participant:
     def release(self) -> Done | Failed:
         return self._ask(Done, "release")
 
-    def energy(self, calls: int) -> Energy | Failed:
-        return self._ask(Energy, "energy", calls=calls)
+    def energy(self, calls: int, seconds: float) -> Energy | Failed:
+        return self._ask(Energy, "energy", calls=calls, seconds=seconds)
 
     def ceilings(self, dtype: str) -> Ceilings | Failed:
         return self._ask(Ceilings, "ceilings", dtype=dtype)
@@ -138,6 +138,8 @@ class Participant:
         """The memory of one call, which takes about `expected` seconds; None where it has no process of its own."""
         if self.function is not None:
             return None
+        if self.device != "cpu":  # an allocator's peak hides nothing
+            return self._ask(Weighed, "weigh", job=asdict(job), expected=expected)
         if failed := self._rehearse(job):
             self._close_weighing()
             return failed

@@ -9,7 +9,7 @@ from statistics import median
 
 from suite.benchmark.entry import Entry, Racer
 from suite.benchmark.new_numbers import ROUND_NUMBERS, keep, load, seconds
-from suite.benchmark.own_clock import doubt, quick
+from suite.benchmark.own_clock import Asking, doubt, quick
 from suite.measure.protocol import Rows
 
 NEW_INPUTS = 0.02
@@ -27,7 +27,10 @@ is found out within a second rather than minutes."""
 OVERHEAD = 0.03
 """Seconds that a proof may take beyond its calls: for waking the process, and for scheduling."""
 OVERHEAD_OF_CALL = 5e-6
-"""Seconds by which each call of a proof may be longer: for copying what it returned."""
+"""Seconds by which each call of a proof may be longer at least: for copying what it returned. Where that takes longer,
+as it does on a GPU, what it takes is measured."""
+LONGEST_HEAD_START = 1e-3
+"""Seconds that launching may be hidden at most, whatever a process says: flushing a cache of 1 GB takes less."""
 TOLERANCE = 2
 """How many times as long as claimed calls may take in a proof: the inputs are not in the cache."""
 TOLERANCE_OF_BACKWARD = 6
@@ -45,8 +48,8 @@ class Proof:
     there is none, the entry says it itself, for want of a better witness.
     """
 
-    def __init__(self, entry: Entry[Racer], trusted: Entry[Racer] | None = None) -> None:
-        self.entry, self._trusted = entry, trusted
+    def __init__(self, entry: Entry[Racer], trusted: Entry[Racer] | None = None, asking: Asking | None = None) -> None:
+        self.entry, self._trusted, self._asking = entry, trusted, asking or Asking()
         self._attempts = 0
         self._drift = 1.0
 
@@ -93,14 +96,31 @@ class Proof:
 
     def _run(self, claim: float, passes: int, count: int) -> None:
         """Time some passes over the inputs."""
-        taken = seconds(self.entry, lambda: self.entry.participant.run_proof(passes))
-        if taken is not None:
+        participant = self.entry.participant
+        taken = seconds(self.entry, lambda: participant.run_proof(passes))
+        if taken is not None and self._head_start:
+            self._asking.lasted(seconds(self.entry, participant.idle_proof) or math.inf, count)
+        if taken is not None and not self.entry.failed:
             self._believe(claim, passes * count, taken)
 
     def _believe(self, claim: float, calls: int, taken: float) -> None:
         """Hold the claim for a call against the seconds that a number of calls took."""
         tolerance = TOLERANCE_OF_BACKWARD if self.entry.direction == "backward" else TOLERANCE
-        self.entry.proved = taken <= (tolerance * self._drift * claim + OVERHEAD_OF_CALL) * calls + OVERHEAD
+        allowed = tolerance * self._drift * claim + self._beside_the_call()
+        self.entry.proved = taken <= allowed * calls + OVERHEAD
         if not self.entry.proved and self._attempts == MOST_ATTEMPTS:
             took = f"{calls} calls on new numbers took {taken:.3g} s"
             self.entry.refuse(f"it claims {claim:.3g} s for a call, but {took}")
+
+    @property
+    def _head_start(self) -> float:
+        """Seconds of launching that are no part of a claim, as the trusted entry tells, or else whoever tells least."""
+        least = min(self.entry.prepared.head_start, self._asking.head_start)
+        return min(LONGEST_HEAD_START, least if self._trusted is None else self._trusted.prepared.head_start)
+
+    def _beside_the_call(self) -> float:
+        """Seconds of each call that are no part of the claim: copying its result, and on a GPU what launching took
+        while the cache was flushed. Both are the same for all, so that nobody can make them longer.
+        """
+        copying = min(self._asking.each, LONGEST_HEAD_START) if self._head_start else 0.0
+        return max(OVERHEAD_OF_CALL, copying) + self._head_start

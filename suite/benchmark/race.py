@@ -64,7 +64,7 @@ def _prove(entries: Sequence[Entry[Any]], trusted: Entry[Any] | None, rows: Rows
     long = [each for each in able if median(each.seconds) >= LONG and not doubt(each) and not each.proved]
     prove(long, trusted, asking, rows, random)
     numbers = random.sample(ROUND_NUMBERS, MOST_INPUTS)
-    proofs = [Proof(entry, trusted) for entry in able if entry not in long]
+    proofs = [Proof(entry, trusted, asking) for entry in able if entry not in long]
     for _ in range(MOST_ATTEMPTS):
         for proof in proofs:
             proof.attempt(numbers, rows, random)

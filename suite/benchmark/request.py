@@ -25,6 +25,9 @@ without which no verdict is possible."""
 SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
 """Seconds that a call may take, by profile. A slower implementation is not timed on that workload, and its row says so:
 with twelve rounds of each call, a table of a slower one would take longer than the whole profile has."""
+ON_GPU = {"full": (0.5, 1.0)}
+"""The budget and the slowest call on a GPU, where they are others: so that `full` fits into two hours there. Its calls
+take milliseconds, and what takes a second does not use the GPU."""
 MEMORY_SHARE = 0.25
 """The part of the machine's memory that one process may take, so that the machine does not begin to swap."""
 
@@ -125,11 +128,18 @@ class Request:
     @property
     def seconds(self) -> float:
         """The budget of an implementation in a table."""
-        return BUDGETS[self.timed_as or "standard"] if self.budget is None else self.budget
+        return self._usual[0] if self.budget is None else self.budget
 
     @property
     def slowest(self) -> float:
-        return SLOWEST[self.timed_as or "standard"]
+        """Seconds that a call may take."""
+        return self._usual[1]
+
+    @property
+    def _usual(self) -> tuple[float, float]:
+        profile = self.timed_as or "standard"
+        usual = BUDGETS[profile], SLOWEST[profile]
+        return usual if self.kind == "cpu" else ON_GPU.get(profile, usual)
 
     @property
     def words(self) -> str:

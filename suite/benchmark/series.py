@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from random import Random
+from statistics import median
 from typing import Any
 
 from suite import registry
@@ -143,6 +144,8 @@ class Benchmark:
                 of = weighed.get(entry.name)
                 measured = self._row(table, entry.name, entry.failed)
                 found[entry.name] = measured if entry.failed else self._measured(measured, entry, table, timed, of)
+                if self.request.kind != "cpu":
+                    entry.participant.release()
         return [found[each.name] for each in participants]
 
     def _measured(
@@ -169,10 +172,10 @@ class Benchmark:
             own_clock=entry.own_clock,
             relative_error=entry.relative_error,
             kernel=known.kernel,
-            telemetry=self._telemetry(table, entry, timed) if self.request.kind == "cuda" else {},
+            telemetry=self._telemetry(entry, timed) if self.request.kind == "cuda" else {},
         )
 
-    def _telemetry(self, table: Table, entry: Entry[Participant], timed: TimedTable) -> dict[str, Any]:
+    def _telemetry(self, entry: Entry[Participant], timed: TimedTable) -> dict[str, Any]:
         """What the device does during calls in a row, joules of one call included, and what it did in all rounds."""
         in_rounds: dict[str, Any] = {}
         for name in ("sm_clock", "throttle"):
@@ -180,9 +183,7 @@ class Benchmark:
             if reason := timed.telemetry.get(f"{name}_absent"):
                 in_rounds[f"{name}_in_rounds_absent"] = reason
         with self.seconds.spending("energy"):
-            prepared = entry.participant.prepare(table.job(self.contract))
-            answer = prepared if isinstance(prepared, Failed) else entry.participant.energy(prepared.calls)
-            entry.participant.release()
+            answer = entry.participant.energy(entry.prepared.calls, median(entry.seconds))
         if isinstance(answer, Energy):
             return {**answer.telemetry, **in_rounds}
         return {"joules": None, "joules_absent": str(answer), **in_rounds}

@@ -72,6 +72,8 @@ class Timing:
     random: Random
     _longest: dict[tuple[str, str, str, int], LongestCall] = field(default_factory=dict)
     """By implementation, group of workloads, dtype and threads."""
+    _hung: dict[tuple[str, int], LongestCall] = field(default_factory=dict)
+    """The least work of which an implementation gave no answer in time, by implementation and threads."""
 
     def time(self, table: Table, participants: Sequence[Participant]) -> TimedTable:
         """Time a table, and again without those that took cores from the others."""
@@ -110,11 +112,13 @@ class Timing:
         work = table.workload.work(table.dtype, table.direction)["attended"]
         group = each.name, table.workload.group, table.dtype, table.threads
         longest = self._longest.get(group, LongestCall("", 0.0, math.inf))
-        if detail := longest.forbids(work, self.request.slowest):
+        if detail := longest.forbids(work, self.request.slowest) or self._hangs(each.name, table.threads, work):
             return too_slow(detail)
         with self.accounts.spending("preparing"):
             answer = each.prepare(table.job(self.contract))
         if isinstance(answer, Failed):
+            if answer.status == Status.HUNG:
+                self._hung[each.name, table.threads] = LongestCall(table.says, self.request.time_limit, work)
             return answer
         self.accounts.move("preparing", "warm_up", answer.first_call + answer.warm_up)
         now = LongestCall(table.says, answer.expected, work)
@@ -123,6 +127,13 @@ class Timing:
             each.release()
             return failed
         return answer
+
+    def _hangs(self, name: str, threads: int, work: float) -> str:
+        """Why no answer is waited for again, where there was none for as much work or less; empty where one is."""
+        hung = self._hung.get((name, threads))
+        if hung is None or work < hung.work:
+            return ""
+        return f"as much work as {hung.of}, or more, of which there was no answer within {hung.seconds:g} s"
 
     def _race(self, table: Table, entries: Sequence[Entry[Participant]]) -> None:
         rows = table.workload.rows(table.direction, self.random)
@@ -137,7 +148,8 @@ class Timing:
                 spent = entry.participant.used() - used[entry.name]
                 verify(table, entry, rows, spent, entry.participant.approximate)
             self._confirm(entry, table)
-            entry.participant.release()
+            if self.request.kind == "cpu" or entry.failed:  # on a GPU the task is yet to be weighed
+                entry.participant.release()
 
     def _confirm(self, entry: Entry[Participant], table: Table) -> None:
         """Refuse who was let in by a verdict that was kept, and turns out to be something else."""

@@ -23,7 +23,7 @@ from suite.statistics import interval
 from suite.store import Results
 
 if TYPE_CHECKING:
-    from suite.benchmark import Request
+    from suite.benchmark import Benchmark, Request
 
 SAID = 8
 """The most rows for which the command is printed that times each again; whoever times more knows his own command."""
@@ -39,11 +39,13 @@ def bench(
     signature: str = "",
     baseline: str = "",
     anew: bool = False,
+    dry_run: bool = False,
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status.
 
     `asked` makes the request, of the name of the baseline where one is given. It is called late, because it loads
     torch: a target that does not exist is said at once. With `anew` no verdict that was kept is believed.
+    A `dry_run` says what would be timed, and starts and writes nothing.
     """
     named = chosen(targets, leave_out, contract, signature=signature)
     refuse_broken(targets, named)
@@ -58,6 +60,9 @@ def bench(
     declarations = campaign.with_baseline(timed, leave_out, beside)
     request = asked(beside.name if beside else "")
     benchmarks = campaign.benchmarks_of(declarations, request)
+    if dry_run:
+        say_plan(benchmarks)
+        return 0
     benchmarks[0].expect()
     for benchmark in benchmarks:
         benchmark.earlier = campaign.known_outcomes(results, declarations, request.device)
@@ -129,6 +134,14 @@ def base_of(target: str, timed: Sequence[Declaration]) -> Declaration:
 
 def _place(declaration: Declaration) -> tuple[str, str]:
     return str(Path(declaration.file).resolve()) or declaration.module, declaration.function
+
+
+def say_plan(benchmarks: Sequence[Benchmark]) -> None:
+    """Print what would be timed, and about how long that takes."""
+    from suite.benchmark.plan import plan_lines
+
+    for line in plan_lines(benchmarks):
+        print(escaped(line))
 
 
 def row(measurement: Measurement) -> dict[str, object]:

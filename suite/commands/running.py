@@ -42,6 +42,12 @@ def run(options: Run) -> int:
         benchmarks = []
     again = asked_again(declarations, request)
     session = session_of(request, len(declarations), options.jobs)
+    if options.dry_run:
+        asked = sum(map(session.count, declarations))
+        print(f"{asked} questions to {', '.join(each.full_name for each in declarations)}; then")
+        if benchmarks:
+            benching.say_plan(benchmarks)
+        return 0
     facts = campaign.benchmark_facts(benchmarks, campaign.conformance_facts(declarations, again))
     new = campaign.new_run((*declarations, *timed), f"run on {device}", facts)
     with Results(options.results).open_run(new) as writer:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import torch
 
-from suite import machine, registry
+from suite import float32, machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
 from suite.asking.combined import PROFILES, QUICK
 from suite.conformance import findings, gaps
@@ -320,7 +320,8 @@ def laid_out(asked: Ask, name: str) -> Ask:
 
 @contextmanager
 def alone(device: str) -> Iterator[None]:
-    """Run the block on one thread if it is on the CPU; restore the caller's thread count and random state afterwards.
+    """Run the block on one thread if it is on the CPU, with exact products of float32; restore the caller's thread
+    count, precision and random state afterwards.
 
     Small calls take far longer on several threads than on one, above all beside other work.
     """
@@ -328,7 +329,8 @@ def alone(device: str) -> Iterator[None]:
     if device == "cpu":
         torch.set_num_threads(1)
     try:
-        yield
+        with float32.exact():
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.set_rng_state(random)

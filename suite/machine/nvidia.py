@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from time import perf_counter
 from typing import Any
 
-from suite.machine import nvml, telemetry
+from suite.machine import nvml, telemetry, unaided
 from suite.machine.telemetry import Absent, Window
 
 INTERVAL = 0.05
@@ -26,12 +26,12 @@ SILENT = "NVIDIA device that does not answer"
 
 
 def devices() -> tuple[str, ...]:
-    """The names of the NVIDIA devices; empty without NVML, without a driver or without a device."""
+    """The names of the NVIDIA devices, without pynvml too; empty without a driver or without a device."""
     try:
         with nvml.connected() as library:
             return tuple(nvml.texts(library, "nvmlDeviceGetName", SILENT))
     except Absent:
-        return ()
+        return unaided.names()
     except Exception:  # the driver is there, but cannot count its devices
         return (SILENT,)
 

@@ -19,6 +19,9 @@ and against a wake-up of the process, and short enough for many samples in a qui
 LONGEST_WARMED = 0.02
 """Seconds: before a hot sample a call shorter than this is made once untimed, for what ran in between holds the cache.
 In longer calls, filling the cache is too small a part to matter."""
+LONGEST_REFILLED = 1.0
+"""Seconds: on a GPU a call shorter than this is made once untimed before each sample, because between rounds memory is
+given back to the device. Taking it anew is expected to take milliseconds, which has not been measured."""
 MOST_CALLS = 100_000
 """Calls in a sample at most: a function that seems to take no time must not be called for ever."""
 STABLE = 0.97
@@ -84,8 +87,13 @@ class Stopwatch:
         return self._clock.time(1, self._before, self._call)[0]
 
     def warm(self, expected: float) -> float:
-        """Fill the cache by one call, where a call of `expected` seconds needs that. Returns the seconds it took."""
-        return self.time_once() if self._cache == "hot" and expected < LONGEST_WARMED else 0.0
+        """Fill the cache, or take memory of a GPU, by one call, where a call of `expected` seconds needs that.
+
+        Returns the seconds it took.
+        """
+        on_gpu = torch.device(self._device).type == "cuda"
+        needed = expected < LONGEST_REFILLED if on_gpu else self._cache == "hot" and expected < LONGEST_WARMED
+        return self.time_once() if needed else 0.0
 
     def sample(self, calls: int) -> float:
         """Time a number of calls in a row. Returns the seconds per call."""
@@ -103,6 +111,11 @@ class Stopwatch:
             self.warm(expected)
             expected = min(expected, self.sample(calls_per_sample(expected, self._length)))
         return calls_per_sample(expected, self._length), expected
+
+    @property
+    def head_start(self) -> float:
+        """Seconds of launching that are no part of a call's time, because the device flushes its cache meanwhile."""
+        return self._clock.head_start
 
     def wait(self) -> None:
         """Until the device is idle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
@@ -9,7 +10,9 @@ from typing import Any
 
 import torch
 
+from suite import float32
 from suite.machine import nvidia
+from suite.measure import Stopwatch
 from suite.measure.ceilings import ceilings
 from suite.measure.failures import Dishonest, attempt, set_threads
 from suite.measure.memory import device_uuid
@@ -36,6 +39,23 @@ from suite.measure.weighing import Scale, make_task
 
 ENERGY_SECONDS = 2.0
 """How long calls are made in a row to measure their energy: NVML's counter moves some ten times a second."""
+BUSY = 0.9
+"""The share of that time for which the device works at least: the energy of a device that waits is not a call's."""
+
+
+def of_one_call(telemetry: Mapping[str, Any], calls: int, busy: float, alone: bool) -> dict[str, Any]:
+    """The telemetry of a number of calls, with the joules of one; without them where they are not those of the calls.
+
+    `busy` is the share of the time for which the device worked, `alone` whether nothing else was done between calls.
+    """
+    joules, reason = telemetry.get("joules"), ""
+    if not alone:
+        reason = "its forward comes before each backward: see forward and backward together"
+    elif busy < BUSY:
+        reason = f"the device waited for {1 - busy:.0%} of the time of these calls in a row: launching one takes longer"
+    if joules is None or not reason:
+        return {**telemetry, "joules": None if joules is None else joules / calls}
+    return {**telemetry, "joules": None, "joules_absent": reason}
 
 
 class Bench:
@@ -54,7 +74,7 @@ class Bench:
         """The task, and the seconds that one call of it takes."""
 
     def __call__(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer a verb, both ways as data. Whatever the function raises is the answer.
+        """Answer a verb, both ways as data. Whatever the function raises is the answer. float32 is multiplied exactly.
 
         What fails while the process is configured is the suite's own failure, and raised.
         """
@@ -62,7 +82,11 @@ class Bench:
         act = partial(VERBS[verb], self, **given)
         if verb == Bench.configure.__name__:
             return written(act())
-        return written(attempt(act, self._threads, alone=self._process is not None))
+        with float32.exact():
+            answer = attempt(act, self._threads, alone=self._process is not None)
+        if isinstance(answer, Failed) and verb == Bench.prepare.__name__:
+            gc.collect()  # what was raised may hold inputs in a circle
+        return written(answer)
 
     def configure(self, threads: int, memory_limit: int) -> Done:
         """Give the process its number of threads and its share of memory in bytes; 0 leaves either as it is."""
@@ -84,7 +108,7 @@ class Bench:
             raise Dishonest(remembers)
         calls, expected = task.stopwatch.pace(expected)
         self._prepared = task, expected
-        return Prepared(task.making, first_call, warm_up, expected, calls)
+        return Prepared(task.making, first_call, warm_up, expected, calls, task.stopwatch.head_start)
 
     def enter(self, number: int) -> Entered:
         """Make the inputs of a round, and fill the cache."""
@@ -129,6 +153,10 @@ class Bench:
     def release(self) -> Done:
         """Let go of the task and its tensors."""
         self._prepared = None
+        return self.rest()
+
+    def rest(self) -> Done:
+        """Give the device what PyTorch keeps of its memory for later. The next round's first call is not timed."""
         if torch.device(self._device).type == "cuda":
             torch.cuda.empty_cache()
         return Done()
@@ -138,19 +166,24 @@ class Bench:
         return self._scale.rehearse(job)
 
     def weigh(self, job: Job, expected: float) -> Weighed | Failed:
-        """The memory and the kernels of one call; see `Scale`."""
-        return self._scale.weigh(job, expected)
+        """The memory and the kernels of one call; see `Scale`. On a GPU it is a call of the task that is prepared."""
+        prepared = self._prepared[0] if self._prepared and torch.device(self._device).type == "cuda" else None
+        return self._scale.weigh(job, expected, prepared)
 
-    def energy(self, calls: int) -> Energy:
-        """Make calls in a row, in samples, for long enough to measure the energy of one."""
-        made, stopwatch = 0, self._task[0].stopwatch
+    def energy(self, calls: int, seconds: float) -> Energy:
+        """Make calls in a row, in samples, for long enough to measure the energy of one, which takes so many seconds.
+
+        Nothing is flushed between them: the device's energy for that would be taken for theirs.
+        """
+        made, task = 0, self._task[0]
+        stopwatch = Stopwatch(task.call, before=task.before, device=self._device, cache="hot")
         with nvidia.meter(device_uuid(self._device) or self._device) as meter:
-            until = perf_counter() + ENERGY_SECONDS
-            while perf_counter() < until:
+            began = perf_counter()
+            while perf_counter() < began + ENERGY_SECONDS:
                 stopwatch.sample(calls)
                 made += calls
-        joules = meter.telemetry.get("joules")
-        return Energy({**meter.telemetry, "joules": None if joules is None else joules / made})
+            busy = made * seconds / (perf_counter() - began)
+        return Energy(of_one_call(meter.telemetry, made, busy, alone=task.before is None))
 
     def ceilings(self, dtype: str) -> Ceilings:
         """What the machine reaches in a dtype with the threads that this process has; the function is not called."""
@@ -166,7 +199,16 @@ class Bench:
 VERBS: Mapping[str, Callable[..., Answer | Failed]] = {
     method.__name__: method
     for method in (
-        *(Bench.configure, Bench.prepare, Bench.enter, Bench.sample, Bench.idle, Bench.found, Bench.release),
+        *(
+            Bench.configure,
+            Bench.prepare,
+            Bench.enter,
+            Bench.sample,
+            Bench.idle,
+            Bench.found,
+            Bench.release,
+            Bench.rest,
+        ),
         *(Bench.load_proof, Bench.run_proof, Bench.idle_proof, Bench.proof_found),
         *(Bench.rehearse, Bench.weigh, Bench.energy, Bench.ceilings),
     )

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch._C._autograd import DeviceType
 from torch.autograd.profiler import profile  # torch.profiler is the same, and takes a second to start
 
 NAMED = 3
@@ -39,11 +40,14 @@ def kernels(call: Callable[[], Any], device: str) -> str:
 
 
 def look(call: Callable[[], Any], device: str) -> Look:
-    """Make one call with the profiler on."""
+    """Make one call with the profiler on.
+
+    On CUDA it is Kineto's: PyTorch's own times operators by events, and sees no kernel that is not PyTorch's.
+    """
     on_cuda = torch.device(device).type == "cuda"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with profile(use_device="cuda" if on_cuda else None) as seen:
+        with profile(use_device="cuda", use_kineto=True) if on_cuda else profile() as seen:
             started = perf_counter()
             call()
             if on_cuda:
@@ -56,7 +60,8 @@ def named(looks: Iterable[Look], device: str) -> str:
     """What `kernels` says, from the shortest of the calls that were profiled."""
     wall, seen = min(looks, key=lambda each: each[0])
     on_cuda = torch.device(device).type == "cuda"
-    times = _on_the_device(seen) if on_cuda else own_times(seen.kineto_results.events() if seen.kineto_results else ())
+    events = seen.kineto_results.events() if seen.kineto_results else ()
+    times = device_times(events) if on_cuda else own_times(events)
     total = sum(times.values())
     if not total or (not on_cuda and total < SMALLEST_SEEN * wall * 1e6):
         return ""
@@ -64,12 +69,19 @@ def named(looks: Iterable[Look], device: str) -> str:
     return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= SMALLEST_SHARE * total)
 
 
-def _on_the_device(seen: profile) -> dict[str, float]:
-    """Microseconds of each kernel itself, by name."""
+def device_times(events: Iterable[Any]) -> dict[str, float]:
+    """Microseconds of each kernel, by name. Operators, which only launch them, and marks around them are left out."""
     times: dict[str, float] = defaultdict(float)
-    for event in seen.key_averages():
-        times[event.key] += event.self_device_time_total
+    for event in events:
+        if event.device_type() == DeviceType.CUDA and not event.is_user_annotation():
+            times[_short(event.name())] += event.duration_ns() / 1000
     return times
+
+
+def _short(kernel: str) -> str:
+    """The kernel's name without C++'s return type, templates and parameters."""
+    name = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return name.partition("<")[0].partition("(")[0].strip() or kernel
 
 
 def own_times(events: Iterable[Any]) -> dict[str, float]:

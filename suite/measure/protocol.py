@@ -81,6 +81,8 @@ class Prepared:
     """Of one call."""
     calls: Count
     """How many calls make a sample."""
+    head_start: SecondsOrNone = 0.0
+    """Of launching a call while the device flushes its cache, which is no part of the call's time."""
 
 
 @dataclass(frozen=True)

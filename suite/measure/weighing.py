@@ -49,10 +49,13 @@ class Scale:
         self._attempt(lambda: self._small_call(job, "forward")())
         return Rehearsed(self._copyable)  # the small call may have started threads
 
-    def weigh(self, job: Job, expected: float) -> Weighed | Failed:
-        """Bytes by meter of one call, which takes about `expected` seconds, and the kernels that it ran."""
+    def weigh(self, job: Job, expected: float, prepared: Task | None = None) -> Weighed | Failed:
+        """Bytes by meter of one call, which takes about `expected` seconds, and the kernels that it ran.
+
+        It is a call of the task that is `prepared`, where there is one.
+        """
         if torch.device(self._device).type != "cpu":
-            return self._weigh_alone(job)  # an allocator's peak hides nothing
+            return self._weigh_alone(job, prepared)  # an allocator's peak hides nothing
         if not self._copyable:
             return replace(self._weigh_alone(job), spent=True)
         _calibrate()
@@ -75,9 +78,9 @@ class Scale:
 
         return answer_of_a_copy(answer)
 
-    def _weigh_alone(self, job: Job) -> Weighed:
+    def _weigh_alone(self, job: Job, prepared: Task | None = None) -> Weighed:
         """The memory of one call, then the kernels of others: the profiler leaves memory behind."""
-        task, small = self._task(job)
+        task, small = (prepared, prepared.whole_call) if prepared else self._task(job)
         found = memory.of_call(task.whole_call, self._device, small)
         found |= {"output": float(task.output_bytes)}
         return Weighed(found, kernels.kernels(task.whole_call, self._device))

@@ -51,7 +51,7 @@ class Measurement:
     - `retained`, what the process has kept since before the first call, without pages of files
     - `constant` and `calibration`, what the resident meter says of a call that allocates nothing, and of each byte of
       known allocations
-    - `allocator`, the peak of PyTorch's CUDA allocator; `driver`, what NVML says that the process came to hold
+    - `allocator`, the peak of PyTorch's CUDA allocator; `driver`, by how much NVML's used memory grew over a call
     """
     work: Mapping[str, float] = field(default_factory=dict)
     """`attended` and `convention`: FLOPs by the pairs attended, and as FlashAttention counts; `bytes`, moved once."""
@@ -69,8 +69,8 @@ class Measurement:
     kernel: str = ""
     """The operators or kernels that really ran, the longest first; empty where no profiler sees them."""
     telemetry: Mapping[str, Any] = field(default_factory=dict)
-    """On GPUs: clocks in MHz, temperature in °C, power in W, J per call, throttle reasons. A value that is null has its
-    reason in `<name>_absent`."""
+    """On GPUs: clocks in MHz, temperature in °C, power in W, throttle reasons, and J per call, of calls in a row
+    between which nothing is flushed. A value that is null has its reason in `<name>_absent`."""
     known: str = ""
     """The finding for which it is refused, or empty."""
     reason: Reason = Reason.NONE

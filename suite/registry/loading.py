@@ -29,8 +29,10 @@ from suite.signatures import Ambiguous
 INSTALLED = ("site-packages", "dist-packages")
 """The names of folders into which packages are installed. Packages there have nothing to do with each other."""
 
-NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
-"""Set this variable, and onnxruntime (1.29 and later) starts no thread that reports every session to its makers."""
+UNLESS_SET = {"ORT_DISABLE_TELEMETRY": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+"""Variables that are set for libraries which implementations import, unless the user has set them: with them
+onnxruntime (1.29 and later) starts no thread that reports every session to its makers, and JAX does not take three
+quarters of a GPU's memory for itself when it starts."""
 
 _neighbours: dict[str, Path] = {}
 """The modules that submissions imported from their own folder, by name, and that folder."""
@@ -45,7 +47,8 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     """
     if declaration.broken:
         return Broken(declaration, declaration.broken)
-    os.environ.setdefault(NO_TELEMETRY, "1")
+    for name, value in UNLESS_SET.items():
+        os.environ.setdefault(name, value)
     missing = absent(declaration)
     if missing is not None:
         return missing

@@ -22,12 +22,14 @@ def undisturbed(*, seeds: bool = True) -> Iterator[None]:
     import numpy as np
     import torch
 
+    from suite import float32
+
     states: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
         (torch.get_default_dtype, torch.set_default_dtype),
         (torch.get_default_device, _set_default_device),
         (torch.get_num_threads, torch.set_num_threads),
         (torch.is_grad_enabled, torch.set_grad_enabled),
-        (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        (float32.precision, float32.restore),
         (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
         (lambda: (sys.stdout, sys.stderr), lambda streams: _set_streams(*streams)),
         (lambda: list(sys.path), lambda path: sys.path.__setitem__(slice(None), path)),

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from suite import float32
 from suite.asking import Call, Reply
 from suite.asking.pairs import is_pair, output_of, weights_of
 from suite.registry import undisturbed
@@ -53,7 +54,7 @@ def ask(
 def _asked(function: Callable[..., Any], calls: Sequence[Call], device: str, alone: bool) -> tuple[Reply, ...]:
     answers: list[Answer] = []
     shared = _Shared(function, device, alone, frozenset(call.backward_of for call in calls[1:]))
-    with undisturbed(seeds=False), warnings.catch_warnings():
+    with undisturbed(seeds=False), float32.exact(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
             if together:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from statistics import median
 from typing import Any
 
@@ -18,10 +19,12 @@ from workers import SUBMISSIONS
 import suite
 from suite import registry
 from suite.benchmark import Benchmark, Request
+from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
 from suite.benchmark.functions import with_unique_names
+from suite.benchmark.gate import Gate
 from suite.benchmark.participant import Participant
-from suite.benchmark.timing import LongestCall, TimedTable
+from suite.benchmark.timing import LongestCall, TimedTable, Timing
 from suite.contracts import contract
 from suite.measure.protocol import Energy, Failed, Job, Prepared
 from suite.records import EVERY_CASE, Measurement, Outcome, Status, UsageError
@@ -116,6 +119,30 @@ def test_what_was_too_slow_for_less_work_is_not_tried_on_more(
     says = "too slow to time here: 6.83 times the work of documents/encoder-block forward, which takes 0.02"
     assert said["documents/translation"].startswith(says)
     assert {row.status for (name, _), row in rows.items() if name == "attention/steady"} == {"measured"}
+
+
+def test_what_gave_no_answer_is_not_waited_for_again_on_as_much_work() -> None:
+    """Each time would take the time limit: an hour for the tables of a GPU's profile."""
+    prepared: list[str] = []
+
+    class Hangs:
+        name, declaration = "attention/hangs", Declaration("attention", "hangs", "attention", "")
+
+        def prepare(self, job: Job) -> Failed:
+            prepared.append(job.workload)
+            return Failed(Status.HUNG, "hung: no answer within 60 s")
+
+    order = ("ladder/2k", "ladder/4k", TINY, "documents/encoder-block")
+    of = Benchmark(CONTRACT, [], Request(order))
+    timing = Timing(CONTRACT, of.request, Gate(CONTRACT, "cpu", 60.0), Accounts(), Random(0))
+    tables = {table.workload.name: table for table in of.tables()}
+    hangs: Any = Hangs()
+    said: list[Any] = [timing._prepared(hangs, tables[name]) for name in order]
+
+    assert prepared == ["ladder/2k", TINY], "and of less work it is asked again"
+    says = "too slow to time here: as much work as ladder/2k forward, or more, of which there was no answer within 60 s"
+    assert (said[1].status, said[1].detail) == ("declined", says)
+    assert said[3].status == "declined"
 
 
 @pytest.mark.parametrize(
@@ -263,16 +290,9 @@ class OnAGpu:
     def __init__(self, energy: Energy | Failed) -> None:
         self.answer, self.asked = energy, list[Any]()
 
-    def prepare(self, job: Job) -> Prepared:
-        self.asked.append(job.workload)
-        return self.prepared
-
-    def energy(self, calls: int) -> Energy | Failed:
-        self.asked.append(calls)
+    def energy(self, calls: int, seconds: float) -> Energy | Failed:
+        self.asked.append((calls, seconds))
         return self.answer
-
-    def release(self) -> None:
-        self.asked.append("release")
 
 
 @pytest.mark.parametrize(
@@ -287,10 +307,10 @@ def test_what_a_device_says_of_calls_in_a_row_stands_beside_what_it_said_in_all_
 ) -> None:
     of = Benchmark(CONTRACT, [], Request((TINY,)))
     participant: Any = OnAGpu(answer)
-    entry = Entry(participant, participant.prepared, "forward", "cold")
+    entry = Entry(participant, participant.prepared, "forward", "cold", seconds=[0.1, 0.2, 0.4])
     in_rounds = TimedTable([entry], {}, {"sm_clock": {"median": 1500}, "throttle_absent": "no NVML"})
 
-    found = of._telemetry(of.tables()[0], entry, in_rounds)
+    found = of._telemetry(entry, in_rounds)
 
     assert found == {
         **says,
@@ -298,4 +318,4 @@ def test_what_a_device_says_of_calls_in_a_row_stands_beside_what_it_said_in_all_
         "throttle_in_rounds": None,
         "throttle_in_rounds_absent": "no NVML",
     }
-    assert participant.asked == [TINY, 7, "release"]
+    assert participant.asked == [(7, 0.2)], "of the task that was timed, which is still prepared"

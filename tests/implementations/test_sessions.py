@@ -53,6 +53,25 @@ def test_a_provider_that_onnxruntime_gave_up_is_no_cpu(monkeypatch: pytest.Monke
         Session(doubled(), "cuda")
 
 
+def test_cuda_is_asked_for_by_number_and_with_all_bits_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Recorded:
+        def __init__(self, *_: object, providers: object) -> None:
+            asked.append(providers)
+
+        disable_fallback = get_inputs = get_outputs = lambda self: []
+
+        def get_providers(self) -> list[str]:
+            return ["CUDAExecutionProvider", "CPUExecutionProvider"]
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Recorded)
+
+    assert Session(doubled(), "cuda:1").provider == "CUDAExecutionProvider"
+    assert asked == [[("CUDAExecutionProvider", {"device_id": "1", "use_tf32": "0"})]]
+
+
 @pytest.mark.parametrize("length", [0, 1, 5])
 def test_tensors_that_are_bound_where_they_lie_have_the_same_answer(length: int) -> None:
     """So it goes on CUDA; here on the CPU, which is all that can be tried without one."""

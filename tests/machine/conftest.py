@@ -5,7 +5,17 @@ from itertools import count
 
 import pytest
 
-from suite.machine import nvidia
+from suite.machine import nvidia, unaided
+
+
+@pytest.fixture(autouse=True)
+def _nobody_else_tells(monkeypatch):
+    """Devices that this machine may have are not among those of the tests."""
+    monkeypatch.setattr(unaided, "TOOL", ("no-such-tool",))
+    monkeypatch.setattr(unaided, "DEVICES", ())
+    unaided.names.cache_clear()
+    yield
+    unaided.names.cache_clear()
 
 
 @pytest.fixture(autouse=True)

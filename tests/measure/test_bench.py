@@ -265,7 +265,7 @@ def test_without_a_device_that_counts_there_are_no_joules(monkeypatch: pytest.Mo
     of = bench_of(honest)
     prepare(of)
 
-    answer = ask(of, Energy, "energy", calls=1)
+    answer = ask(of, Energy, "energy", calls=1, seconds=1.0)
 
     assert isinstance(answer, Energy)
     assert answer.telemetry["joules"] is None
@@ -289,7 +289,46 @@ def test_joules_are_those_of_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     of = bench_of(function)
     prepare(of)
     calls = 0
-    answer = ask(of, Energy, "energy", calls=1)
+    answer = ask(of, Energy, "energy", calls=1, seconds=1.0)
 
     assert isinstance(answer, Energy)
     assert answer.telemetry == {"joules": 1000.0 / calls, "sm_clock": {"median": 1500}}
+
+
+def test_the_energy_of_a_flush_is_not_a_call_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the cache is flushed before each call, as it is on a GPU, the calls that are metered have no flush."""
+    monkeypatch.setattr(bench, "ENERGY_SECONDS", 0.01)
+    of = bench_of(honest)
+    ask(of, Prepared, "prepare", job=asdict(replace(JOB, cache="cold")))
+    caches = []
+    stopwatch = bench.Stopwatch
+    monkeypatch.setattr(
+        bench, "Stopwatch", lambda *given, **how: caches.append(how["cache"]) or stopwatch(*given, **how)
+    )
+
+    assert isinstance(ask(of, Energy, "energy", calls=1, seconds=1.0), Energy)
+    assert caches == ["hot"]
+
+
+@pytest.mark.parametrize(
+    ("busy", "alone", "reason"),
+    [
+        (1.2, True, ""),
+        (0.91, True, ""),
+        (0.25, True, "the device waited for 75% of the time of these calls in a row: launching one takes longer"),
+        (1.2, False, "its forward comes before each backward: see forward and backward together"),
+    ],
+)
+def test_the_energy_of_a_device_that_waits_or_does_something_else_is_not_a_call_s(
+    busy: float, alone: bool, reason: str
+) -> None:
+    found = bench.of_one_call({"joules": 30.0, "power": {"median": 300.0}}, 10, busy, alone)
+
+    due = {"joules": None, "joules_absent": reason} if reason else {"joules": 3.0}
+    assert found == {"power": {"median": 300.0}, **due}
+
+
+def test_a_reason_of_the_meter_s_own_is_kept() -> None:
+    told = {"joules": None, "joules_absent": "no NVML"}
+
+    assert bench.of_one_call(told, 10, 0.1, alone=False) == told

@@ -91,9 +91,20 @@ def test_events_time_what_the_device_does_and_not_its_launch(device: Device) -> 
 
 
 def test_a_cold_call_on_a_device_begins_with_its_cache_flushed_untimed(device: Device) -> None:
-    seconds, _ = clock.CudaClock("cuda", "cold").time(3, None, device.works(2.0))
+    cold = clock.CudaClock("cuda", "cold")
 
-    assert (seconds, device.flushed) == (2.0, 3)
+    seconds, _ = cold.time(3, None, device.works(2.0))
+
+    assert (seconds, device.flushed) == (2.0, 3 + clock.FLUSHES)
+    assert cold.head_start == device.flushing, "so long launching may be hidden"
+    assert clock.CudaClock("cuda", "hot").head_start == 0
+
+
+def test_launching_is_hidden_behind_the_flush_and_no_longer(device: Device) -> None:
+    cold = clock.CudaClock("cuda", "cold")
+
+    assert cold.time(3, None, device.works(2.0, launching=9.0))[0] == 2.0
+    assert cold.time(1, None, device.works(2.0, launching=14.0))[0] == 6.0, "4 of 14 are not hidden"
 
 
 def test_what_comes_before_a_call_on_a_device_is_not_timed(device: Device) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from torch.autograd import DeviceType
 from torch.autograd.profiler import profile
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
@@ -49,3 +53,44 @@ def test_an_operator_s_own_time_is_what_the_profiler_s_table_says() -> None:
 
 def test_what_the_profiler_does_not_see_is_not_named() -> None:
     assert kernels.kernels(lambda: time.sleep(0.05), "cpu") == ""
+
+
+def event(name: str, microseconds: int, on: DeviceType = DeviceType.CUDA, mark: bool = False) -> Any:
+    """An event as Kineto tells it."""
+    told = {"name": name, "duration_ns": 1000 * microseconds, "device_type": on, "is_user_annotation": mark}
+    return SimpleNamespace(**{of: lambda value=value: value for of, value in told.items()})
+
+
+FUSED = "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128>, true>(flash::Flash_fwd_params)"
+SEEN = [
+    event("aten::scaled_dot_product_attention", 900, DeviceType.CPU),
+    event("cudaLaunchKernel", 700, DeviceType.CPU),
+    event("ProfilerStep", 500, mark=True),
+    event(FUSED, 60),
+    event("triton_red_fused_softmax_0", 30),
+    event("void (anonymous namespace)::rounded<float>(float*)", 10),
+]
+"""What Kineto tells of a call on a GPU: operators and launches on the CPU, and on the device kernels and a mark."""
+
+
+def test_on_a_gpu_kernels_are_named_those_of_no_operator_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def profiled(**options: Any) -> Any:
+        asked.append(options)
+        return nullcontext(SimpleNamespace(kineto_results=SimpleNamespace(events=lambda: SEEN)))
+
+    monkeypatch.setattr(kernels, "profile", profiled)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+
+    said = kernels.kernels(lambda: None, "cuda")
+
+    assert said == "flash::flash_fwd_kernel 60%, triton_red_fused_softmax_0 30%, rounded 10%"
+    assert asked
+    assert all(options == {"use_device": "cuda", "use_kineto": True} for options in asked), (
+        "else it is no kernel's time"
+    )
+
+
+def test_without_kineto_no_kernel_is_seen_and_none_is_named() -> None:
+    assert kernels.device_times(SEEN[:3]) == {}

@@ -87,6 +87,23 @@ def test_onnxruntime_tells_its_makers_nothing_unless_the_user_lets_it(
     assert result.function(1, 2, 3) == (said or "1")
 
 
+@pytest.mark.parametrize("said", [None, "true"])
+def test_jax_leaves_the_memory_of_a_gpu_to_others_unless_the_user_lets_it(
+    write: Write, monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", said or "")
+    if said is None:
+        monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
+    file = write(
+        "kernel.py", "import os\nsaw = os.environ['XLA_PYTHON_CLIENT_PREALLOCATE']\ndef attention(): return saw"
+    )
+
+    result = loaded(file)
+
+    assert isinstance(result, Loaded)
+    assert result.function() == (said or "false")
+
+
 def test_what_an_import_changes_in_the_process_is_undone() -> None:
     def state() -> list[object]:
         return [

@@ -11,6 +11,7 @@ import typer
 from suite.commands.declared.common import (
     ContractName,
     Device,
+    DryRun,
     Except,
     Folder,
     SignatureName,
@@ -104,6 +105,7 @@ class Bench:
     except_: Except = field(default_factory=list)
     results: Folder = Path("results")
     signature: SignatureName = ""
+    dry_run: DryRun = False
 
     def run(self) -> int:
         from suite.commands import benching
@@ -118,6 +120,7 @@ class Bench:
             self.signature,
             self.baseline,
             self.anew,
+            self.dry_run,
         )
 
     def request(self, baseline: str = "") -> Request:

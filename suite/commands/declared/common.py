@@ -97,6 +97,9 @@ Device = Annotated[str, typer.Option("--device", metavar="D", help="cpu, cuda or
 Isolate = Annotated[
     bool, typer.Option("--isolate", help="ask every implementation in a process of its own, those that ship too")
 ]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="say what would run and about how long it takes; start and write nothing")
+]
 TimeLimit = Annotated[
     float,
     typer.Option(

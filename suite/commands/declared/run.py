@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.commands.declared.common import ContractName, Device, Except, Folder, Isolate, Jobs, Targets
+from suite.commands.declared.common import ContractName, Device, DryRun, Except, Folder, Isolate, Jobs, Targets
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Run:
     jobs: Jobs = 1
     except_: Except = field(default_factory=list)
     contract: ContractName = None
+    dry_run: DryRun = False
 
     def run(self) -> int:
         from suite.commands import running

@@ -191,8 +191,7 @@ class Workload(asking.Workload):
             shape = (len(places), self.value_width if name in ("output", "value") else self.width)
             if complaint := unlike(f"rows of {name}", found[name], shape, getattr(torch, dtype)):
                 return Verdict(Status.WRONG, complaint, np.inf)
-        call = self.call(dtype, direction)
-        call = replace(call, tensors={**call.tensors, **self.turned(call, number)})
+        call = _turned(self, dtype, direction, number)
         pairs = []
         drawn = rows.get("output", rows.get("query", ()))
         for pair in sorted({row // self.queries for row in drawn}):
@@ -316,10 +315,20 @@ def _pairs(workload: Workload) -> float:
 @lru_cache(maxsize=2)
 def _group_gradients(workload: Workload, dtype: str, direction: str, number: int, key_head: int) -> dict[str, Bounded]:
     """What is true of the gradients in a round. All implementations of a table are asked for the same."""
-    call = workload.call(dtype, direction)
-    return workload.group_gradients(
-        replace(call, tensors={**call.tensors, **workload.turned(call, number)}), dtype, key_head
-    )
+    return workload.group_gradients(_turned(workload, dtype, direction, number), dtype, key_head)
+
+
+@lru_cache(maxsize=1)
+def _turned(workload: Workload, dtype: str, direction: str, number: int) -> Call:
+    """The call of a round. All implementations of a table are held against the same: to draw it takes a second."""
+    call = _drawn_call(workload, dtype, direction)
+    return replace(call, tensors={**call.tensors, **workload.turned(call, number)})
+
+
+@lru_cache(maxsize=1)
+def _drawn_call(workload: Workload, dtype: str, direction: str) -> Call:
+    """The call of round 0."""
+    return workload.call(dtype, direction)
 
 
 def _drawn(size: tuple[int, ...], random: torch.Generator, dtype: str, factor: float) -> Tensor:

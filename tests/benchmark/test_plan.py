@@ -1,0 +1,88 @@
+"""What a benchmark will time is said before it starts, and `full` is planned to fit into two hours on a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite import campaign, registry
+from suite.__main__ import app
+from suite.benchmark import request as asking
+from suite.benchmark.plan import duration, plan_lines, planned
+from suite.benchmark.request import Request
+
+TWO_HOURS = 7200.0
+
+
+@pytest.fixture
+def _a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks whether this machine has one."""
+    monkeypatch.setattr(asking, "check_device", lambda _: None)
+
+
+def of(*targets: str, **asked: object) -> list[str]:
+    declarations = campaign.with_baseline(campaign.with_workloads(registry.find(targets)), [])
+    return list(plan_lines(campaign.benchmarks_of(declarations, Request(**asked))))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("_a_gpu")
+def test_full_is_planned_to_fit_into_two_hours_on_a_gpu() -> None:
+    declarations = campaign.with_baseline(campaign.with_workloads(registry.find([])), [])
+    benchmarks = campaign.benchmarks_of(declarations, Request(profile="full", device="cuda"))
+
+    plans = [planned(each) for each in benchmarks]
+
+    assert sum(plan.seconds for plan in plans) <= TWO_HOURS
+    assert sum(plan.rows for plan in plans) > 500, "and it is no plan to time next to nothing"
+
+
+@pytest.mark.usefixtures("_a_gpu")
+def test_full_spends_less_on_a_row_on_a_gpu_unless_it_is_told_otherwise() -> None:
+    on_gpu, on_cpu = (Request(profile="full", device=device) for device in ("cuda", "cpu"))
+
+    assert (on_gpu.seconds, on_gpu.slowest) == (0.5, 1.0)
+    assert (on_cpu.seconds, on_cpu.slowest) == (2.5, 20.0)
+    assert Request(profile="full", device="cuda", budget=3.0).seconds == 3.0
+
+
+@pytest.mark.usefixtures("_a_gpu")
+def test_an_estimate_that_no_gpu_has_confirmed_says_so() -> None:
+    lines = of("attention/matmul", profile="full", device="cuda")
+
+    assert lines[0].startswith("attention: ")
+    assert any(line.startswith("  flash: ") and "bfloat16; forward, forward and backward" in line for line in lines)
+    assert "an estimate that no GPU has confirmed" in lines[-1]
+
+
+def test_who_will_not_be_timed_is_named_with_the_reason() -> None:
+    lines = of("attention/torch_sdpa.cudnn", workloads=("ladder/1k",))
+
+    assert lines == [
+        "attention: 1 table, 1 implementation, 1 rows",
+        "  ladder: 1 table of 1 workload, float32; forward; 1 thread",
+        "  of matmul",
+        "  without attention/torch_sdpa.cudnn: declined: lacks cpu: cuDNN has no kernel for a CPU",
+        "about 10 s on cpu, an estimate: 2.5 s of timed calls a row, calls up to 5.5 s, nothing is started",
+    ]
+
+
+@pytest.mark.parametrize("command", ["bench", "run"])
+def test_a_dry_run_starts_and_writes_nothing(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "results"
+
+    words = [command, "attention/matmul", "--dry-run", "--results", str(results)]
+    assert app(words, prog_name="attnsuite", standalone_mode=False) == 0
+
+    said = capsys.readouterr().out
+    assert "ladder: 2 tables of 2 workloads, float32; forward; 1 thread" in said
+    assert "nothing is started" in said
+    assert ("questions to attention/matmul; then" in said) == (command == "run")
+    assert not results.exists()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(3, "10 s"), (84, "80 s"), (170, "3 min"), (3600, "1 h 0 min"), (6800, "1 h 53 min")]
+)
+def test_estimates_are_said_no_finer_than_they_are(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
