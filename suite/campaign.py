@@ -18,6 +18,7 @@ from suite.records import (
     Explanation,
     Facts,
     Measurement,
+    Operators,
     Outcome,
     Run,
     UsageError,
@@ -235,8 +236,11 @@ def finish(
     benchmarks: Sequence[Benchmark] = (),
     request: Request | None = None,
     checked: Sequence[Declaration] = (),
+    operators: Mapping[str, Operators] = MappingProxyType({}),
 ) -> None:
-    """Close the run and note where its time went. `checked` were asked every case, so their older rows are dropped."""
+    """Close the run and note where its time went. `checked` were asked every case, so their older rows are dropped;
+    `operators` are those that strangers ran.
+    """
     contracts = [benchmark.contract for benchmark in benchmarks]
     seconds: dict[str, float] = defaultdict(float)
     for benchmark in benchmarks:
@@ -247,4 +251,5 @@ def finish(
         workloads={of.name: [workload.name for workload in of.workloads()] for of in contracts},
         profile=(request.timed_as or "") if request else "",
         seconds=dict(seconds),
+        operators=operators,
     )

@@ -42,6 +42,7 @@ def run(options: Run) -> int:
         benchmarks = []
     again = asked_again(declarations, request)
     session = session_of(request, len(declarations), options.jobs)
+    session.looks = True
     facts = campaign.benchmark_facts(benchmarks, campaign.conformance_facts(declarations, again))
     new = campaign.new_run((*declarations, *timed), f"run on {device}", facts)
     with Results(options.results).open_run(new) as writer:
@@ -52,7 +53,7 @@ def run(options: Run) -> int:
             benchmark.earlier = campaign.by_implementation(outcomes)
         with Shown(sum(len(benchmark.tables()) for benchmark in benchmarks), sys.stdout) as shown:
             measurements = campaign.bench(benchmarks, writer, shown)
-        campaign.finish(writer, benchmarks, quick, declarations)
+        campaign.finish(writer, benchmarks, quick, declarations, session.ran)
     report(options.results, writer.run.machine.name)
     alone = bool(options.targets) and len(declarations) == 1
     return max(status(outcomes, alone), benching.status(measurements))

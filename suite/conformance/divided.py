@@ -93,7 +93,7 @@ class DividedSession(Session):
             subject = Subject(contract=own, ask=ask, ask_apart=apart, **opened.fields)
             known = self.known(implementation, contract)
             division.check = Check(subject, self.questions(contract), division.asked, known, earlier)
-            self.signed[subject.name] = subject.signed
+            self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
             yield from self.explained(division.check, division.check.run(division))
 
     def process(self, place: int) -> Process:

@@ -10,6 +10,7 @@ from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Re
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
+from suite.records.operators import Operators
 from suite.records.outcome import Outcome
 from suite.records.refusal import Refusal
 from suite.records.run import Machine, Run
@@ -62,6 +63,7 @@ __all__ = [
     "Machine",
     "Measurement",
     "Meetings",
+    "Operators",
     "Outcome",
     "Reason",
     "Redrawn",

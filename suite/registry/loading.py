@@ -61,7 +61,7 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         except (KeyboardInterrupt, UsageError):
             raise
         except BaseException as error:  # SystemExit and pytest's Skipped too
-            problem = in_one_line(error)
+            problem = in_one_line(error) + _beside_a_package(declaration, error)
     if alone:
         _keep_on_path(declaration)
     if problem:
@@ -77,6 +77,21 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
             raise UsageError(f"{declaration.full_name}: {error}") from None
         return Broken(declaration, str(error), printed())
     return Loaded(declaration, function, printed())
+
+
+def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
+    """What to do about a relative import in a file: by its path a file is imported alone, without its package."""
+    if not declaration.file or not isinstance(error, ImportError) or "no known parent package" not in str(error):
+        return ""
+    path = Path(declaration.file).resolve()
+    names, folder = [path.stem], path.parent
+    while (folder / "__init__.py").exists():
+        names, folder = [folder.name, *names], folder.parent
+    if len(names) == 1:
+        alone = "and no package is around this one: import its neighbours without the dot"
+        return f"; a file is imported by itself, {alone}"
+    module = f"{'.'.join(names)}, from a place where {names[0]} can be imported"
+    return f"; a file is imported by itself: name the module, {module}"
 
 
 def _as_plug(plug: Loaded) -> Callable[..., Any]:
