@@ -61,8 +61,7 @@ def outcomes_of(
     refuse_places(options)
     request = requested(options, declarations, tell)
     explains = lines is not None and not options.quiet
-    session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast)
-    session.looks = options.results is not None
+    session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast, bool(options.results))
     declarations = askable(session, declarations, tell)
     session.refuse_idle_gaps(declarations)
     is_named = lines is not None or options.junit is not None or options.results is not None

@@ -41,8 +41,7 @@ def run(options: Run) -> int:
     except UsageError:  # the profile has no workload of these contracts
         benchmarks = []
     again = asked_again(declarations, request)
-    session = session_of(request, len(declarations), options.jobs)
-    session.looks = True
+    session = session_of(request, len(declarations), options.jobs, looks=True)
     facts = campaign.benchmark_facts(benchmarks, campaign.conformance_facts(declarations, again))
     new = campaign.new_run((*declarations, *timed), f"run on {device}", facts)
     with Results(options.results).open_run(new) as writer:

@@ -67,7 +67,7 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     if problem:
         return Broken(declaration, problem, printed())
     if plug is not None:  # what it lacks is the plug's as well as its own: `plugged` has completed it
-        given = {plug.declaration.contract: _as_plug(plug)}
+        given = {plug.declaration.contract: as_plug(plug)}
         said = "; ".join(filter(None, (said, plug.declaration.style)))
         return Loaded(replace(declaration, style=said), partial(function, **given), printed())
     try:
@@ -94,7 +94,7 @@ def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
     return f"; a file is imported by itself: name the module, {module}"
 
 
-def _as_plug(plug: Loaded) -> Callable[..., Any]:
+def as_plug(plug: Loaded) -> Callable[..., Any]:
     """What its host calls: somebody else's attention may return its weights too, which a host does not expect."""
     from suite.asking.pairs import output_alone
 

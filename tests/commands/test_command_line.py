@@ -208,7 +208,7 @@ def test_a_wrong_function_ends_with_1_and_its_mistake_is_named(attnsuite: Run, w
     (row,) = rows((tmp_path / "rows.json").read_text())
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith('attention/unscaled  0/1 passed, 1 wrong\n  1 × wrong: equals "unscaled": the scores')
-    assert list(row) == KEYS
+    assert list(row) == [*KEYS, "walls"]
     assert (row["case"], row["status"]) == ("plain/one_head", "wrong")
 
 
