@@ -18,6 +18,7 @@ from suite.records import (
     Explanation,
     Facts,
     Measurement,
+    Operators,
     Outcome,
     Run,
     UsageError,
@@ -257,8 +258,11 @@ def finish(
     benchmarks: Sequence[Benchmark] = (),
     request: Request | None = None,
     checked: Sequence[Declaration] = (),
+    operators: Mapping[str, Operators] = MappingProxyType({}),
 ) -> None:
-    """Close the run and note where its time went. `checked` were asked every case, so their older rows are dropped."""
+    """Close the run and note where its time went. `checked` were asked every case, so their older rows are dropped;
+    `operators` are those that strangers ran.
+    """
     seconds: dict[str, float] = defaultdict(float)
     for benchmark in benchmarks:
         for activity, spent in benchmark.seconds.items():
@@ -268,4 +272,5 @@ def finish(
         workloads={of.contract.name: [workload.name for workload in of.workloads()] for of in benchmarks},
         profile=(request.timed_as or "") if request else "",
         seconds=dict(seconds),
+        operators=operators,
     )

@@ -62,6 +62,8 @@ class Call:
     """Call the model of an earlier call of the question, counted from 0; config and weights are not given again."""
     probed: bool = False
     """Give a probe as `attention`: it records how it is called, and answers the negative of what an attention does."""
+    operators: bool = False
+    """The reply says which operators ran."""
 
     @property
     def arguments(self) -> frozenset[str]:
@@ -124,6 +126,8 @@ class Reply:
     """The attention weights that a later call of the same question changed."""
     gradients_overwritten: tuple[str, ...] = ()
     """The inputs whose gradients a later call of the same question changed."""
+    operators: tuple[str, ...] = ()
+    """The operators that ran, where the call asked for them."""
     seconds: float = 0.0
 
 

@@ -38,7 +38,9 @@ class Form:
     gradients: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The shapes of the gradients that are wanted."""
     weights: tuple[int, ...] | None = None
-    """The shape of weights that may come along, as `(output, weights)`; None where none may."""
+    """The shape of weights that may come along, as `(output, weights)`; None where none may, or they are not judged."""
+    pair: bool = False
+    """Whether weights of any shape may come along: of contracts that judge them where `need_weights` is asked."""
 
     def unfit(self, reply: Reply, name: str = "output") -> Verdict | None:
         """What is wrong with the form of a reply: errors, types, shapes, dtypes, changed or shared inputs."""
@@ -53,7 +55,7 @@ class Form:
             return f"returned {reply.kind} in place of a model, should return a callable"
         if reply.output is None:
             return f"returned {reply.kind}, should return a Tensor"
-        if reply.pair and self.weights is None:
+        if reply.pair and self.weights is None and not self.pair:
             return f"returned a pair, should return the {name} alone"
         said = unlike(name, reply.output, self.shape, self.dtype)
         turned = reply.weights is not None and tuple(reply.weights.shape) == self.shape != self.weights

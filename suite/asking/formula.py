@@ -107,7 +107,8 @@ class Formula:
             answer = self.oracle(**asked, **told).bounded
             decided = self._decided(asked, told)
         if not self.values:
-            return Within(Form(answer.value.shape, getattr(torch, dtype)), answer, decided=decided)
+            form = Form(answer.value.shape, getattr(torch, dtype), pair=self.weights is not None)
+            return Within(form, answer, decided=decided)
         keys = call.tensors[self.values].shape[-2]
         form = Form(answer.value.shape, getattr(torch, dtype), weights=(*answer.value.shape[:-1], keys))
         return Within(form, answer, weights=partial(self._weights, asked, told, dtype), decided=decided)

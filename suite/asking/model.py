@@ -261,7 +261,7 @@ def _near(values: Sequence[Array], theirs: Sequence[Tensor], floor: float, dtype
         _norms(compare.numbers(their).astype(value.dtype) - value).max(initial=0.0) for value, their in pairs
     )
     allowed = TIMES_EAGER * farthest
-    return tuple(Near(Form(value.shape, dtype), value, allowed + floor * _norms(value)) for value in values)
+    return tuple(Near(Form(value.shape, dtype, pair=True), value, allowed + floor * _norms(value)) for value in values)
 
 
 def _replacing(draws: Draws, inputs: Inputs) -> Draws:

@@ -12,6 +12,7 @@ from suite.asking import Contract
 from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
 from suite.benchmark.gate import Gate
+from suite.benchmark.implementation import Implementation
 from suite.benchmark.participant import Participant
 from suite.benchmark.request import Request, Table
 from suite.benchmark.timing import Timing
@@ -149,3 +150,6 @@ class _Gates:
     def refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None:
         gate, own_name = self._of[name]
         return gate.refusal(own_name, dtype, features)
+
+    def confirm(self, implementation: Implementation, files: Callable[[], Sequence[str] | None]) -> None:
+        """Without effect: these gates believe no verdict that was kept."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from suite.asking import Contract
 from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
+from suite.benchmark.implementation import Implementation
 from suite.benchmark.participant import Participant
 from suite.benchmark.race import race
 from suite.benchmark.request import Request, Table
@@ -59,6 +60,8 @@ class Refusing(Protocol):
     """What says who may not be timed, as `Gate` does."""
 
     def refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None: ...
+
+    def confirm(self, implementation: Implementation, files: Callable[[], Sequence[str] | None]) -> None: ...
 
 
 @dataclass

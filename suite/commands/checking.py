@@ -123,9 +123,10 @@ def single_threaded() -> None:
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
-def row(outcome: Outcome) -> dict[str, object]:
-    """An outcome as a JSON row. One about all cases has the case and the dtype `*`."""
+def row(outcome: Outcome, walls: Sequence[str] | None = None) -> dict[str, object]:
+    """An outcome as a JSON row. One about all cases has the case and the dtype `*`; `walls` stood around a stranger."""
     detail = f"known as {outcome.known}: {outcome.detail}" if outcome.known else outcome.detail
     values = {key: getattr(outcome, key) for key in KEYS}
     ratio = outcome.error_ratio
-    return {**values, "detail": detail, "error_ratio": str(ratio) if ratio == float("inf") else ratio}
+    shown = {**values, "detail": detail, "error_ratio": str(ratio) if ratio == float("inf") else ratio}
+    return shown if walls is None else {**shown, "walls": list(walls)}

@@ -61,7 +61,7 @@ def outcomes_of(
     refuse_places(options)
     request = requested(options, declarations, tell)
     explains = lines is not None and not options.quiet
-    session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast)
+    session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast, bool(options.results))
     declarations = askable(session, declarations, tell)
     session.refuse_idle_gaps(declarations)
     is_named = lines is not None or options.junit is not None or options.results is not None
@@ -80,12 +80,12 @@ def outcomes_of(
             again=again,
             reasons=len(declarations) == 1,
             quiet=options.quiet,
-            outcome=lambda each: rows.write(row(each)),
+            outcome=lambda each: rows.write(row(each, session.walls.get(each.implementation))),
         ) as shown,
     ):
         outcomes = campaign.check(session, declarations, shown, writer, loaded)
         if writer and not session.is_decided(outcomes):
-            campaign.finish(writer, checked=[] if narrows(options) else declarations)
+            campaign.finish(writer, checked=[] if narrows(options) else declarations, operators=session.ran)
     if writer and options.results:
         report(options.results, writer.run.machine.name, lines if explains else StringIO())
     if options.github and lines is not None:

@@ -41,7 +41,7 @@ def run(options: Run) -> int:
     except UsageError:  # the profile has no workload of these contracts
         benchmarks = []
     again = asked_again(declarations, request)
-    session = session_of(request, len(declarations), options.jobs)
+    session = session_of(request, len(declarations), options.jobs, looks=True)
     if options.dry_run:
         asked = sum(map(session.count, declarations))
         print(f"{asked} questions to {', '.join(each.full_name for each in declarations)}; then")
@@ -58,7 +58,7 @@ def run(options: Run) -> int:
             benchmark.earlier = campaign.by_implementation(outcomes)
         with Shown(sum(len(benchmark.tables()) for benchmark in benchmarks), sys.stdout) as shown:
             measurements = campaign.bench(benchmarks, writer, shown)
-        campaign.finish(writer, benchmarks, quick, declarations)
+        campaign.finish(writer, benchmarks, quick, declarations, session.ran)
     report(options.results, writer.run.machine.name)
     alone = bool(options.targets) and len(declarations) == 1
     return max(status(outcomes, alone), benching.status(measurements))

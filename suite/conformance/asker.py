@@ -219,5 +219,6 @@ def declared(subject: Subject) -> dict[str, Any]:
         "signature",
         "signed",
         "walls",
+        "shipped",
     )
     return {name: getattr(subject, name) for name in names}

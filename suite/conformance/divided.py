@@ -39,7 +39,12 @@ Batch = tuple[int, ...]
 
 
 def session_of(
-    request: CheckRequest, implementations: int, jobs: int, explains: bool = False, fail_fast: bool = False
+    request: CheckRequest,
+    implementations: int,
+    jobs: int,
+    explains: bool = False,
+    fail_fast: bool = False,
+    looks: bool = False,
 ) -> Session:
     """The session of a check of so many implementations in so many processes. UsageError for less than one process."""
     if jobs < 1:
@@ -48,8 +53,8 @@ def session_of(
         raise UsageError(f"--jobs is the number of processes that ask, {MOST_JOBS} at most, not {jobs}")
     several = implementations > 1
     if jobs == 1:
-        return Session(request, several, explains, fail_fast)
-    return DividedSession(request, several, explains, fail_fast, jobs=jobs)
+        return Session(request, several, explains, fail_fast, looks=looks)
+    return DividedSession(request, several, explains, fail_fast, looks=looks, jobs=jobs)
 
 
 @dataclass
@@ -93,7 +98,7 @@ class DividedSession(Session):
             subject = Subject(contract=own, ask=ask, ask_apart=apart, **opened.fields)
             known = self.known(implementation, contract)
             division.check = Check(subject, self.questions(contract), division.asked, known, earlier)
-            self.signed[subject.name] = subject.signed
+            self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
             yield from self.explained(division.check, division.check.run(division))
 
     def process(self, place: int) -> Process:

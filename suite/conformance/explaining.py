@@ -17,6 +17,7 @@ from suite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
 from suite.conformance.questions import Question
 from suite.conformance.runner import Check, answer, judge
 from suite.records import FAILURES, Explanation, Outcome, Reproduction, Status
+from suite.walls import in_short
 from suite.worker import ask
 
 CAUSES = 2
@@ -25,6 +26,8 @@ MOST_LINES = 10
 """The lines of a reproduction: what is pasted without a second thought."""
 TRIED = 4
 """Failing questions of one cause that are tried: of some no single call fails, as where calls are compared."""
+NAMES = 8
+"""Named mistakes that are held against a question without a name: each takes a millisecond."""
 LOOKED_THROUGH = 400
 """Failing questions without a name that are looked through for one that a named mistake fails as well; of more, it is
 not said where they fail, for it takes a millisecond each."""
@@ -45,10 +48,11 @@ class Explainer:
         """Of all outcomes of the check."""
         adapted = tuple(filter(None, (self.check.subject.style, _pairs(outcomes))))
         failing = [outcome for outcome in outcomes if outcome.fails and self._key(outcome) in self._cases]
+        walls = "" if self.check.subject.walls is None else in_short(self.check.subject.walls)
         if not failing:
-            return Explanation(adapted, walls=self.check.subject.walls)
+            return Explanation(adapted, walls=walls)
         where, reproductions = tuple(self._where(outcomes)), tuple(self._reproductions(failing))
-        return Explanation(adapted, where, reproductions, walls=self.check.subject.walls)
+        return Explanation(adapted, where, reproductions, walls=walls)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""
@@ -85,9 +89,12 @@ class Explainer:
         return False
 
     def _named(self, outcomes: Sequence[Outcome]) -> list[Deviation]:
+        """The mistakes that have a name here, the commonest first: it explains most of the others' questions."""
         counts = Counter(name for o in outcomes for names in o.diagnosis[:1] for name in names.split(" + "))
-        likeliest = {name for name, _ in counts.most_common(CAUSES)}
-        return [each for each in self._deviations if each.name in likeliest] if likeliest else []
+        commonest = [name for name, _ in counts.most_common(NAMES)]
+        return sorted(
+            (each for each in self._deviations if each.name in commonest), key=lambda each: commonest.index(each.name)
+        )
 
     # The smallest input
 

@@ -44,8 +44,10 @@ class Subject:
     """Which signature it was taken to have, and why, in a line; empty for the contract's own."""
     files: Callable[[], list[str] | None] = lambda: None
     """The files that its answers depend on; None where that is not known."""
-    walls: str = ""
-    """What keeps it from what is not its own, in a line; empty for what is trusted."""
+    walls: tuple[str, ...] | None = None
+    """The names of the walls around it; None for what is trusted."""
+    shipped: bool = False
+    """Whether it comes with attnsuite."""
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""

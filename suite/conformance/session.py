@@ -18,17 +18,17 @@ from suite.conformance import findings, gaps
 from suite.conformance.explaining import Explainer
 from suite.conformance.findings import Known
 from suite.conformance.forwarding import Forwarding
+from suite.conformance.operators import operators
 from suite.conformance.questions import Ask, Questions, Subject
 from suite.conformance.runner import Check
 from suite.conformance.selection import matches, nothing_matches
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
-from suite.records import DTYPES, EVERY_CASE, Explanation, Outcome, UsageError
+from suite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Loaded
 from suite.signatures import in_signature, laid
 from suite.signatures import signature as signature_named
-from suite.walls import in_words
 from suite.walls.limits import memory_limit
 from suite.worker import Ready, Worker, ask
 
@@ -122,6 +122,12 @@ class Session:
     """Of the implementations that were checked, by full name."""
     signed: dict[str, str] = field(default_factory=dict)
     """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
+    walls: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """The names of the walls around each; None for what is trusted."""
+    looks: bool = False
+    """Whether it is looked at which operators those run that do not ship, also where nothing is explained."""
+    ran: dict[str, Operators] = field(default_factory=dict)
+    """The operators of those that were looked at, by full name."""
     _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
@@ -150,6 +156,8 @@ class Session:
             yield outcome
             if self.is_decided([outcome]):
                 break
+        if (self.explains or self.looks) and not check.subject.shipped and (ran := operators(check, found)):
+            self.ran[check.subject.name] = ran
         if self.explains:
             self.explanations[check.subject.name] = self._explanation(check, found)
 
@@ -160,7 +168,8 @@ class Session:
         others = [
             replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o for o in outcomes
         ]
-        return replace(Explainer(check).explanation(others), borrowed=borrowed)
+        ran = self.ran.get(check.subject.name)
+        return replace(Explainer(check).explanation(others), borrowed=borrowed, operators=ran)
 
     def forwarding(self, check: Check, stack: ExitStack) -> Forwarding:
         """What finds the failures of a submission that are a library's. What it asks besides ends with `stack`."""
@@ -205,7 +214,7 @@ class Session:
         if isinstance(subject, Outcome):
             return subject
         known = self.known(declaration, contract)
-        self.signed[subject.name] = subject.signed
+        self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
         return Check(subject, self.questions(contract), asked, known, earlier)
 
     def count(self, declaration: Declaration) -> int:
@@ -254,7 +263,7 @@ class Session:
         """What the runner asks, or the outcome that says why there is nothing to ask."""
         device, declaration = self.request.device, implementation
         function: Callable[..., Any] | None = None
-        walls = ""
+        walls: tuple[str, ...] | None = None
         if isinstance(implementation, Loaded):
             declaration, function = implementation.declaration, implementation.function
         elif not self.request.isolate and is_shipped(implementation):
@@ -276,7 +285,7 @@ class Session:
                 if not isinstance(state, Ready):
                     return unaskable(state, device, declaration)
                 declaration = state.declaration
-                walls = "" if is_shipped(declaration) else in_words(worker.walls)
+                walls = None if is_shipped(declaration) else worker.walls
             elsewhere, files = worker.ask, worker.files
         assert elsewhere is not None, "a declaration has a function, a module or a file"
         ask_here, ask_apart = (laid_out(each, declaration.signature) for each in (here or elsewhere, elsewhere))
@@ -296,6 +305,7 @@ class Session:
             signed=registry.said(declaration),
             files=files,
             walls=walls,
+            shipped=is_shipped(declaration),
         )
 
     def _worker(self, declaration: Declaration, trusted: bool) -> Worker:

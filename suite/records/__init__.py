@@ -11,6 +11,7 @@ from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.history import Answers, Change, Changed, Conformance, History, KeptRun, Point, Series, StatusChange
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
+from suite.records.operators import Operators
 from suite.records.outcome import Outcome
 from suite.records.refusal import Refusal
 from suite.records.run import Machine, Run
@@ -75,6 +76,7 @@ __all__ = [
     "Machine",
     "Measurement",
     "Meetings",
+    "Operators",
     "Outcome",
     "Point",
     "Reason",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from suite.records.operators import Operators
 from suite.records.outcome import Outcome
 
 
@@ -97,6 +98,8 @@ class Explanation:
     """The failures that are a library's; `where` and `reproductions` are about the others."""
     walls: str = ""
     """What kept it from what is not its own, and what nothing did; empty for what is trusted."""
+    operators: Operators | None = None
+    """What ran in some of its questions; None for what is trusted."""
 
     @property
     def lines(self) -> list[str]:
@@ -104,7 +107,7 @@ class Explanation:
         borrowed = self.borrowed.lines if self.borrowed else ()
         return [
             *self.adapted,
-            *filter(None, [self.walls]),
+            *filter(None, [self.walls, self.operators.line if self.operators else ""]),
             *borrowed,
             *self.where,
             *(line for each in self.reproductions for line in each.pasted),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from suite.records.operators import Operators
 from suite.records.status import Status
 
 
@@ -78,5 +79,7 @@ class Facts:
     """The profile that was timed, or empty."""
     walls: Mapping[str, str] = field(default_factory=dict)
     """What keeps each implementation that is not trusted from what is not its own, in words."""
+    operators: Mapping[str, Operators] = field(default_factory=dict)
+    """What each implementation that does not ship ran, in the questions that were looked at."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Where a benchmark's time went, in seconds by activity."""

@@ -64,13 +64,13 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         except (KeyboardInterrupt, UsageError):
             raise
         except BaseException as error:  # SystemExit and pytest's Skipped too
-            problem = in_one_line(error)
+            problem = in_one_line(error) + _beside_a_package(declaration, error)
     if alone:
         _keep_on_path(declaration)
     if problem:
         return Broken(declaration, problem, printed())
     if plug is not None:  # what it lacks is the plug's as well as its own: `plugged` has completed it
-        given = {plug.declaration.contract: _as_plug(plug)}
+        given = {plug.declaration.contract: as_plug(plug)}
         said = "; ".join(filter(None, (said, plug.declaration.style)))
         return Loaded(replace(declaration, style=said), partial(function, **given), printed())
     try:
@@ -82,7 +82,22 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     return Loaded(declaration, function, printed())
 
 
-def _as_plug(plug: Loaded) -> Callable[..., Any]:
+def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
+    """What to do about a relative import in a file: by its path a file is imported alone, without its package."""
+    if not declaration.file or not isinstance(error, ImportError) or "no known parent package" not in str(error):
+        return ""
+    path = Path(declaration.file).resolve()
+    names, folder = [path.stem], path.parent
+    while (folder / "__init__.py").exists():
+        names, folder = [folder.name, *names], folder.parent
+    if len(names) == 1:
+        alone = "and no package is around this one: import its neighbours without the dot"
+        return f"; a file is imported by itself, {alone}"
+    module = f"{'.'.join(names)}, from a place where {names[0]} can be imported"
+    return f"; a file is imported by itself: name the module, {module}"
+
+
+def as_plug(plug: Loaded) -> Callable[..., Any]:
     """What its host calls: somebody else's attention may return its weights too, which a host does not expect."""
     from suite.asking.pairs import output_alone
 

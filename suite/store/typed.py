@@ -9,7 +9,18 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
-from suite.records import ContractFacts, Evidence, Example, Facts, Holds, Machine, Reason, Status, WorkloadFacts
+from suite.records import (
+    ContractFacts,
+    Evidence,
+    Example,
+    Facts,
+    Holds,
+    Machine,
+    Operators,
+    Reason,
+    Status,
+    WorkloadFacts,
+)
 
 Record = TypeVar("Record")
 Value = TypeVar("Value")
@@ -182,6 +193,7 @@ _OF_TYPE: Mapping[str, Reader[Any]] = {
     "Mapping[str, tuple[str, ...]]": each_of(texts_of),
     "Mapping[str, Mapping[str, str]]": each_of(each_of(text_of)),
     "Mapping[str, Mapping[str, Any]]": each_of(object_of),
+    "Mapping[str, Operators]": each_of(_record(Operators)),
     "Mapping[str, ContractFacts]": each_of(_record(ContractFacts)),
     "Mapping[str, Mapping[str, WorkloadFacts]]": each_of(each_of(_record(WorkloadFacts))),
 }

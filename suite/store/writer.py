@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
-from suite.records import EVERY_CASE, SHAPE, Claimed, Learned, Measurement, Outcome, Run, UsageError
+from suite.records import EVERY_CASE, SHAPE, Claimed, Learned, Measurement, Operators, Outcome, Run, UsageError
 from suite.store import contents, files, history, rows, runs, together
 from suite.store.contents import JOURNAL, AnyRecord, Contents
 from suite.store.kinds import Record
@@ -76,6 +76,7 @@ class RunWriter:
         profile: str = "",
         seconds: Mapping[str, float] | None = None,
         claims: Collection[str] | None = None,
+        operators: Mapping[str, Operators] | None = None,
     ) -> Run:
         """Mark the run as finished, drop the rows that it supersedes, put its own in their places, and close.
 
@@ -84,7 +85,8 @@ class RunWriter:
         devices asked, for their cases may not exist any more. `workloads` are the names of all workloads that
         contracts have, by contract: measurements of others go, but contracts that are not named keep theirs.
         Implementations that were not asked keep their rows; where `claims` are given, rows of others go. `profile` was
-        timed, and took these `seconds` by activity. History keeps the run as it is now.
+        timed, and took these `seconds` by activity. `operators` are those that implementations were seen to run.
+        History keeps the run as it is now.
         """
         self._check_journal()
         there = contents.read(self.folder)
@@ -101,7 +103,9 @@ class RunWriter:
         finished = replace(
             self.run,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
-            facts=replace(self.run.facts, profile=profile, seconds=dict(seconds or {})),
+            facts=replace(
+                self.run.facts, profile=profile, seconds=dict(seconds or {}), operators=dict(operators or {})
+            ),
         )
         others = {identity: old for identity, old in there.runs.items() if identity != finished.id}
         kept = Contents(

@@ -11,7 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from suite.walls import capabilities, descent, landlock, limits, mounts, network, processes, seccomp
+from suite.walls import capabilities, cgroups, descent, landlock, limits, mounts, network, processes, seccomp
+from suite.walls.room import clear
 from suite.walls.user import enter
 from suite.walls.wall import Keeps as Keeps
 from suite.walls.wall import Room as Room
@@ -19,17 +20,22 @@ from suite.walls.wall import Wall as Wall
 from suite.walls.wall import works
 
 WALLS: Sequence[Wall] = (
-    *(processes.WALL, mounts.WALL, network.WALL, descent.WALL),
+    *(cgroups.WALL, processes.WALL, mounts.WALL, network.WALL, descent.WALL),
     *(limits.WALL, capabilities.WALL, landlock.WALL, seccomp.WALL),
 )
-"""All there are, in the order in which they are put up: after the filter of system calls nothing more can be."""
+"""All there are, in the order in which they are put up: a cgroup is made before files are read-only, and after the
+filter of system calls nothing more can be."""
 
 
 @cache
 def available() -> tuple[str, ...]:
     """The names of the walls that this machine has: each was put up around a child process."""
     with TemporaryDirectory() as folder:
-        return tuple(each.name for each in WALLS if works(partial(_tried, each, Room(Path(folder)))))
+        room = Room(Path(folder))
+        try:
+            return tuple(each.name for each in WALLS if works(partial(_tried, each, room)))
+        finally:
+            _remove_what_walls_left(room)
 
 
 @cache
@@ -56,12 +62,39 @@ def named(names: Collection[str]) -> list[Wall]:
     return [each for each in WALLS if each.name in names and each.name != needless]
 
 
+def take_down(room: Room) -> None:
+    """Remove a room whose processes have ended, and what its walls have left."""
+    _remove_what_walls_left(room)
+    clear(room)
+
+
+def _remove_what_walls_left(room: Room) -> None:
+    for each in WALLS:
+        if each.after:
+            each.after(room)
+
+
+def in_short(names: Collection[str]) -> str:
+    """How many kinds of walls stand, and what nothing keeps, in a short line."""
+    by = _by(names)
+    fallen = [keeps.what for keeps, found in by.items() if not found]
+    if not fallen:
+        return f"walls: all {len(by)} stand"
+    return f"walls: {len(by) - len(fallen)} of {len(by)} stand; not kept on this machine: {', '.join(fallen)}"
+
+
 def in_words(names: Collection[str]) -> str:
     """What the walls that stand keep, in one line, and what nothing keeps."""
+    by = _by(names)
+    stand = "; ".join(f"{keeps} ({', '.join(found)})" for keeps, found in by.items() if found)
+    fall = "; ".join(keeps for keeps, found in by.items() if not found)
+    return f"walls: {stand or 'none'}" + (f"; not so on this machine: {fall}" if fall else "")
+
+
+def _by(names: Collection[str]) -> dict[Keeps, list[str]]:
+    """The walls that keep each thing."""
     standing = named(names)
     by = {keeps: [each.name for each in standing if keeps in each.keeps] for keeps in Keeps}
     if processes.WALL in standing and seccomp.WALL in standing:
         by[Keeps.SIGNALS].remove(seccomp.WALL.name)  # it then leaves signals alone
-    stand = "; ".join(f"{keeps} ({', '.join(found)})" for keeps, found in by.items() if found)
-    fall = "; ".join(keeps for keeps, found in by.items() if not found)
-    return f"walls: {stand or 'none'}" + (f"; not so on this machine: {fall}" if fall else "")
+    return by

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class Keeps(StrEnum):
-    """What a wall is good for, in the words of the report."""
+    """What a wall is good for, in whole words."""
 
     ENDS = "what it starts ends with it"
     READING = "the memory of other processes cannot be read"
@@ -19,6 +19,23 @@ class Keeps(StrEnum):
     FILES = "files are read-only but for a folder of its own"
     NETWORK = "no network"
     SIZE = "memory and the size of files are limited"
+    TOGETHER = "the memory and the number of all its processes together, too"
+
+    @property
+    def what(self) -> str:
+        """What it keeps, in a word or two."""
+        return _WHAT[self]
+
+
+_WHAT = {
+    Keeps.ENDS: "what it starts",
+    Keeps.READING: "the memory of others",
+    Keeps.SIGNALS: "signals",
+    Keeps.FILES: "files",
+    Keeps.NETWORK: "the network",
+    Keeps.SIZE: "its memory",
+    Keeps.TOGETHER: "the memory of all its processes together",
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +64,8 @@ class Wall:
     """Done once these namespaces are there, before the worker's process."""
     within: Callable[[Room], None] | None = None
     """Done by the worker's process, last of all."""
+    after: Callable[[Room], None] | None = None
+    """Done by the suite once the processes have ended: what is left of it is removed."""
     probe: Callable[[], None] = field(default=lambda: None)
     """Raises OSError where it is clear that the system does not have it."""
 

@@ -22,6 +22,7 @@ from suite.registry.loading import in_one_line
 from suite.worker.answers import Answer, Pass, parted
 from suite.worker.at_once import at_once
 from suite.worker.inputs import OUTPUT_GRADIENT, compared, left_of, name_of_weight, sent_with
+from suite.worker.operators import recorded
 from suite.worker.probe import Probe
 from suite.worker.setting import setting, unwritable
 from suite.worker.snapshots import (
@@ -168,9 +169,11 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
     started = time.perf_counter()
     with setting(call):
         if call.backward_of is None:
-            done = _forward(call, *(prepared or shared.prepared(call)))
+            function, inputs = prepared or shared.prepared(call)
+            with recorded(call.operators) as ran:
+                done = _forward(call, function, inputs)
         else:
-            done = _gone_forward(shared, call.backward_of)
+            done, ran = _gone_forward(shared, call.backward_of), []
         if number in shared.again:
             shared.passes[number] = done
         kind, snapshot = _looked_at(done.output)
@@ -183,7 +186,8 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
     if snapshot is None:
         where = done.output.device.type if isinstance(done.output, Tensor) else "cpu"
         attended = tuple(shared.probe.lines)
-        return Answer(Reply(kind=kind, device=where, left=left, attended=attended, seconds=seconds))
+        reply = Reply(kind=kind, device=where, left=left, attended=attended, operators=tuple(ran), seconds=seconds)
+        return Answer(reply)
     output = plain_tensor(done.output)
     reply = Reply(
         output=snapshot,
@@ -196,6 +200,7 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
         aliased=done.shared_with(output),
         attention_weights={name: _snapshot(each) for name, each in done.attentions.items()},
         attended=tuple(shared.probe.lines),
+        operators=tuple(ran),
         seconds=seconds,
     )
     if call.written:

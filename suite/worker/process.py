@@ -16,7 +16,7 @@ from typing import Any
 
 from suite.walls.descent import below, resident, signal_all
 from suite.worker.started import finish, signal_group, start
-from suite.worker.wire import TURN, Garbage, pack, unpack
+from suite.worker.wire import STORAGE_LIMIT, TURN, Garbage, TooLarge, pack, unpack
 
 PRINTED_LIMIT = 8_000
 """How many bytes of what the process printed are kept: the last ones."""
@@ -25,6 +25,8 @@ PRINTED_MOST = 1 << 26
 """Bytes that a process may print while it answers one question."""
 LOOK_EVERY = 0.25
 """Seconds between two looks at the memory that a process takes while it answers."""
+REPLY_SHARE = 4
+"""A reply may have this part of the memory that its process may take: the suite holds it beside what is due."""
 PIECE = 1 << 20
 """Bytes that are sent or received at once at most."""
 
@@ -119,7 +121,10 @@ class Process:
                     filled += count
 
         self._wait_for_turn(deadline)
-        found = unpack(read_into)
+        try:
+            found = unpack(read_into, self._memory // REPLY_SHARE or STORAGE_LIMIT)
+        except TooLarge as error:
+            raise TooMuch(f"replied with more than {error}") from None
         if not self._turns:
             self._nothing_more()
         return found

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from suite.records.limits import KILL_LIMIT
-from suite.walls import WALLS, Room
+from suite.walls import WALLS, Room, take_down
 from suite.walls.descent import children, signal_all
 from suite.walls.guard import written
-from suite.walls.room import clear, make_room
+from suite.walls.room import make_room
 from suite.worker.forkserver import Forked, bound, server_of
 from suite.worker.server import MARK, WORKER
 
@@ -111,7 +111,7 @@ def start(
     walls = None if room is None else written(room, wanted())
     with ExitStack() as undo:
         if room:
-            undo.callback(clear, room)
+            undo.callback(take_down, room)
         begun = None if fresh or python else _forked(mark, cores, everything, _modules(service), walls)
         begun = begun or _begun(lambda inherited: Fresh(inherited, mark, cores, everything, walls, python))
         if begun is None:
@@ -181,7 +181,7 @@ def finish(begun: Begun) -> None:
     os.close(begun.held)
     started.reap(KILL_LIMIT)
     if begun.room is not None:
-        clear(begun.room)
+        take_down(begun.room)
 
 
 def _end_guarded(started: Fresh | Forked) -> None:

@@ -33,6 +33,10 @@ class Garbage(Exception):
     """What came is no message."""
 
 
+class TooLarge(Exception):
+    """What came is larger than what may be read; the message says how much that is."""
+
+
 def as_data(record: Any) -> dict[str, Any]:
     """A dataclass's fields by name, one level deep."""
     return {field.name: getattr(record, field.name) for field in fields(record)}
@@ -59,8 +63,11 @@ def pack(message: Any) -> Iterator[memoryview]:
     yield from storages
 
 
-def unpack(read_into: Callable[[memoryview], None]) -> Any:
-    """Read one message with a function that fills a buffer. Raises `Garbage` for anything but a message."""
+def unpack(read_into: Callable[[memoryview], None], most: int = STORAGE_LIMIT) -> Any:
+    """Read one message with a function that fills a buffer. Raises `Garbage` for anything but a message.
+
+    Raises `TooLarge` before any tensor is read, where they have more than `most` bytes together.
+    """
     length = bytearray(8)
     read_into(memoryview(length))
     size = struct.unpack(">Q", length)[0]
@@ -75,6 +82,8 @@ def unpack(read_into: Callable[[memoryview], None]) -> Any:
         raise Garbage(f"{type(error).__name__} in the header") from error
     if not (isinstance(sizes, list) and all(_is_natural(size) for size in sizes) and sum(sizes) <= STORAGE_LIMIT):
         raise Garbage("sizes that no message has")
+    if sum(sizes) > most:
+        raise TooLarge(f"{most / (1 << 30):.2g} GiB")
     storages = []
     for size in sizes:
         try:

@@ -187,10 +187,11 @@ def test_json_on_standard_output_is_nothing_but_rows(
     declined = len(found) - 4
     assert status == 0
     reason = f"  {declined} × declined: takes no is_causal\n"
-    *lines, walls = written.err.splitlines(keepends=True)
+    *lines, walls, operators = written.err.splitlines(keepends=True)
     assert "".join(lines) == f"attention/kernels  4/4 passed, declined {declined}\n{reason}"
     assert walls.startswith("walls: ")
-    assert [list(row) for row in found] == [KEYS] * len(found)
+    assert operators.startswith("operators: ")
+    assert [list(row) for row in found] == [[*KEYS, "walls"]] * len(found)
     assert Counter(row["status"] for row in found) == {"passed": 4, "declined": declined}
     assert {row["detail"] for row in found[4:]} == {"takes no is_causal"}
     assert [row["dtype"] for row in found[:4]] == ["float64", "float32", "float16", "bfloat16"]
@@ -207,7 +208,7 @@ def test_a_wrong_function_ends_with_1_and_its_mistake_is_named(attnsuite: Run, w
     (row,) = rows((tmp_path / "rows.json").read_text())
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith('attention/unscaled  0/1 passed, 1 wrong\n  1 × wrong: equals "unscaled": the scores')
-    assert list(row) == KEYS
+    assert list(row) == [*KEYS, "walls"]
     assert (row["case"], row["status"]) == ("plain/one_head", "wrong")
 
 

@@ -120,6 +120,14 @@ def test_rows_that_do_not_sum_to_one_are_said_to(write, status_of, tmp_path):
     assert "rows sum to 0.5 at least and 0.5 at most, not to 1" in (tmp_path / "figures" / "weights.svg").read_text()
 
 
+def test_an_attention_that_returns_its_weights_too_is_drawn(write, status_of):
+    drawing_is_possible()
+    body = "    weights = (query @ key.mT).softmax(-1)\n    return weights @ value, weights\n"
+    write("mine.py", f"def attention(query, key, value):\n{body}")
+
+    assert status_of("draw", "weights", "--attention", "mine.py", "--sentence", "the cat sat") == 0
+
+
 @pytest.mark.parametrize(("sentence", "count"), [("", 0), (" \n\t", 0), ("word " * 41, 41)])
 def test_a_sentence_has_words_and_not_too_many(sentence, count, capsys, status_of):
     drawing_is_possible()

@@ -16,7 +16,37 @@ def test_the_report_says_which_walls_stood(status_of: StatusOf, capsys: pytest.C
     status = status_of("check", f"{SUBMISSIONS / 'honest.py'}", "--case", "plain/small", "--dtype", "float32")
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("walls: ")]
     assert status in (0, 1)
-    assert "what it starts ends with it" in line
+    assert " stand" in line
+    assert len(line) < 200
+
+
+def test_rows_name_the_walls_of_a_stranger_and_of_nobody_else(
+    status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status_of("check", f"{SUBMISSIONS / 'honest.py'}", "--case", "plain/small", "--dtype", "float32", "--json", "-")
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert "limits of the system" in row["walls"]
+    status_of("check", "attention/matmul", "--case", "plain/small", "--dtype", "float32", "--json", "-")
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert "walls" not in row
+
+
+def test_the_operators_that_ran_are_shown_and_kept(
+    status_of: StatusOf, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text(
+        "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
+        "def attention(query, key, value):\n    return sdpa(query, key, value)\n"
+    )
+    asked = ("--case", "plain", "--dtype", "float32", "--results", str(tmp_path / "results"))
+    status_of("check", str(own), *asked)
+    printed = capsys.readouterr()
+    (line,) = [line for line in printed.out.splitlines() if line.startswith("operators: ")]
+    assert line.startswith("operators: PyTorch's own attention is called; in 1 questions ran _scaled_dot_product_")
+    assert "profiler" not in printed.err
+    (page,) = (tmp_path / "results").glob("*/conformance.md")
+    assert "scaled_dot_product_attention 1" in page.read_text()
 
 
 def test_what_ships_here_has_no_walls_and_no_line(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:

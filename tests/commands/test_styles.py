@@ -42,7 +42,7 @@ def check(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> Check:
         asked = [word for case in cases for word in ("--case", case)]
         status = status_of("check", f"{STYLES}:{name}", "--dtype", "float32", *asked, *options)
         printed = capsys.readouterr()
-        lines = [line for line in printed.out.splitlines() if not line.startswith("walls: ")]
+        lines = [line for line in printed.out.splitlines() if not line.startswith(("walls: ", "operators: "))]
         return Checked(status, lines, printed.err)
 
     return run
@@ -218,6 +218,26 @@ def test_another_contract_s_weights_may_come_along(check: Check, contract: str) 
     status, lines, _ = check(contract, "--contract", contract)
 
     assert (status, lines[-1]) == (0, PAIR)
+
+
+def test_weights_come_along_unasked_where_they_are_judged_when_asked(
+    write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(
+        "always.py",
+        """
+        from implementations.multi_head_attention.split_heads import multi_head_attention as eager
+
+        def multi_head_attention(query, key, value, *weights, **named):
+            return eager(query, key, value, *weights, **named | {"need_weights": True})
+        """,
+    )
+    asked = ("--case", "plain", "--case", "weights/usual", "--dtype", "float32")
+    status_of("check", str(file), "--contract", "multi_head_attention", *asked)
+    (line, *_) = capsys.readouterr().out.splitlines()
+
+    assert "wrong" not in line
+    assert "passed" in line
 
 
 def test_where_no_weights_may_come_along_one_tensor_is_due(check: Check) -> None:

@@ -11,6 +11,7 @@ from corrupting import CHECKED, REAL, TIMED, Corrupter, copied, remembered
 from suite.__main__ import main
 from suite.commands import sources, verifying
 from suite.report import stamps
+from suite.report.verification import pages
 from suite.store import Results, replace_file
 
 AT_ONCE = 200
@@ -70,6 +71,13 @@ def test_each_refusal_names_file_place_and_reason_and_all_are_listed(results, mo
     assert any(line.startswith(f"{page}, line 1: '# Benchmarks on") for line in lines)
     assert any(line.startswith(f"{results / CHECKED / 'claims.csv'}: there is no such file") for line in lines)
     assert lines[-1] == f"{results}: refused: 3 in 3 files"
+
+
+def test_no_other_package_than_those_that_draw_is_due_in_a_page(tmp_path):
+    page = tmp_path / "benchmark.md"
+    page.write_text("Charts left out: 3. To draw them: python -m pip install altair evil-package.\n")
+
+    assert pages._note(tmp_path, 3) == "Charts left out: 3. To draw them: python -m pip install altair."
 
 
 def test_one_file_answers_for_itself_alone(results, monkeypatch, capsys):

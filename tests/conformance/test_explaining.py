@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pytest
 
 from suite import registry
 from suite.conformance import explaining
-from suite.conformance.explaining import MOST_LINES
+from suite.conformance.explaining import MOST_LINES, Explainer
+from suite.conformance.runner import Check
 from suite.conformance.session import CheckRequest, Session
-from suite.records import Explanation, Outcome
+from suite.records import Explanation, Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
@@ -74,7 +76,7 @@ def test_the_smallest_input_is_small() -> None:
 def test_a_check_that_passes_explains_nothing() -> None:
     _, found = explained("causal_and_wide", "plain")
 
-    assert replace(found, walls="") == Explanation()
+    assert replace(found, walls="", operators=None) == Explanation()
 
 
 def test_without_time_there_is_no_reproduction(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +97,17 @@ def test_two_mistakes_are_named_together() -> None:
     assert named["causal/square_5"] == (), "one case may be chance"
     assert named["causal/square_16"] == ("unscaled + allows_one_future_key",)
     assert 'together with "allows_one_future_key"' in next(o.detail for o in outcomes if o.case == "causal/square_16")
+
+
+def test_no_sentence_says_where_before_every_named_mistake_was_held_against_it() -> None:
+    (declaration,) = registry.find(["attention/matmul"])
+    with ExitStack() as stack:
+        check = Session(CheckRequest(("plain/small",), ("float32",))).check(declaration, stack)
+        assert isinstance(check, Check)
+        named = [each.name for each in check.subject.contract.deviations()[:3]]
+        outcomes = [
+            replace(check.subject.outcome("plain/small", "float32", Status.WRONG), diagnosis=(name,))
+            for count, name in enumerate(named, 1)
+            for _ in range(count)
+        ]
+        assert [each.name for each in Explainer(check)._named(outcomes)] == named[::-1]

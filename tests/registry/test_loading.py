@@ -49,6 +49,21 @@ def test_an_import_that_raises_is_broken(write: Write, text: str, reason: str) -
     assert {name for name in sys.modules if name.startswith("attnsuite_file")} == before
 
 
+def test_a_relative_import_in_a_file_is_told_what_to_name(write: Write, tmp_path: Path) -> None:
+    text = "from . import tiles\ndef attention(query, key, value): ..."
+    alone = loaded(write("kernel.py", text))
+    assert isinstance(alone, Broken)
+    assert alone.reason.endswith("no package is around this one: import its neighbours without the dot")
+    package = tmp_path / "fast" / "cpu"
+    package.mkdir(parents=True)
+    for each in (package, package.parent):
+        (each / "__init__.py").touch()
+    (package / "kernel.py").write_text(text)
+    within = loaded(package / "kernel.py")
+    assert isinstance(within, Broken)
+    assert ": name the module, fast.cpu.kernel, from a place where fast can be imported" in within.reason
+
+
 def test_an_interrupted_import_is_interrupted(write: Write) -> None:
     with pytest.raises(KeyboardInterrupt):
         loaded(write("kernel.py", "def attention(): ...\nraise KeyboardInterrupt"))

@@ -20,7 +20,9 @@ OPEN = list(Path("/proc/self/fd").iterdir()) if Path("/proc/self/fd").exists() e
 
 
 def attention(query: Any, key: Any, value: Any, *, mode: str = "", place: str = "", process: int = 0) -> Any:
-    """The value; or what the mode says, whose findings are raised as a RuntimeError."""
+    """The value; or what the mode says, whose findings are raised as a RuntimeError; or gigabytes."""
+    if mode == "reply_much":  # more than a reply may have, and less than a process may take
+        return torch.empty(300 << 20, dtype=torch.uint8)
     if mode:
         raise RuntimeError(repr(MODES[mode](place, process)))
     return value.clone()

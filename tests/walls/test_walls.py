@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.walls import WALLS, Keeps, found_elsewhere, in_words, limits, named, room, seccomp
+from suite.walls import WALLS, Keeps, Room, cgroups, found_elsewhere, in_short, in_words, limits, named, room, seccomp
 from suite.walls.descent import below, resident
 from suite.walls.wall import works
 
@@ -17,12 +17,21 @@ from suite.walls.wall import works
 def test_what_nothing_keeps_is_said() -> None:
     assert in_words([]).startswith("walls: none; not so on this machine: what it starts ends with it; ")
     assert in_words(["Landlock", "seccomp"]).endswith(
-        "what it starts ends with it; memory and the size of files are limited"
+        "what it starts ends with it; memory and the size of files are limited; "
+        "the memory and the number of all its processes together, too"
     )
     everything = in_words([each.name for each in WALLS])
     assert "not so" not in everything
     assert all(keeps in everything for keeps in Keeps)
     assert "nor signalled (PID namespace" in everything
+
+
+def test_a_report_says_it_in_a_short_line() -> None:
+    everything = [each.name for each in WALLS]
+    assert in_short(everything) == "walls: all 7 stand"
+    without = [name for name in everything if name not in ("seccomp", "network namespace", "cgroup")]
+    due = "walls: 5 of 7 stand; not kept on this machine: the network, the memory of all its processes together"
+    assert in_short(without) == due
 
 
 def test_a_needless_wall_is_left_out() -> None:
@@ -102,3 +111,38 @@ def test_memory_is_added_up() -> None:
     assert limits.memory_limit() > 1 << 28
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert child.pid in below(os.getpid())
+
+
+def _cgroup(folder: Path, handed_on: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / cgroups.PROCESSES).write_text("1\n")
+    (folder / cgroups.HANDED_ON).write_text(handed_on)
+    return folder
+
+
+def test_a_cgroup_is_made_below_the_nearest_that_hands_on_what_is_needed(tmp_path: Path) -> None:
+    root = _cgroup(tmp_path / "mounted", "cpu memory pids")
+    _cgroup(root / "user", "memory pids\n")
+    _cgroup(root / "user" / "scope", "")
+    own = tmp_path / "own"
+    own.write_text("4:memory:/elsewhere\n0::/user/scope\n")
+    assert list(cgroups.places(own, (tmp_path / "none", root))) == [root / "user", root]
+    assert list(cgroups.places(own, (tmp_path / "none",))) == []
+    own.write_text("0::/../outside\n")
+    assert list(cgroups.places(own, (root,))) == []
+
+
+def test_a_cgroup_has_the_limits_of_the_room(tmp_path: Path) -> None:
+    place = _cgroup(tmp_path, "memory pids")
+    cgroups.move_in(place, Room(Path("/tmp/attnsuite-of-mine"), memory=5 << 20))
+    made = place / "attnsuite-of-mine"
+    assert (made / "memory.max").read_text() == f"{5 << 20}"
+    assert (made / "pids.max").read_text() == f"{limits.PROCESSES_LIMIT}"
+    assert (made / cgroups.PROCESSES).read_text() == "0"
+    with pytest.raises(FileExistsError):
+        cgroups.move_in(place, Room(Path("/tmp/attnsuite-of-mine")))
+
+
+def test_where_no_cgroup_was_delegated_the_line_says_so() -> None:
+    is_there = next(cgroups.places(), None) is not None
+    assert is_there or "all its processes together" in in_short(found_elsewhere())

@@ -153,6 +153,14 @@ def test_gigabytes_of_output_are_an_outcome(hostile: Callable[..., Worker]) -> N
     assert len(died.printed) < 10_000
 
 
+def test_a_reply_is_not_read_where_it_is_larger_than_the_suite_may_hold(hostile: Callable[..., Worker]) -> None:
+    worker = hostile(memory_limit=1 << 30)
+    died = worker.ask([call("reply_much")])
+    assert isinstance(died, Died)
+    assert died.how == "replied with more than 0.25 GiB"
+    assert answered(worker.ask([call("")]))[0].output is not None
+
+
 def test_memory_is_limited_in_one_process_and_in_all(hostile: Callable[..., Worker]) -> None:
     worker = hostile(memory_limit=1 << 30)
     stand(worker, "limits of the system")

@@ -10,6 +10,7 @@ from suite.report import facts, provenance
 from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, spans, status, text
 from suite.report.conformance import features
 from suite.report.conformance.examples import example_table, given
+from suite.report.conformance.strangers import strangers
 from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
 from suite.report.page import Block, Column, Note, Page, Section, Table, blocks, note, points, section, table
 from suite.store import Recorded
@@ -53,6 +54,7 @@ def conformance(recorded: Recorded) -> Page:
         features.feature_section(matrix, contracts),
         section("Declared gaps", features.gaps(declared)),
         section("Declared conventions", features.conventions(declared)),
+        section("Strangers", strangers(declared)),
         _reasons("Declined", outcomes, Status.DECLINED),
         section("The documents' examples", given(of_documents), examples),
         section("What the words mean", points(words)) if outcomes else (),

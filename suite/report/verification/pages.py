@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.charting import NEEDED
 from suite.records import Refusal
 from suite.report import pytest_benchmark
 from suite.report.charts.files import Charts, note_of
@@ -57,12 +58,18 @@ def _pages(folder: Path, recorded: Recorded, charts: Found) -> tuple[dict[str, s
 
 
 def _note(folder: Path, missing: int) -> str:
-    """What a report said of so many charts that it could not draw, as far as the page says so."""
+    """What a report said of so many charts that it could not draw, as far as the page says so.
+
+    The page tells only which of the packages that draw were absent: no other package is ever due in that line.
+    """
     try:
         said = LEFT_OUT.search((folder / "benchmark.md").read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return ""
-    return note_of(said.group(2).split(), missing, int(said.group(3) or 0)) if said else ""
+    if not said:
+        return ""
+    lacking = [package for package in NEEDED.values() if package in said.group(2).split()]
+    return note_of(lacking, missing, int(said.group(3) or 0)) if lacking else ""
 
 
 def _stale(folder: Path, due: dict[str, str]) -> Iterator[Refusal]:

@@ -52,7 +52,7 @@ class DroppedInHeads(DroppedWeights):
 
     def form(self, call: Call) -> Form:
         shape = (*call.tensors["query"].shape[:2], call.tensors["w_value"].shape[1])
-        return Form(shape, getattr(torch, dtype_of(call)))
+        return Form(shape, getattr(torch, dtype_of(call)), pair=True)
 
     def kept(self, call: Call, output: Array) -> Array:
         kept: Array = heads_of(output, _heads(call)) != 0

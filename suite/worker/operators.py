@@ -1,0 +1,74 @@
+"""Which operators a call runs, as PyTorch's profiler sees them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch.autograd.profiler import profile  # before a submission is imported, which may replace what it finds
+
+from suite.records.operators import ATTENTION
+
+QUIET = "KINETO_LOG_LEVEL"
+"""The variable without which the profiler writes lines of its own to standard error."""
+
+
+@contextmanager
+def recorded(wanted: bool) -> Iterator[list[str]]:
+    """The names of the operators that the block has run, once it has ended, if that is `wanted`.
+
+    They are those that no other operator has called and that are no views of inputs, and attention wherever it was
+    called, in alphabetical order.
+    """
+    found: list[str] = []
+    if not wanted:
+        yield found
+        return
+    with _quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with profile() as seen:
+            yield found
+    found += sorted(_outermost(seen.kineto_results.events() if seen.kineto_results else ()))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    earlier = os.environ.get(QUIET)
+    os.environ[QUIET] = "99"
+    try:
+        yield
+    finally:
+        if earlier is None:
+            del os.environ[QUIET]
+        else:
+            os.environ[QUIET] = earlier
+
+
+def _outermost(events: Iterable[Any]) -> set[str]:
+    """The operators that no other has called, and those of attention."""
+    found: set[str] = set()
+    until: dict[int, int] = {}  # when the operator ends that runs in a thread
+    spans = sorted((event.start_ns(), -event.duration_ns(), event.start_thread_id(), event.name()) for event in events)
+    for start, minus, thread, name in spans:
+        if "::" not in name:  # a mark of the profiler's own, or of the submission's
+            continue
+        if start >= until.get(thread, 0):
+            until[thread] = start - minus
+            if not _is_view(name):
+                found.add(name)
+        elif ATTENTION in name:
+            found.add(name)
+    return found
+
+
+@cache
+def _is_view(name: str) -> bool:
+    """Whether an operator returns what it was given, seen otherwise."""
+    schemas = torch._C._jit_get_schemas_for_operator(name)
+    returned = [each.alias_info for schema in schemas for each in schema.returns]
+    return any(each is not None and not each.is_write for each in returned)
