@@ -8,8 +8,8 @@ from pathlib import Path
 
 from suite.report import stamps
 from suite.report.ours import is_page, is_table, refuse_foreign, same_kind, text_of
-from suite.report.page import Page
-from suite.report.render import csv, markdown
+from suite.report.page import Block, Page
+from suite.report.render import csv, html, markdown
 from suite.store import replace_file
 from suite.store.files import one_line
 
@@ -45,6 +45,11 @@ def refuse_foreign_page(folder: Path | str, name: str, page: Page) -> None:
 def as_markdown(page: Page) -> str:
     """The page as the text of a Markdown file, for who keeps it elsewhere."""
     return markdown.render(page)
+
+
+def as_html(blocks: Iterable[Block], level: int, name: str) -> str:
+    """Blocks as a part of an HTML page; `level` is that of headings in them, `name` what their tables are called."""
+    return html.render(blocks, level, name)
 
 
 def rendered(name: str, pages: Iterable[Page]) -> dict[str, str]:

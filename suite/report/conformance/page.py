@@ -47,8 +47,8 @@ def conformance(recorded: Recorded) -> Page:
         _several(recorded.checked_runs),
         headline(outcomes),
         section("Rows of an earlier run", _earlier(recorded.earlier)),
-        section("Failures", _failures(new)),
-        section("Known failures", _failures(known, facts.findings(recorded))),
+        section("Failures", failure_table(new)),
+        section("Known failures", failure_table(known, facts.findings(recorded))),
         _reasons("Missing", outcomes, Status.MISSING),
         features.feature_section(matrix, contracts),
         section("Declared gaps", features.gaps(declared)),
@@ -60,7 +60,7 @@ def conformance(recorded: Recorded) -> Page:
     data = {
         "conformance": _counts(outcomes),
         "conformance_features": features.feature_counts(matrix),
-        "conformance_failures": _failures(groups(failures, again)),
+        "conformance_failures": failure_table(groups(failures, again)),
         "conformance_examples": examples,
     }
     return Page(f"Conformance on {run.machine.name}", shown, data)
@@ -107,7 +107,7 @@ def _earlier(earlier: Mapping[str, Run]) -> Table:
     return table((*provenance.OF_RUN, "of"), rows)
 
 
-def _failures(found: Sequence[Group], findings: Mapping[str, str] | None = None) -> Table:
+def failure_table(found: Sequence[Group], findings: Mapping[str, str] | None = None) -> Table:
     """A row per group of failures; `findings`, if given, add a column that says what is known about each."""
     columns = [
         Column("implementation", "implementation"), Column(key="device"), Column(key="status"), Column(key="finding"),
