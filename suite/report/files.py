@@ -15,8 +15,8 @@ from suite.store.files import one_line
 
 FORMS = (markdown,)
 """What a page is written as."""
-LONGEST_PAGE = 500_000
-"""Bytes of a Markdown file; GitHub shows the source of a longer one."""
+LONGEST_PAGE = 50_000
+"""Bytes of a Markdown file, some 500 lines: a longer one is not read. report.html and the CSV files have the rest."""
 
 
 def write(folder: Path | str, name: str, pages: Iterable[Page], stamped: bool = False) -> list[Path]:

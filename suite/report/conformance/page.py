@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from suite.records import EVERY_CASE, FAILURES, Outcome, Run, Status
 from suite.report import facts, provenance
-from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, spans, status, text
+from suite.report.cells import Cell, code, emphasis, listed, said, spans, status, text
 from suite.report.conformance import features
 from suite.report.conformance.examples import example_table, given
 from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
@@ -76,24 +76,30 @@ def _several(runs: Sequence[Run]) -> Note:
 
 def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
     """Implementation × dtype: passed/asked, and beside it how many were declined or failed."""
-    columns = dtypes(outcomes)
-    rows: list[list[object]] = [
-        [code(name), device, *_headline_cells(members, columns)]
-        for (name, device), members in by_implementation(outcomes).items()
-    ]
-    if not rows:
+    found, columns = by_implementation(outcomes), dtypes(outcomes)
+    if not found:
         yield note("Nothing is recorded yet.")
         return
+    rows: list[list[object]] = [
+        [code(name), device, *_headline_cells(members, columns)]
+        for (name, device), members in found.items()
+        if count(members).asked
+    ]
     if len(rows) > 1:
         rows.append(["all", "", *_headline_cells(outcomes, columns)])
     yield table(("implementation", "device", *columns, "all", "declined", "failures", "known failures"), rows)
+    yield from _not_asked([name for (name, _), members in found.items() if not count(members).asked])
     yield note("Passed/asked. What was declined or is missing was not asked: it counts as neither.")
+
+
+def _not_asked(names: Sequence[str]) -> Iterator[Note]:
+    """A line for those that could be asked nothing on this machine, such as kernels of a device that it lacks."""
+    if names:
+        yield note("Asked nothing here, for all was declined or a library is missing: ", listed(names, MOST_NAMED), ".")
 
 
 def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list[object]:
     total = count(outcomes)
-    if not total.asked and not total.declined:
-        return [status(Status.MISSING)] * (len(columns) + 1) + [NOTHING] * 3
     cells = [str(count(outcome for outcome in outcomes if outcome.dtype == dtype)) for dtype in columns]
     return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
 
