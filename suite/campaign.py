@@ -207,7 +207,8 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
     for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
         of = contract_named(name)
         needs = {case.name: tuple(sorted(of.needs(case.calls(case.dtypes[0])))) for case in of.cases()}
-        contracts[name] = ContractFacts(dict(of.features), needs, of.baseline, of.is_model)
+        why = {case.name: case.why for case in of.cases() if case.why}
+        contracts[name] = ContractFacts(dict(of.features), needs, of.baseline, of.is_model, why)
         examples += of.examples()
         known |= {each.id: f"{each.says} {each.judgement}" for each in findings.load(of.findings, machine.versions())}
     return Facts(

@@ -22,7 +22,7 @@ UNPROVEN = "not proven: that the machine was honest, nor that it was the one tha
 """What no file can prove about itself."""
 PAGES = ("conformance", "benchmark", "learning", "claims")
 """The pages of a machine that are made of rows."""
-RENDERED = frozenset({".md", ".csv", ".svg", ".json"})
+RENDERED = frozenset({".md", ".csv", ".svg", ".json", ".html"})
 """What the names of pages, tables and charts end in."""
 OF_A_MACHINE = (*SIGNS, "stopwatch.md", "stopwatch.csv")
 """A folder with any of these files is a machine's."""

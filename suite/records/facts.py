@@ -42,6 +42,8 @@ class ContractFacts:
     """The implementation that others are compared with; empty where nothing is timed."""
     is_model: bool = False
     """Whether an implementation is a factory of models."""
+    why: Mapping[str, str] = field(default_factory=dict)
+    """Why each case is asked; empty in runs that did not note it."""
 
 
 @dataclass(frozen=True, slots=True)

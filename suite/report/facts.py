@@ -21,6 +21,7 @@ def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
                 {**newer.cases, **older.cases, **newer.cases},
                 newer.baseline or older.baseline,
                 newer.is_model or older.is_model,
+                {**newer.why, **older.why, **newer.why},
             )
     return found
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from suite.report import stamps
 from suite.report.ours import is_page, is_table, refuse_foreign, same_kind, text_of
-from suite.report.page import Page, Table
-from suite.report.render import csv, markdown
+from suite.report.page import Block, Page, Table
+from suite.report.render import csv, html, markdown
 from suite.store import replace_file
 from suite.store.files import one_line
 
 FORMS = (markdown,)
 """What a page is written as."""
-LONGEST_PAGE = 500_000
-"""Bytes of a Markdown file; GitHub shows the source of a longer one."""
+LONGEST_PAGE = 50_000
+"""Bytes of a Markdown file, some 500 lines: a longer one is not read. report.html and the CSV files have the rest."""
 
 
 def write(folder: Path | str, name: str, pages: Iterable[Page], stamped: bool = False) -> list[Path]:
@@ -50,6 +50,11 @@ def as_markdown(page: Page) -> str:
 def as_csv(table: Table) -> str:
     """The table as the text of a CSV file, for who keeps it elsewhere."""
     return csv.render(table)
+
+
+def as_html(blocks: Iterable[Block], level: int, name: str) -> str:
+    """Blocks as a part of an HTML page; `level` is that of headings in them, `name` what their tables are called."""
+    return html.render(blocks, level, name)
 
 
 def rendered(name: str, pages: Iterable[Page]) -> dict[str, str]:

@@ -18,9 +18,16 @@ FACTS = "facts.json"
 def facts_row(facts: Facts) -> dict[str, Any]:
     """The facts as a JSON object, without what is empty."""
     row = {name: value for name, value in asdict(facts).items() if value}
+    if facts.contracts:
+        row["contracts"] = {name: _without_empty_why(of) for name, of in row["contracts"].items()}
     if facts.examples:
         row["examples"] = [{name: value for name, value in asdict(of).items() if value} for of in facts.examples]
     return row
+
+
+def _without_empty_why(contract: Mapping[str, Any]) -> dict[str, Any]:
+    """A contract's facts without the reasons of cases where there are none: runs of earlier versions noted none."""
+    return {name: value for name, value in contract.items() if value or name != "why"}
 
 
 def facts(noted: Mapping[str, Any]) -> Facts:

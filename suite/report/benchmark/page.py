@@ -13,6 +13,7 @@ from suite.report.benchmark.absences import absence_table, note_table
 from suite.report.benchmark.columns import long_table, numbers
 from suite.report.benchmark.growth import growth_section, growth_table, growths
 from suite.report.benchmark.method import method
+from suite.report.benchmark.overall import overall, ranking
 from suite.report.benchmark.timed_tables import Setting, TimedTable
 from suite.report.benchmark.views import Material, by_group, by_setting, material
 from suite.report.cells import NOTHING, Span, code, joined, listed, number, said, strong
@@ -24,7 +25,7 @@ from suite.store.recorded import ages
 
 LONGEST_NOTE = 600
 """Characters of the note that says which charts are missing: it has a command that must stay whole."""
-LEFT_OUT = "Long tables are left out below, for there are too many to show: benchmark.csv has every number."
+LEFT_OUT = "Long tables are left out below, for there are too many: report.html and benchmark.csv have every number."
 """The note on a page that is too long for all its tables."""
 
 
@@ -48,6 +49,8 @@ def _page(of: Material, run: Run, charts: Charts, folded: Collection[Setting]) -
     shown = blocks(
         provenance.run_table(run),
         section("In short", _in_short(of, run)),
+        section("Over all", _overall(of)),
+        section("Ranking", ranking(of.tables)),
         section("Charts", charts.charts, note(charts.note, longest=LONGEST_NOTE)),
         section("How it was measured", method(of)),
         section("What it took", _time_spent(of.recorded)),
@@ -69,6 +72,16 @@ def _page(of: Material, run: Run, charts: Charts, folded: Collection[Setting]) -
 def _in_short(of: Material, run: Run) -> list[Block]:
     lines = [block for view in of.views for block in pivots.headline(view, of, run)]
     return lines or [note("No implementation has a time yet.")]
+
+
+def _overall(of: Material) -> Table:
+    """The geometric mean of the speed-ups of each implementation, where it was compared with the baseline."""
+    rows = [
+        (code(f"{each.contract}/{each.name}"), each.device, each.words, f"{each.compared} of {each.due}")
+        for each in overall(of.tables)
+        if each.speedup
+    ]
+    return table(("implementation", "device", "speed-up", "tables"), rows)
 
 
 def _time_spent(recorded: Recorded) -> Iterator[Block]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from suite.records import EVERY_CASE, FAILURES, Outcome, Run, Status
 from suite.report import facts, provenance
-from suite.report.cells import NOTHING, Cell, code, emphasis, listed, said, spans, status, text
+from suite.report.cells import Cell, code, emphasis, listed, said, spans, status, text
 from suite.report.conformance import features
 from suite.report.conformance.examples import example_table, given
 from suite.report.conformance.strangers import strangers
@@ -48,8 +48,8 @@ def conformance(recorded: Recorded) -> Page:
         _several(recorded.checked_runs),
         headline(outcomes),
         section("Rows of an earlier run", _earlier(recorded.earlier)),
-        section("Failures", _failures(new)),
-        section("Known failures", _failures(known, facts.findings(recorded))),
+        section("Failures", failure_table(new)),
+        section("Known failures", failure_table(known, facts.findings(recorded))),
         _reasons("Missing", outcomes, Status.MISSING),
         features.feature_section(matrix, contracts),
         section("Declared gaps", features.gaps(declared)),
@@ -62,7 +62,7 @@ def conformance(recorded: Recorded) -> Page:
     data = {
         "conformance": _counts(outcomes),
         "conformance_features": features.feature_counts(matrix),
-        "conformance_failures": _failures(groups(failures, again)),
+        "conformance_failures": failure_table(groups(failures, again)),
         "conformance_examples": examples,
     }
     return Page(f"Conformance on {run.machine.name}", shown, data)
@@ -78,24 +78,30 @@ def _several(runs: Sequence[Run]) -> Note:
 
 def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
     """Implementation × dtype: passed/asked, and beside it how many were declined or failed."""
-    columns = dtypes(outcomes)
-    rows: list[list[object]] = [
-        [code(name), device, *_headline_cells(members, columns)]
-        for (name, device), members in by_implementation(outcomes).items()
-    ]
-    if not rows:
+    found, columns = by_implementation(outcomes), dtypes(outcomes)
+    if not found:
         yield note("Nothing is recorded yet.")
         return
+    rows: list[list[object]] = [
+        [code(name), device, *_headline_cells(members, columns)]
+        for (name, device), members in found.items()
+        if count(members).asked
+    ]
     if len(rows) > 1:
         rows.append(["all", "", *_headline_cells(outcomes, columns)])
     yield table(("implementation", "device", *columns, "all", "declined", "failures", "known failures"), rows)
+    yield from _not_asked([name for (name, _), members in found.items() if not count(members).asked])
     yield note("Passed/asked. What was declined or is missing was not asked: it counts as neither.")
+
+
+def _not_asked(names: Sequence[str]) -> Iterator[Note]:
+    """A line for those that could be asked nothing on this machine, such as kernels of a device that it lacks."""
+    if names:
+        yield note("Asked nothing here, for all was declined or a library is missing: ", listed(names, MOST_NAMED), ".")
 
 
 def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list[object]:
     total = count(outcomes)
-    if not total.asked and not total.declined:
-        return [status(Status.MISSING)] * (len(columns) + 1) + [NOTHING] * 3
     cells = [str(count(outcome for outcome in outcomes if outcome.dtype == dtype)) for dtype in columns]
     return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
 
@@ -109,7 +115,7 @@ def _earlier(earlier: Mapping[str, Run]) -> Table:
     return table((*provenance.OF_RUN, "of"), rows)
 
 
-def _failures(found: Sequence[Group], findings: Mapping[str, str] | None = None) -> Table:
+def failure_table(found: Sequence[Group], findings: Mapping[str, str] | None = None) -> Table:
     """A row per group of failures; `findings`, if given, add a column that says what is known about each."""
     columns = [
         Column("implementation", "implementation"), Column(key="device"), Column(key="status"), Column(key="finding"),

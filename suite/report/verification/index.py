@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from suite.records import Refusal
+from suite.report.browser.files import report_text
+from suite.report.browser.page import REPORT
 from suite.report.files import rendered
 from suite.report.index import AUDIT, INDEX, index, there
 from suite.report.verification.stamped import unlike_stamp
 from suite.report.verification.texts import unlike
 from suite.store import Recorded
 
-FILES = (f"{INDEX}.md", AUDIT)
+FILES = (f"{INDEX}.md", AUDIT, REPORT)
 """What lies beside the machines' folders."""
 
 
@@ -21,5 +23,7 @@ def of_results(results: Path, machines: Mapping[str, Recorded] | None) -> Iterat
     if machines is not None:
         for name, text in rendered(INDEX, [index(machines, there(results, machines))]).items():
             yield from unlike(results / name, text)
+        if (results / REPORT).exists():  # earlier versions wrote none
+            yield from unlike(results / REPORT, report_text(results, machines))
     if (results / AUDIT).exists():
         yield from unlike_stamp(results / AUDIT, (), "attnsuite audit")

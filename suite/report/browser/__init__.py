@@ -1,0 +1,1 @@
+"""Records → report.html: one file for a browser, which loads nothing and is readable without scripts."""

@@ -1,0 +1,36 @@
+"""Writes report.html beside the index, with links to the pages and tables of each machine that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from suite.report.browser.history import Line
+from suite.report.browser.page import OPENING, REPORT, report_page
+from suite.report.index import AUDIT, INDEX
+from suite.report.machine import PAGES
+from suite.report.ours import refuse_foreign
+from suite.store import Recorded, replace_file
+
+
+def write_report(folder: Path | str, machines: Mapping[str, Recorded], past: Sequence[Line] = ()) -> Path:
+    """Write report.html into `folder` and return its path. Raises UsageError where somebody else's is there."""
+    path = Path(folder) / REPORT
+    refuse_foreign(path, lambda text: text.startswith(OPENING))
+    replace_file(path, report_text(Path(folder), machines, past))
+    return path
+
+
+def report_text(folder: Path, machines: Mapping[str, Recorded], past: Sequence[Line] = ()) -> str:
+    """What report.html is to hold in this folder, for who writes it and for who verifies it."""
+    return report_page(machines, beside(folder, machines), past)
+
+
+def beside(folder: Path, machines: Iterable[str]) -> list[str]:
+    """The pages that exist, as paths relative to this one, each with its tables."""
+    found = [name for name in (f"{INDEX}.md", AUDIT) if (folder / name).exists()]
+    for name in sorted(machines):
+        for of in PAGES.values():
+            page, *tables = of.files
+            found += [f"{name}/{file}" for file in (page, *tables) if (folder / name / page).exists()]
+    return found

@@ -1,0 +1,76 @@
+"""Timed tables → data of the page: medians, intervals, verdicts, memory, and the samples in the order of rounds."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from suite.records import EVERY_CASE, Status
+from suite.report.benchmark import wording
+from suite.report.benchmark.timed_tables import Row, TimedTable
+from suite.report.browser.naming import rounded
+from suite.report.browser.outcomes import Names
+
+DIGITS = 4
+"""Digits of times and ratios on the page; benchmark.csv and the files of samples have all."""
+MICROSECOND = 1e-6
+"""The unit of samples on the page, in seconds: it keeps them short."""
+
+
+def timed(
+    tables: Sequence[TimedTable], runs: list[str], names: Names, again: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    """An object for each timed table, with its rows, the fastest first."""
+    return [
+        {
+            "w": of.workload, "shape": of.facts.shape, "why": of.facts.why, "contract": of.setting.contract,
+            "dtype": of.setting.dtype, "device": of.setting.device, "threads": of.setting.threads,
+            "direction": of.setting.direction, "cache": of.setting.cache, "baseline": of.baseline,
+            "rows": [_row(row, runs, names, again) for row in sorted(of.rows, key=_order)],
+        }
+        for of in tables
+    ]  # fmt: skip
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    return row.median is None, row.median or 0.0, row.name
+
+
+def _row(row: Row, runs: list[str], names: Names, again: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    found = {
+        "i": names.implementations.place(row.of.implementation),
+        "r": runs.index(row.run),
+        "status": "" if row.of.status == Status.MEASURED else wording.status(row.of),
+        "said": names.details.place(row.of.detail) if row.of.detail else None,
+        "command": "" if row.of.workload == EVERY_CASE else command(row, again),
+        **(_numbers(row) if row.time else {}),
+    }
+    return {name: value for name, value in found.items() if value is not None and value != ""}
+
+
+def _numbers(row: Row) -> dict[str, Any]:
+    time, against = row.time, row.against
+    return {
+        "t": [rounded(each, DIGITS) for each in (time.median, time.low, time.high)] if time else None,
+        "u": [rounded(each, DIGITS) for each in (against.speedup, against.low, against.high)] if against else None,
+        "verdict": row.verdict,
+        "peak": rounded(row.of.peak, DIGITS),
+        "roof": rounded(row.roofline, 3),
+        "joules": rounded(row.joules, DIGITS),
+        "error": rounded(row.of.error_ratio, 3),
+        "kernel": row.of.kernel,
+        "calls": row.of.calls,
+        "x": [rounded(each / MICROSECOND, DIGITS) for each in row.of.seconds],
+    }
+
+
+def command(row: Row, again: Mapping[str, Sequence[str]]) -> str:
+    """The command that times the row again, beside the baseline of its table."""
+    of = row.of
+    words = ["attnsuite", "bench", *(again.get(of.implementation) or [of.implementation]), "--workload", of.workload]
+    words += ["--device", of.device] if of.device != "cpu" else []
+    words += ["--threads", str(of.threads)] if of.threads > 1 else []
+    words += ["--backward"] if "backward" in of.direction else ["--step"] if of.direction == "step" else []
+    words += ["--cache", of.cache] if of.cache != ("hot" if of.device == "cpu" else "cold") else []
+    return shlex.join(words)
