@@ -1,18 +1,20 @@
 """A campaign: what a run notes for reports, which need no torch."""
 
-from types import SimpleNamespace
-
 from suite import campaign
+from suite.benchmark import Benchmark, Request
 from suite.contracts import contract
 
 
 def test_a_run_notes_workloads_of_one_name_for_each_contract():
-    benchmarks = [
-        SimpleNamespace(contract=contract(name), implementations=()) for name in ("attention", "vision_transformer")
-    ]
+    request = Request(("vit",), shapes=("l=8",))
+    other = Request(("vit",), baseline="x")
+    benchmarks = [Benchmark(contract("attention"), (), request), Benchmark(contract("vision_transformer"), (), other)]
 
-    noted = campaign.benchmark_facts(benchmarks).workloads
+    facts = campaign.benchmark_facts(benchmarks)
+    noted = facts.workloads
 
     assert list(noted) == ["attention", "vision_transformer"]
     assert "length 197" in noted["attention"]["vit/b16"].shape
     assert "12 blocks" in noted["vision_transformer"]["vit/b16"].shape
+    assert "length 8" in noted["attention"]["shape/l=8,e=64"].shape, "what a user types is noted, too"
+    assert facts.baselines == {"vision_transformer": "x"}
