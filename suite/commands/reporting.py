@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from suite.records import UsageError
-from suite.report import write_index, write_machine, write_report
+from suite.report import past, write_index, write_machine, write_report
 from suite.store import read_outcomes
 from suite.uncollected import uncollected
 
@@ -29,4 +29,4 @@ def report(results: Path, only: str = "", lines: TextIO | None = None) -> None:
             for path in written:
                 print(path, file=lines)
     print(write_index(results, machines), file=lines)
-    print(write_report(results, machines), file=lines)
+    print(write_report(results, machines, past(results)), file=lines)

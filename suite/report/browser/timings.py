@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.records import EVERY_CASE, Status
+from suite.records import EVERY_CASE, SHAPE, Status
 from suite.report.benchmark import wording
 from suite.report.benchmark.timed_tables import Row, TimedTable
 from suite.report.browser.naming import rounded
@@ -68,7 +68,10 @@ def _numbers(row: Row) -> dict[str, Any]:
 def command(row: Row, again: Mapping[str, Sequence[str]]) -> str:
     """The command that times the row again, beside the baseline of its table."""
     of = row.of
-    words = ["attnsuite", "bench", *(again.get(of.implementation) or [of.implementation]), "--workload", of.workload]
+    words = ["attnsuite", "bench", *(again.get(of.implementation) or [of.implementation])]
+    typed = of.workload.startswith(SHAPE)
+    words += ["--shape", of.workload.removeprefix(SHAPE)] if typed else ["--workload", of.workload]
+    words += ["--dtype", of.dtype]
     words += ["--device", of.device] if of.device != "cpu" else []
     words += ["--threads", str(of.threads)] if of.threads > 1 else []
     words += ["--backward"] if "backward" in of.direction else ["--step"] if of.direction == "step" else []

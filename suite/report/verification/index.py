@@ -8,6 +8,7 @@ from pathlib import Path
 from suite.records import Refusal
 from suite.report.browser.files import report_text
 from suite.report.browser.page import REPORT
+from suite.report.browser.past import past
 from suite.report.files import rendered
 from suite.report.index import AUDIT, INDEX, index, there
 from suite.report.verification.stamped import unlike_stamp
@@ -24,6 +25,6 @@ def of_results(results: Path, machines: Mapping[str, Recorded] | None) -> Iterat
         for name, text in rendered(INDEX, [index(machines, there(results, machines))]).items():
             yield from unlike(results / name, text)
         if (results / REPORT).exists():  # earlier versions wrote none
-            yield from unlike(results / REPORT, report_text(results, machines))
+            yield from unlike(results / REPORT, report_text(results, machines, past(results)))
     if (results / AUDIT).exists():
         yield from unlike_stamp(results / AUDIT, (), "attnsuite audit")
