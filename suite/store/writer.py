@@ -95,18 +95,13 @@ class RunWriter:
         def may_exist(identity: str, outcome: Outcome) -> bool:
             return identity == self.run.id or outcome.implementation not in whole or outcome.device not in devices
 
-        def exists(measurement: Measurement) -> bool:
-            known = (workloads or {}).get(measurement.contract)
-            typed = measurement.workload.startswith(SHAPE)
-            return known is None or typed or measurement.workload in (EVERY_CASE, *known)
+        def exists(of: Measurement) -> bool:
+            known = (workloads or {}).get(of.contract)
+            return known is None or of.workload.startswith(SHAPE) or of.workload in (EVERY_CASE, *known)
 
-        finished = replace(
-            self.run,
-            finished=datetime.now(UTC).isoformat(timespec="seconds"),
-            facts=replace(
-                self.run.facts, profile=profile, seconds=dict(seconds or {}), operators=dict(operators or {})
-            ),
-        )
+        spent, ran = dict(seconds or {}), dict(operators or {})
+        facts = replace(self.run.facts, profile=profile, seconds=spent, operators=ran)
+        finished = replace(self.run, finished=datetime.now(UTC).isoformat(timespec="seconds"), facts=facts)
         others = {identity: old for identity, old in there.runs.items() if identity != finished.id}
         kept = Contents(
             {**others, finished.id: finished},
