@@ -19,6 +19,8 @@ from suite.store import Recorded
 
 INDEX = "README"
 """The name of the index, without its ending."""
+REPORT = "report.html"
+"""The page for a browser, beside the index."""
 AUDIT = "audit.md"
 """The audit of the suite, beside the index."""
 PAGES = ("conformance.md", "benchmark.md", "learning.md", "claims.md", "stopwatch.md")
@@ -56,7 +58,8 @@ def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
     audit = (
         (" How the suite audits itself: ", Span(AUDIT.removesuffix(".md"), link=AUDIT), ".") if AUDIT in there else ()
     )
-    opening = note("Written by ", code("attnsuite report"), ", never by hand.", *audit)
+    browser = (" To choose, sort and search in a browser: ", Span(REPORT, link=REPORT), ".")
+    opening = note("Written by ", code("attnsuite report"), ", never by hand.", *browser, *audit)
     return Page("Results", blocks(opening, of_all, (_machine(recorded, there) for recorded in shown)))
 
 

@@ -38,6 +38,7 @@ def test_index_embeds_the_charts_and_links_the_pages_that_are_there(tmp_path):
     text = write_index(tmp_path, {MACHINE.name: of}).read_text()
 
     assert f"![time over sequence length]({MACHINE.name}/time.svg)" in text
+    assert "in a browser: [report.html](report.html)" in text
     assert f"({MACHINE.name}/tradeoff.svg)" in text
     assert "memory.svg" not in text
     assert f"[benchmark]({MACHINE.name}/benchmark.md)" in text

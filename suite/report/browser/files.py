@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from suite.report.browser.history import Line
-from suite.report.browser.page import OPENING, REPORT, report_page
-from suite.report.index import AUDIT, INDEX
+from suite.report.browser.page import OPENING, report_page
+from suite.report.index import AUDIT, INDEX, REPORT
 from suite.report.machine import PAGES
 from suite.report.ours import refuse_foreign
 from suite.store import Recorded, replace_file

@@ -22,8 +22,6 @@ from suite.report.files import as_html
 from suite.report.page import Block, note, section
 from suite.store import Recorded
 
-REPORT = "report.html"
-"""The name of the page, in the folder of results."""
 ASSETS = Path(__file__).parent / "assets"
 LOOK = "look.css"
 SCRIPTS = ("state.js", "tables.js", "cases.js", "charts.js", "choosing.js", "timing.js", "comparing.js", "start.js")

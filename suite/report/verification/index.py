@@ -7,10 +7,9 @@ from pathlib import Path
 
 from suite.records import Refusal
 from suite.report.browser.files import report_text
-from suite.report.browser.page import REPORT
 from suite.report.browser.past import past
 from suite.report.files import rendered
-from suite.report.index import AUDIT, INDEX, index, there
+from suite.report.index import AUDIT, INDEX, REPORT, index, there
 from suite.report.verification.stamped import unlike_stamp
 from suite.report.verification.texts import unlike
 from suite.store import Recorded
