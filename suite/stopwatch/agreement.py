@@ -53,7 +53,7 @@ def with_triton(workloads: Sequence[Workload], budget: float, random: Random) ->
     """Time on a CUDA device, which both measure with events and with a flushed cache. See `no_triton`."""
     from triton.testing import do_bench  # type: ignore[import-not-found, unused-ignore]  # it is there with CUDA
 
-    for workload, name, call in _callables(workloads, "cuda", "float16"):
+    for workload, name, call in _callables(workloads, "cuda", "bfloat16"):
         stopwatch = Stopwatch(call, device="cuda", cache="cold")
         _, expected = stopwatch.warm_up()
         ours = partial(stopwatch.sample, calls_per_sample(expected))

@@ -286,7 +286,9 @@ def test_a_page_of_hostile_text_holds_no_html_but_its_own_and_no_link(tmp_path):
         kinds = {child.type for token in tokens for child in token.children or ()}
         for block in blocks:
             assert block == "</details>" or re.fullmatch(r"<details><summary>[^<>]*</summary>", block), block
-        assert not kinds & {"html_inline", "image", "s_open", "link_open"}
+        assert not kinds & {"html_inline", "image", "s_open"}
+        links = [each.attrs["href"] for token in tokens for each in token.children or () if each.type == "link_open"]
+        assert links == (["report.html"] if name == "README.md" else [])
         assert not any(c < " " and c != "\n" for c in text)
 
 

@@ -270,10 +270,12 @@ def test_a_page_of_hostile_text_holds_no_html_and_no_link(tmp_path):
 
     page, index = write_conformance(tmp_path, found)[0], write_index(tmp_path, {"amd": found})
 
-    for path, explained in ((page, len(WORDS)), (index, 0)):
+    for path, explained, own in ((page, len(WORDS), []), (index, 0, ["report.html"])):
         tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(path.read_text())
-        kinds = [each.type for token in tokens for each in (token, *(token.children or ()))]
-        assert not {"html_block", "html_inline", "image", "s_open", "link_open", "ordered_list_open"} & set(kinds)
+        every = [each for token in tokens for each in (token, *(token.children or ()))]
+        kinds = [each.type for each in every]
+        assert not {"html_block", "html_inline", "image", "s_open", "ordered_list_open"} & set(kinds)
+        assert [each.attrs["href"] for each in every if each.type == "link_open"] == own
         assert kinds.count("em_open") == kinds.count("list_item_open") == explained
         assert not any(c < " " and c != "\n" for c in path.read_text())
 

@@ -187,7 +187,7 @@ def test_workloads_of_the_plan_are_timed_on_a_cpu_and_triton_s_on_a_gpu():
     plan = Plan()
 
     assert all("float32" in known[name].dtypes["cpu"] for name in (*plan.workloads, *plan.agreement))
-    assert all("float16" in known[name].dtypes["cuda"] for name in plan.agreement_on_cuda)
+    assert all("bfloat16" in known[name].dtypes["cuda"] for name in plan.agreement_on_cuda)
     assert plan.tables[1] * plan.identical >= 300
     assert set(plan.tables) == {1, len(cores())}
     assert len(plan.agreement) >= 6
