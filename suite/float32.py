@@ -26,9 +26,8 @@ EACH: tuple[Setting, ...] = tuple((library, of) for library in ("cuda", "mkldnn"
 """PyTorch's settings of single operations."""
 
 _ask: Callable[[str, str], str] = torch._C._get_fp32_precision_getter
-_set: Callable[[str, str, str], str] = (
-    torch._C._set_fp32_precision_setter
-)  # torch.backends.mkldnn's own sets the generic
+# Of the library, not `torch.backends.mkldnn.fp32_precision`, which sets the generic one.
+_set: Callable[[str, str, str], str] = torch._C._set_fp32_precision_setter
 
 
 class Precision(NamedTuple):

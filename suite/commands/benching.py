@@ -89,10 +89,8 @@ def repeated(
     baseline: Declaration | None,
 ) -> list[str]:
     """The command that times a row again beside its baseline, for each row that has a time or fails, at most SAID."""
-    names, own = (
-        registry.spelled(declarations),
-        [contract_named(each).baseline for each in {of.contract for of in found}],
-    )
+    names = registry.spelled(declarations)
+    own = {contract_named(each).baseline for each in {of.contract for of in found}}
     base = baseline.name if baseline else ""
     rows = [of for of in found if of.workload != EVERY_CASE and of.implementation.partition("/")[2] not in (base, *own)]
     options = ["--baseline", names[baseline.full_name][0]] if baseline else []
