@@ -63,7 +63,7 @@ FLOORS: dict[str, set[str]] = {
         *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "statistics"),
         *("conformance", "measure", "store"),
     },
-    "cheats": {"records", "asking", "contracts", "registry", "conformance", "benchmark"},
+    "cheats": {"records", "asking", "contracts", "registry", "conformance", "benchmark", "walls"},
     "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
     "learning": {"records", "asking", "contracts", "registry", "machine"},
     "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},

@@ -18,6 +18,7 @@ from suite.conformance.session import CheckRequest, Session, alone
 from suite.contracts import contract
 from suite.records import Cheat, CheatsAudit, Measurement, Outcome, Status, Trial
 from suite.registry import Declaration
+from suite.walls import found_elsewhere
 
 CONTRACT = "attention"
 CASES = ("plain", "behaviour", "state", "order", "threads", "metamorphic")
@@ -32,6 +33,9 @@ BUDGET = 0.1
 GROUP = 7
 """How many are timed beside each other, with the honest control and the baseline: more would wait for each other."""
 
+HOME = "attnsuite-cheats-"
+"""How the folder is called in which they are submitted: those that write behind the suite's back look for it."""
+
 
 def audit(progress: Callable[[str], None] = lambda _: None, names: Sequence[str] = ()) -> CheatsAudit:
     """Submit all of them, or those of these names, in an empty folder that is removed afterwards.
@@ -40,7 +44,7 @@ def audit(progress: Callable[[str], None] = lambda _: None, names: Sequence[str]
     """
     started = perf_counter()
     chosen = [each for each in catalogue() if not names or each.name in names]
-    with TemporaryDirectory() as folder, chdir(folder):
+    with TemporaryDirectory(prefix=HOME) as folder, chdir(folder):
         session = Session(CheckRequest(CASES, DTYPES, isolate=True))
         checked = [of_check(cheat, _checked(cheat, session, progress)) for cheat in chosen]
         benched = [trial for group in _groups(chosen) for trial in _benched(group, Path(folder), progress)]
@@ -84,7 +88,7 @@ def _benched(group: Sequence[Cheat], home: Path, progress: Callable[[str], None]
     for cheat in group:
         row = rows[cheat.name]
         progress(f"bench {cheat.name}: {row.status}")
-        yield of_bench(cheat, row, rows.get(HONEST), home)
+        yield of_bench(cheat, row, rows.get(HONEST), home, found_elsewhere())
 
 
 def _timed(names: Sequence[str]) -> dict[str, Measurement]:

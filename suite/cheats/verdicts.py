@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from suite.benchmark.own_clock import MARGIN, NOT_BOUNDED, quick
 from suite.records import Cheat, Measurement, Outcome, Status, Trial
+from suite.walls import Keeps, kept
 
 FORGED = "forged"
 """What is written behind the suite's back is called so."""
@@ -25,8 +26,10 @@ def of_check(cheat: Cheat, outcomes: Sequence[Outcome]) -> Trial:
     return Trial(cheat, "check", happened, held)
 
 
-def of_bench(cheat: Cheat, row: Measurement, control: Measurement | None, home: Path) -> Trial:
-    """What became of it when it was timed beside the honest control, in the folder `home`."""
+def of_bench(
+    cheat: Cheat, row: Measurement, control: Measurement | None, home: Path, walls: Collection[str] = ()
+) -> Trial:
+    """What became of it when it was timed beside the honest control, in the folder `home`, behind these walls."""
     share = _share(row, control)
     forged = any(home.rglob(f"*{FORGED}*"))
     happened = f"{row.status}: {row.detail}" if row.detail else f"{row.status}"
@@ -35,11 +38,11 @@ def of_bench(cheat: Cheat, row: Measurement, control: Measurement | None, home: 
     if cheat.bench == "shown":
         happened += f"; ran {row.kernel}"
     if cheat.bench == "walled":
-        happened += "; nothing stopped it from writing" if forged else "; a wall stopped it"
-    return Trial(cheat, "bench", happened, _held(cheat.bench, row))
+        happened += "; nothing stopped it from writing" if forged else "; it wrote nothing"
+    return Trial(cheat, "bench", happened, _held(cheat.bench, row, forged and kept(Keeps.FILES, walls)))
 
 
-def _held(must: str, row: Measurement) -> bool:
+def _held(must: str, row: Measurement, over_a_wall: bool) -> bool:
     timed, said = row.status == Status.MEASURED, row.detail.startswith(NOT_BOUNDED)
     true = timed and (said or (row.own_clock is not None and row.own_clock <= 1 + MARGIN))
     return {
@@ -48,7 +51,7 @@ def _held(must: str, row: Measurement) -> bool:
         "caught": not timed or said,
         "no gain": not timed or true,
         "shown": timed and OPERATOR in row.kernel,
-        "walled": True,
+        "walled": not over_a_wall,
     }[must]
 
 

@@ -27,8 +27,7 @@ MUST = {
     "harmless": "it is timed and its time is true: the suite's own clock bounds it, or the row says that it could not",
     "no gain": "it is refused, or timed and harmless",
     "shown": "it is timed, and the row names the operator that ran",
-    "walled": "a wall stops it, or nothing does, and which is said",
-    "unseen": "it passes: no defence can exist in the process that it owns, and the documentation says so",
+    "walled": "it writes nothing where a wall keeps files; where none does, what it did is said",
 }
 """What a verdict that must be given means, in words."""
 

@@ -74,6 +74,11 @@ def _remove_what_walls_left(room: Room) -> None:
             each.after(room)
 
 
+def kept(what: Keeps, names: Collection[str]) -> bool:
+    """Whether one of these walls keeps it."""
+    return bool(_by(names)[what])
+
+
 def in_short(names: Collection[str]) -> str:
     """How many kinds of walls stand, and what nothing keeps, in a short line."""
     by = _by(names)

@@ -9,8 +9,12 @@ from builders_of_cheats import an_audit
 
 from suite.cheats import audit as audit_module
 from suite.cheats.audit import audit
+from suite.cheats.catalogue import catalogue
 from suite.commands import auditing
+from suite.conformance.session import CheckRequest, Session
 from suite.records import CheatsAudit, UsageError
+from suite.walls import WALLS, Keeps, found_elsewhere, kept
+from suite.worker import started
 
 FEW = ("honest", "wrong_zeros", "clock_halved", "honest_once_asked_again", "lazy_instance", "thread_when_timed")
 
@@ -55,3 +59,20 @@ def test_the_page_is_written_and_the_status_says_whether_anything_got_through(
     said = capsys.readouterr().out
     assert f"2 submissions, {0 if held else 1} with another verdict than they must get" in said
     assert (tmp_path / "results" / "cheats.md").read_text().startswith("# Submissions that try to fool the suite")
+
+
+@pytest.mark.parametrize("walls", [(), tuple(wall.name for wall in WALLS)])
+def test_what_writes_behind_the_suite_s_back_writes_where_no_wall_keeps_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walls: tuple[str, ...]
+) -> None:
+    home = tmp_path / f"{audit_module.HOME}1"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(started, "wanted", lambda: walls)
+
+    session = Session(CheckRequest(("plain/small",), audit_module.DTYPES, isolate=True))
+    (writer,) = (cheat for cheat in catalogue() if cheat.name == "writes_results")
+    outcomes = audit_module._checked(writer, session, print)
+
+    assert [outcome.status for outcome in outcomes] == ["passed"]
+    assert any(home.rglob("*forged*")) == (not kept(Keeps.FILES, set(walls) & set(found_elsewhere())))

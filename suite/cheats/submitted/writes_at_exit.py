@@ -1,4 +1,4 @@
-"""Writes rows of its own when its process ends, from a child that lives on."""
+"""Writes rows of its own after its process has ended, from a child that lives on."""
 
 import os
 import time
@@ -11,9 +11,11 @@ if os.fork() == 0:
     os.setsid()
     os.closerange(0, 256)
     time.sleep(2)
-    with suppress(OSError):
-        Path("results").mkdir(exist_ok=True)
-        Path("results", "forged").write_text("seconds: 1e-9")
+    for home in (Path(), *Path("/proc").glob("[0-9]*/cwd")):
+        with suppress(OSError):
+            place = home.resolve(strict=True)
+            if place.name.startswith("attnsuite-cheats-"):  # nobody else's results are harmed, where no wall stands
+                (place / "forged_at_exit").write_text("seconds: 1e-9")
     os._exit(0)
 
 
