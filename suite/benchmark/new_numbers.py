@@ -1,4 +1,4 @@
-"""Claims for long calls held against calls on new numbers: made in turns, timed by the suite's own clock."""
+"""Claims held against calls on new numbers: made in turns, timed by the suite's own clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from suite.benchmark.entry import Entry, Excerpt
-from suite.benchmark.own_clock import Asking, far_off, quick, unbounded
+from suite.benchmark.own_clock import Asking, far_off, margin, quick, unbounded
 from suite.measure import FEWEST
 from suite.measure.protocol import Done, Failed, Rows, garbage
 
@@ -63,8 +63,9 @@ class Witness:
         """Whether the claim is believed, or refused, on a machine that takes `drift` times as long as in the rounds."""
         entry, times = self.entry, self.times / drift
         entry.own_clock = max(times, entry.own_clock or 0.0)
-        entry.unbounded = unbounded(times) or unbounded(entry.own_clock, "its samples")
-        if unbounded(times) and not self.done(often=5):
+        most = margin(entry, self.asking)
+        entry.unbounded = unbounded(times, margin=most) or unbounded(entry.own_clock, "its samples", most)
+        if unbounded(times, margin=most) and not self.done(often=5):
             return False
         if far_off(times, quick(entry.seconds) * entry.calls, self.asking):
             says = f"calls on new numbers took {times:.2f} times as long"

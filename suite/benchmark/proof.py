@@ -9,8 +9,9 @@ from statistics import median
 
 from suite.benchmark.entry import Entry, Racer
 from suite.benchmark.new_numbers import ROUND_NUMBERS, keep, load, seconds
-from suite.benchmark.own_clock import Asking, doubt, quick
+from suite.benchmark.own_clock import Asking, doubt, lasts, quick
 from suite.measure.protocol import Rows
+from suite.measure.task import LONG
 
 NEW_INPUTS = 0.02
 """Seconds of calls that a proof makes at least on inputs that are all different, if `MOST_INPUTS` are enough for
@@ -67,7 +68,7 @@ class Proof:
             return
         self._attempts += 1
         claim = median(entry.seconds)
-        if doubted := doubt(entry):
+        if (doubted := doubt(entry)) and lasts(entry, self._asking) >= LONG:
             entry.unbounded, entry.own_clock = doubted, None
         if self._attempts > 1:
             self._drift = self._slower(random)

@@ -9,11 +9,10 @@ from typing import Any
 
 from suite.benchmark.entry import Entry
 from suite.benchmark.new_numbers import ENOUGH, ROUND_NUMBERS, prove
-from suite.benchmark.own_clock import Asking, doubt, hold_samples, unbounded
+from suite.benchmark.own_clock import HELD, Asking, doubt, hold_samples, lasts, unbounded
 from suite.benchmark.proof import MOST_ATTEMPTS, MOST_INPUTS, Proof
 from suite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
 from suite.measure.protocol import Rows
-from suite.measure.task import LONG
 from suite.statistics import compare, interval, rounds_needed
 
 FEWEST_OF_SLOW = 3
@@ -61,7 +60,7 @@ def _prove(entries: Sequence[Entry[Any]], trusted: Entry[Any] | None, rows: Rows
     able = [entry for entry in entries if not entry.failed]
     for entry in (each for each in able if _is_a_sample(each)):
         entry.proved, entry.unbounded = True, unbounded(entry.own_clock or 1.0, "its samples")
-    long = [each for each in able if median(each.seconds) >= LONG and not doubt(each) and not each.proved]
+    long = [each for each in able if lasts(each, asking) >= HELD and not doubt(each) and not each.proved]
     prove(long, trusted, asking, rows, random)
     numbers = random.sample(ROUND_NUMBERS, MOST_INPUTS)
     proofs = [Proof(entry, trusted, asking) for entry in able if entry not in long]

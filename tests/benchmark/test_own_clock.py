@@ -13,7 +13,8 @@ from racers import Asked, Fake, asked, entry_of, race
 
 from suite.benchmark import new_numbers
 from suite.benchmark.entry import Witnessed
-from suite.benchmark.own_clock import Asking, hold_samples, quick
+from suite.benchmark.new_numbers import Witness
+from suite.benchmark.own_clock import Asking, hold_samples, lasts, quick
 from suite.measure import FEWEST
 from suite.measure.protocol import Done, Failed, Found, Loaded
 from suite.records import Status
@@ -78,7 +79,48 @@ def test_a_busy_machine_on_which_asking_takes_as_long_is_no_lie() -> None:
     hold_samples(busy, Asking.of([busy]))
 
     assert busy.failed is None
-    assert busy.own_clock == pytest.approx(3.0), "and it is not called bounded"
+    assert busy.own_clock == pytest.approx(3.0)
+    assert busy.unbounded == "its samples took 3.00 times as long", "and it is not called bounded"
+
+
+@pytest.mark.parametrize("cache", ["hot", "cold"])
+def test_a_call_lasts_what_the_suite_s_own_clock_says_if_that_is_more(cache: str) -> None:
+    liar = entry_of(Fake("liar", Time()), calls=2, cache=cache)
+    liar.seconds, liar.samples = [0.0004] * 12, [of(0.0004, 0.0031)] * 12
+
+    assert lasts(liar, Asking(seconds=0.001)) == pytest.approx(0.00105 if cache == "hot" else 0.0004)
+
+
+@pytest.mark.parametrize(("seconds", "margin"), [(1e-3, 1.1), (9e-4, 1.5), (3e-4, 1.5)])
+def test_a_row_says_of_calls_under_a_millisecond_only_what_is_far_off(now: Time, seconds: float, margin: float) -> None:
+    for times in (margin - 0.02, margin + 0.02):
+        entry = entry_of(Fake("a", now), calls=5)
+        entry.seconds, entry.samples = [seconds] * 12, [of(seconds, 5 * seconds + 0.001)] * 12
+        asking = Asking(seconds=0.001, jitter=1.0)  # nobody is refused on a machine so busy
+        witness = Witness(entry, asking, [seconds * times] * 60)
+
+        assert witness.conclude(drift=1.0)
+        assert bool(entry.unbounded) == (times > margin)
+
+
+@pytest.mark.parametrize("seconds", [3e-4, 9e-4])
+def test_who_remembers_answers_of_calls_under_a_millisecond_is_held_to_numbers_that_are_new_each_time(
+    now: Time, seconds: float
+) -> None:
+    """The answers to a block of new numbers would be known when the same block is asked for the second time."""
+
+    class Remembers(Slower):
+        def run_proof(self, passes: int) -> Any:
+            known = len(self.loaded) * self.takes(self.turn) * (self.times - 1) * (passes - 1)
+            self.now.now -= known
+            return super().run_proof(passes)
+
+    liar = Remembers("a", now, lambda turn: seconds, room=36)
+    liar.times = 2.4
+
+    _, found = race(Fake("base", now, lambda turn: seconds), liar, calls=round(0.005 / seconds))
+
+    assert str(found.failed).endswith("calls on new numbers took 2.40 times as long")
 
 
 def test_an_answer_that_is_remembered_every_second_time_is_refused(now: Time) -> None:
@@ -100,7 +142,7 @@ def test_what_takes_somewhat_longer_on_new_numbers_is_shown_and_said(now: Time) 
     assert found.own_clock == pytest.approx(1.3)
 
 
-@pytest.mark.parametrize("seconds", [0.001, 0.0049, 0.09, 0.3, 16.0])
+@pytest.mark.parametrize("seconds", [3e-4, 0.001, 0.0049, 0.09, 0.3, 16.0])
 def test_true_claims_are_bounded(now: Time, seconds: float) -> None:
     (found,) = race(Fake("base", now, lambda turn: seconds))
 

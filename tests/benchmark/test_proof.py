@@ -34,14 +34,14 @@ class Read(Fetching):
 
 
 def short(turn: int) -> float:
-    """Half a millisecond: too short for the suite's own clock to bound it call by call."""
-    return 5e-4
+    """A tenth of a millisecond: too short to be held against passes of calls."""
+    return 1e-4
 
 
 @pytest.mark.parametrize("claims", [0.1, 1 / 3])
 @pytest.mark.parametrize("direction", ["forward", "forward_backward"])
 def test_times_that_are_too_short_to_be_true_are_not_believed(now: Time, claims: float, direction: str) -> None:
-    liar = Fake("liar", now, lambda number: 5e-4 / claims, claims, witnessed=False)
+    liar = Fake("liar", now, lambda number: 1e-4 / claims, claims, witnessed=False)
 
     found = race(Fake("base", now, short), liar, calls=10, direction=direction)
 
@@ -49,7 +49,7 @@ def test_times_that_are_too_short_to_be_true_are_not_believed(now: Time, claims:
     failed = found[1].failed
     assert failed is not None
     assert failed.status == "refused"
-    assert failed.detail.startswith("it claims 0.0005 s for a call, but ")
+    assert failed.detail.startswith("it claims 0.0001 s for a call, but ")
     assert " calls on new numbers took 0." in failed.detail
 
 
@@ -66,7 +66,7 @@ def test_what_takes_a_hundred_times_as_long_as_it_claims_is_found_out_soon(now: 
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward", "forward_backward"])
-@pytest.mark.parametrize("seconds", [2e-5, 9e-4])
+@pytest.mark.parametrize("seconds", [2e-5, 2e-4])
 def test_true_times_are_proved_by_one_request(now: Time, seconds: float, direction: str) -> None:
     log: list[Asked] = []
     (found,) = race(Fake("base", now, lambda number: seconds, log=log), direction=direction)
@@ -130,7 +130,7 @@ def test_all_prove_their_times_on_the_same_numbers_that_nobody_has_seen(now: Tim
 
     proofs = asked(log, "load_proof")
 
-    assert sorted(map(len, proofs)) == [40, 100]
+    assert sorted(map(len, proofs)) == [100, 200]
     assert len({numbers[0] for numbers in proofs}) == 1
     assert all(number in proof.ROUND_NUMBERS for numbers in proofs for number in numbers)
     for each in found:
@@ -235,7 +235,7 @@ def test_another_attempt_reads_anew(now: Time) -> None:
 
     race_of([entry], "base", {"output": [3]}, 0.02, Random(0))
 
-    assert read.asked == [(40, False), (40, True), (40, True)]
+    assert read.asked == [(200, False), (200, True), (200, True)]
     assert entry.proved
 
 
