@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import campaign, registry
-from suite.commands.checking import chosen, refuse_broken
+from suite.commands import sharding
+from suite.commands.checking import chosen, refuse_broken, told
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
@@ -48,18 +49,28 @@ def bench(
     declarations = campaign.with_baseline(timed, leave_out)
     request = asked()
     benchmarks = campaign.benchmarks_of(declarations, request)
-    benchmarks[0].expect()
+    here = [benchmark for benchmark in benchmarks if benchmark.tables()]
+    if not here:
+        told(sharding.said_of_none(request.shard))
+    folder = sharding.place(results, request.shard)
+    facts = campaign.benchmark_facts(benchmarks)
+    new = sharding.of(campaign.new_run(declarations, request.words, facts), request.shard)
+    if (there := sharding.measurements_there(folder, new)) is not None:
+        told(sharding.said_of_answered(folder, new, len(there)))
+        return status(there)
+    for benchmark in here[:1]:
+        benchmark.expect()
     for benchmark in benchmarks:
-        benchmark.earlier = campaign.known_outcomes(results, declarations, request.device)
-    new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
-    total = sum(len(benchmark.tables()) for benchmark in benchmarks)
+        benchmark.earlier = campaign.known_outcomes(folder, declarations, request.device)
+    total = sum(len(benchmark.tables()) for benchmark in here)
     lines = sys.stderr if json_file == "-" else sys.stdout
-    with JsonRows(json_file) as rows, Results(results).open_run(new) as writer:
+    with JsonRows(json_file) as rows, Results(folder).open_run(new) as writer:
         say_how_it_starts(writer)
         with Shown(total, lines, measurement=lambda each: rows.write(row(each))) as shown:
-            found = campaign.bench(benchmarks, writer, shown)
+            found = campaign.bench(here, writer, shown)
         campaign.finish(writer, benchmarks, request)
-    report(results, writer.run.machine.name, lines)
+    if request.shard is None:
+        report(results, writer.run.machine.name, lines)
     return status(found)
 
 

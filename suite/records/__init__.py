@@ -13,6 +13,7 @@ from suite.records.measurement import Measurement
 from suite.records.outcome import Outcome
 from suite.records.refusal import Refusal
 from suite.records.run import Machine, Run
+from suite.records.shard import Shard
 from suite.records.source import GIVEN, Figures, Source
 from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
 from suite.records.words import (
@@ -68,6 +69,7 @@ __all__ = [
     "Refusal",
     "Reproduction",
     "Run",
+    "Shard",
     "Source",
     "Status",
     "Trial",

@@ -13,6 +13,7 @@ from suite.commands.declared.common import (
     Device,
     Except,
     Folder,
+    InShard,
     SignatureName,
     Targets,
     TimeLimit,
@@ -81,6 +82,7 @@ class Bench:
     time_limit: TimeLimit = TIME_LIMIT
     except_: Except = field(default_factory=list)
     results: Folder = Path("results")
+    shard: InShard = None
     signature: SignatureName = ""
 
     def run(self) -> int:
@@ -104,4 +106,5 @@ class Bench:
             self.time_limit,
             self.budget,
             self.step,
+            self.shard,
         )
