@@ -68,8 +68,7 @@ def outcomes_of(
     there = answered(options, declarations, tell)
     is_named = lines is not None or options.junit is not None or options.results is not None
     again = asked_again(declarations, request, options.signature) if is_named else {}
-    if request.seed and explains:
-        print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
+    say_seed(request, lines if explains else None)
     with (
         tensors.seed(request.seed),
         session,
@@ -161,6 +160,12 @@ def stored(
         for line in how_it_starts(writer):
             tell(line)
         yield writer
+
+
+def say_seed(request: CheckRequest, lines: TextIO | None) -> None:
+    """Say which numbers are asked, where these are not the usual ones."""
+    if request.seed and lines is not None:
+        print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
 
 
 def in_shard(session: Session, declarations: Sequence[Declaration], tell: Tell) -> list[Declaration]:
