@@ -87,14 +87,19 @@ def outcomes_of(
         outcomes = campaign.check(session, here, shown, writer, loaded) if there is None else shown_again(there, shown)
         if writer and not session.is_decided(outcomes):
             campaign.finish(writer, checked=[] if narrows(options) else declarations)
-    if writer and options.results and not options.shard:
-        report(options.results, writer.run.machine.name, lines if explains else StringIO())
+    make_tables(options, writer, lines if explains else StringIO())
     if options.github and lines is not None:
         github.announce(outcomes, declarations, session.explanations, again, lines)
     if options.junit is not None:
         junit.write(Path(options.junit), outcomes, again)
     remember(declarations, outcomes, request.device)
     return outcomes
+
+
+def make_tables(options: Check, writer: RunWriter | None, lines: TextIO | None) -> None:
+    """Make the tables of what was stored; of a shard there are none, for it is a part."""
+    if writer and options.results and not options.shard:
+        report(options.results, writer.run.machine.name, lines)
 
 
 def remember(declarations: Sequence[Declaration], outcomes: Sequence[Outcome], device: str) -> None:
