@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import campaign, registry
-from suite.commands.checking import chosen, refuse_broken
+from suite.commands import sharding
+from suite.commands.checking import chosen, refuse_broken, told
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
@@ -60,22 +61,32 @@ def bench(
     declarations = campaign.with_baseline(timed, leave_out, beside)
     request = asked(beside.name if beside else "")
     benchmarks = campaign.benchmarks_of(declarations, request)
+    here = [benchmark for benchmark in benchmarks if benchmark.tables()]
+    if not here:
+        told(sharding.said_of_none(request.shard))
     if dry_run:
-        say_plan(benchmarks)
+        say_plan(here)
         return 0
-    benchmarks[0].expect()
-    for benchmark in benchmarks:
-        benchmark.earlier = campaign.known_outcomes(results, declarations, request.device)
+    folder = sharding.place(results, request.shard)
+    facts = campaign.benchmark_facts(benchmarks)
+    new = sharding.of(campaign.new_run(declarations, request.words, facts), request.shard)
+    if (there := sharding.measurements_there(folder, new)) is not None:
+        told(sharding.said_of_answered(folder, new, len(there)))
+        return status(there)
+    for benchmark in here[:1]:
+        benchmark.expect()
+    for benchmark in here:
+        benchmark.earlier = campaign.known_outcomes(folder, declarations, request.device)
         benchmark.kept = campaign.kept_verdicts(request.device, believed=not anew)
-    new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
-    total = sum(len(benchmark.tables()) for benchmark in benchmarks)
+    total = sum(len(benchmark.tables()) for benchmark in here)
     lines = sys.stderr if json_file == "-" else sys.stdout
-    with JsonRows(json_file) as rows, Results(results).open_run(new) as writer:
+    with JsonRows(json_file) as rows, Results(folder).open_run(new) as writer:
         say_how_it_starts(writer)
         with Shown(total, lines, measurement=lambda each: rows.write(row(each))) as shown:
-            found = campaign.bench(benchmarks, writer, shown)
+            found = campaign.bench(here, writer, shown)
         campaign.finish(writer, benchmarks, request)
-    report(results, writer.run.machine.name, lines)
+    if request.shard is None:
+        report(results, writer.run.machine.name, lines)
     for command in repeated(found, declarations, request, signature, beside):
         print(escaped(command), file=lines)
     return status(found)
@@ -138,7 +149,7 @@ def say_plan(benchmarks: Sequence[Benchmark]) -> None:
     """Print what would be timed, and about how long that takes."""
     from suite.benchmark.plan import plan_lines
 
-    for line in plan_lines(benchmarks):
+    for line in plan_lines(benchmarks) if benchmarks else ():
         print(escaped(line))
 
 

@@ -47,3 +47,5 @@ class Run:
     finished: str = ""
     asked: str = ""
     facts: Facts = field(default_factory=Facts)
+    shard: str = ""
+    """`2/8` where this is the second of eight parts of what was asked."""

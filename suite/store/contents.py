@@ -110,9 +110,10 @@ def _examined(folder: Path) -> tuple[Contents, list[Placed], list[Refusal]]:
 def written(of: Contents, staying: str = "") -> dict[str, bytes]:
     """The contents of all files of a folder that holds this: finished runs in order, the others in the journal.
 
-    Runs without rows are left out, but for the one that is `staying`.
+    Runs without rows are left out, but for the one that is `staying`, and shards: nothing may fall into one.
     """
-    with_rows = {identity for identity, _ in of.recorded} | {staying}
+    shards = {(run.asked, run.shard): identity for identity, run in of.runs.items() if run.shard}
+    with_rows = {identity for identity, _ in of.recorded} | {staying, *shards.values()}
     kept = {identity: run for identity, run in of.runs.items() if identity in with_rows}
     finished = [identity for identity, run in kept.items() if run.finished]
     by_file: dict[str, bytes] = {}
