@@ -53,32 +53,22 @@ def bench(
     if len(named) == 1 and targets and (missing := registry.absent(named[0])):
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
     refuse_foreign_index(results)
-    timed = campaign.with_workloads(named)
-    if not timed:
-        contracts = ", ".join(dict.fromkeys(each.contract for each in named))
-        raise UsageError(f"there are no workloads of {contracts}: `attnsuite list --workloads` shows what can be timed")
+    timed = with_workloads(named)
     beside = base_of(baseline, timed) if baseline else None
     declarations = campaign.with_baseline(timed, leave_out, beside)
     request = asked(beside.name if beside else "")
     benchmarks = campaign.benchmarks_of(declarations, request)
-    here = [benchmark for benchmark in benchmarks if benchmark.tables()]
-    if not here:
-        told(sharding.said_of_none(request.shard))
+    here = in_shard(benchmarks, request)
     if dry_run:
         say_plan(here)
         return 0
     folder = sharding.place(results, request.shard)
-    facts = campaign.benchmark_facts(benchmarks)
-    new = sharding.of(campaign.new_run(declarations, request.words, facts), request.shard)
+    new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
+    new = sharding.of(new, request.shard)
     if (there := sharding.measurements_there(folder, new)) is not None:
         told(sharding.said_of_answered(folder, new, len(there)))
         return status(there)
-    for benchmark in here[:1]:
-        benchmark.expect()
-    for benchmark in here:
-        benchmark.earlier = campaign.known_outcomes(folder, declarations, request.device)
-        benchmark.kept = campaign.kept_verdicts(request.device, believed=not anew)
-    total = sum(len(benchmark.tables()) for benchmark in here)
+    total = prepare(here, folder, declarations, anew)
     lines = sys.stderr if json_file == "-" else sys.stdout
     with JsonRows(json_file) as rows, Results(folder).open_run(new) as writer:
         say_how_it_starts(writer)
@@ -90,6 +80,36 @@ def bench(
     for command in repeated(found, declarations, request, signature, beside):
         print(escaped(command), file=lines)
     return status(found)
+
+
+def with_workloads(named: Sequence[Declaration]) -> list[Declaration]:
+    """The implementations that can be timed. UsageError where none can be."""
+    timed = campaign.with_workloads(named)
+    if not timed:
+        contracts = ", ".join(dict.fromkeys(each.contract for each in named))
+        raise UsageError(f"there are no workloads of {contracts}: `attnsuite list --workloads` shows what can be timed")
+    return timed
+
+
+def in_shard(benchmarks: Sequence[Benchmark], request: Request) -> list[Benchmark]:
+    """The benchmarks of which any table falls into the shard that is asked; all where none is."""
+    found = [benchmark for benchmark in benchmarks if benchmark.tables()]
+    if not found:
+        told(sharding.said_of_none(request.shard))
+    return found
+
+
+def prepare(benchmarks: Sequence[Benchmark], results: Path, declarations: Sequence[Declaration], anew: bool) -> int:
+    """Begin to start what the first benchmark needs, and give all of them the outcomes and verdicts that are known.
+
+    Returns how many tables there are.
+    """
+    for benchmark in benchmarks[:1]:
+        benchmark.expect()
+    for benchmark in benchmarks:
+        benchmark.earlier = campaign.known_outcomes(results, declarations, benchmark.request.device)
+        benchmark.kept = campaign.kept_verdicts(benchmark.request.device, believed=not anew)
+    return sum(len(benchmark.tables()) for benchmark in benchmarks)
 
 
 def repeated(
