@@ -19,6 +19,7 @@ from suite.commands.declared.migrate import Migrate
 from suite.commands.declared.new import New
 from suite.commands.declared.report import Report
 from suite.commands.declared.run import Run
+from suite.commands.declared.sweep import Sweep
 from suite.commands.declared.verify import Verify
 
 COMMANDS: Mapping[str, type[Command]] = {
@@ -32,6 +33,7 @@ COMMANDS: Mapping[str, type[Command]] = {
     "claims": Claims,
     "report": Report,
     "run": Run,
+    "sweep": Sweep,
     "history": History,
     "draw": Draw,
     "compare": Compare,
