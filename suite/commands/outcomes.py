@@ -160,7 +160,10 @@ def stored(
         yield None
         return
     refuse_foreign_index(options.results)
-    new = new_run(options, declarations, campaign.conformance_facts(declarations, again))
+    facts = campaign.conformance_facts(declarations, again)
+    if options.shard and not narrows(replace(options, shard=None)):
+        facts = replace(facts, whole=tuple(each.full_name for each in declarations))
+    new = new_run(options, declarations, facts)
     with Results(sharding.place(options.results, options.shard)).open_run(new) as writer:
         for line in how_it_starts(writer):
             tell(line)

@@ -39,7 +39,7 @@ class RunWriter:
         self.notes = tuple(filter(None, (*notes, *mended)))
         alike = [old for old in there.runs.values() if not old.finished and identity(old) == identity(run)]
         self.resumed = bool(alike)
-        self.run = alike[-1] if alike else replace(run, id=_unused(run.id, there.runs), finished="")
+        self.run = alike[-1] if alike else replace(run, id=unused(run.id, there.runs), finished="")
         self.recorded, self.done = self._mine(there.outcomes)
         self.recorded_measurements, self.measured = self._mine(there.measurements)
         self.recorded_learned, self.trained = self._mine(there.learned)
@@ -159,6 +159,7 @@ def identity(run: Run) -> tuple[object, ...]:
     return run.suite, dict(run.sources), dict(run.versions), machine, run.asked, run.shard
 
 
-def _unused(identity: str, taken: Collection[str]) -> str:
+def unused(identity: str, taken: Collection[str]) -> str:
+    """The id of a run, with a number behind it where another run has it."""
     names = (identity, *(f"{identity}-{number}" for number in range(2, len(taken) + 2)))
     return next(name for name in names if name not in taken)

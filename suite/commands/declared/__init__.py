@@ -15,6 +15,7 @@ from suite.commands.declared.export import Export
 from suite.commands.declared.history import History
 from suite.commands.declared.learn import Learn
 from suite.commands.declared.list_ import List
+from suite.commands.declared.merge import Merge
 from suite.commands.declared.migrate import Migrate
 from suite.commands.declared.new import New
 from suite.commands.declared.report import Report
@@ -31,6 +32,7 @@ COMMANDS: Mapping[str, type[Command]] = {
     "audit": Audit,
     "learn": Learn,
     "claims": Claims,
+    "merge": Merge,
     "report": Report,
     "run": Run,
     "sweep": Sweep,
