@@ -35,7 +35,6 @@ class KilledSweep:
     table: str
     jobs: int = 2
     seed: int = 0
-    lines: list[str] = field(default_factory=list)
     kills: list[str] = field(default_factory=list)
     seen: dict[Row, float | None] = field(default_factory=dict)
     """How long each answer took that was in a journal at the moment of a kill: asked again, it would take another."""
@@ -55,7 +54,7 @@ class KilledSweep:
             return subprocess.Popen(self.words, cwd=self.folder, env=around, stdout=lines, stderr=lines)
 
     def carried_out(self, victims: Sequence[str], moments: tuple[float, float], seconds: float) -> int:
-        """Launch, kill these after so many seconds each, and wait for the end: the exit status, or -1 for none in time."""
+        """Launch, kill these after so many seconds each, and wait: the exit status, or -1 for none in time."""
         until = time.monotonic() + seconds
         launcher = self.launch()
         for victim in victims:
@@ -112,25 +111,39 @@ class KilledSweep:
             for of in Results(file.parent).read(file.name).outcomes:
                 yield (of.implementation, of.case, of.dtype), of
 
+    @property
+    def there(self) -> dict[Row, Outcome]:
+        """What the merged results hold, or, of a sweep that did not come to its end, what its shards hold."""
+        merged = self.folder / "results"
+        return dict(self.rows(merged if merged.exists() else self.folder / "sweep.sweep"))
+
+    def forgotten(self) -> list[str]:
+        """What was answered before a kill, and is not there any more."""
+        return [f"{key} is lost" for key in self.seen.keys() - self.there.keys()]
+
     def lost(self, due: Sequence[Outcome]) -> list[str]:
-        """What is not in the merged results as an undivided check answered it."""
-        there = dict(self.rows(self.folder / "results"))
+        """What the results do not hold as an undivided check answered it."""
+        there = self.there
         wanted = {(of.implementation, of.case, of.dtype): of for of in due}
         missing = [f"{key} is lost" for key in wanted if key not in there]
-        unlike = [
-            f"{key} is {there[key].status}" for key in wanted.keys() & there.keys() if not _same(wanted, there, key)
-        ]
+        both = wanted.keys() & there.keys()
+        unlike = [f"{key} is {there[key].status}" for key in both if there[key].status != wanted[key].status]
         return [*missing, *unlike, *(f"{key} was never asked for" for key in there.keys() - wanted.keys())]
 
     def repeated(self) -> list[Row]:
         """What was answered before a kill and was asked again: it took another time."""
-        there = dict(self.rows(self.folder / "results"))
+        there = self.there
         return [key for key, seconds in self.seen.items() if key in there and not _alike(seconds, there[key].seconds)]
+
+    @property
+    def lines(self) -> str:
+        """All that the launchers said."""
+        return (self.folder / "lines.txt").read_text(errors="replace")
 
     @property
     def started(self) -> int:
         """Processes of shards that were started."""
-        return (self.folder / "lines.txt").read_text(errors="replace").count(": begun")
+        return self.lines.count(": begun")
 
 
 def undivided(folder: Path, words: Sequence[str]) -> list[Outcome]:
@@ -138,7 +151,12 @@ def undivided(folder: Path, words: Sequence[str]) -> list[Outcome]:
     around = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "suite", "check", *words, "--results", "whole", "--quiet"]
     subprocess.run(command, cwd=folder, env=around, check=False, capture_output=True)
-    store = Results(folder / "whole")
+    return stored(folder / "whole")
+
+
+def stored(folder: Path) -> list[Outcome]:
+    """The outcomes in a folder of results."""
+    store = Results(folder)
     return [of for name in store.machines() for of in store.read(name).outcomes]
 
 
@@ -148,10 +166,6 @@ def _words_of(process: psutil.Process) -> list[str]:
     except psutil.Error:
         return []
     return words
-
-
-def _same(due: dict[Row, Outcome], there: dict[Row, Outcome], key: Row) -> bool:
-    return due[key].status == there[key].status
 
 
 def _alike(one: float | None, other: float | None) -> bool:

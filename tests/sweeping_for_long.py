@@ -13,17 +13,21 @@ from killed import VICTIMS, KilledSweep, undivided
 
 TARGETS = ("attention/loops", "attention/matmul", "attention/chunked", "attention/einsum_numpy")
 FAMILIES = [
-    "plain",
-    "causal",
-    "scale",
-    "bool_mask",
-    "float_mask",
-    "empty_row",
-    "value_width",
-    "numerics",
-    "again",
-    "layout",
-    "size",
+    *(
+        "plain",
+        "causal",
+        "scale",
+        "bool_mask",
+        "float_mask",
+        "both",
+        "empty_row",
+        "numerics",
+        "layout",
+        "keys",
+        "queries",
+    ),
+    *("widths", "heads", "no_keys", "order", "ranks", "items", "roles", "documents", "window", "lengths", "state"),
+    *("metamorphic", "behaviour"),
 ]
 """Families of cases: with the targets, units enough for many shards, each of a few seconds."""
 
@@ -53,14 +57,23 @@ def swept(folder: Path, asked: argparse.Namespace, victims: list[str]) -> int:
     table = f"[check]\ntargets = {[*TARGETS]}\ncases = {FAMILIES}\ndtypes = ['float32']\n"
     sweep, began = KilledSweep(folder, asked.shards, table, asked.jobs, asked.seed), time.monotonic()
     status = sweep.carried_out(victims, (asked.first, asked.to), asked.seconds)
-    lost, repeated = sweep.lost(due), sweep.repeated()
+    lost = sweep.forgotten() if status == -1 else sweep.lost(due)
+    repeated = sweep.repeated()
     kills = ", ".join(f"{count} × {what}" for what, count in Counter(sweep.kills).items())
     print(f"{asked.shards} shards, {len(due)} questions, {len(sweep.kills)} kills ({kills})")
-    print(f"{sweep.started} processes of shards were started in {time.monotonic() - began:.0f} s; status {status}")
+    seconds = time.monotonic() - began
+    print(f"{sweep.started} processes of shards were started in {seconds:.0f} s: " + ended(sweep, status))
     print(f"of {len(sweep.seen)} answers that were there at a kill, {len(repeated)} were asked again; {len(lost)} lost")
     amiss = [*lost, *(f"{key} was asked again" for key in repeated), *sweep.amiss]
     print("\n".join(["amiss:", *amiss] if amiss else ["nothing is amiss"]))
     return 1 if amiss or status not in (0, 1) else 0
+
+
+def ended(sweep: KilledSweep, status: int) -> str:
+    """How the last launcher ended."""
+    if status == -1:
+        return f"not at its end in time, {len(sweep.there)} questions are answered"
+    return f"status {status}, {sweep.lines.strip().splitlines()[-1]}"
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ from typing import Any
 
 import typer
 
+from suite.commands import merging
 from suite.commands.app import application
 from suite.commands.checking import told
 from suite.commands.declared.bench import Bench
 from suite.commands.declared.check import Check
 from suite.commands.declared.common import Command
 from suite.commands.declared.sweep import Sweep as Options
-from suite.commands.reporting import report
 from suite.records import Outcome, UsageError, escaped
 from suite.report import refuse_foreign_index
 from suite.report.files import write
@@ -110,7 +110,7 @@ def _built(environment: Environment, of: Sweep) -> Place:
     place = _place(environment, of)
     if environment.is_built:
         return place
-    told(f"{environment.name}: the environment is built")
+    told(f"{environment.name}: the environment is being built")
     try:
         environment.build()
     except UsageError as error:
@@ -173,16 +173,11 @@ def swept(of: Sweep, where: Sequence[Place], options: Options) -> int:
 
 def merge(place: Place, carried: Carried) -> None:
     """Merge the shards of requests that are answered whole, and make the tables."""
-    from suite.store.merging import merged
-
     whole = [each.folder for each in place.commands if each in carried.answers]
     missing = {each.folder for each in place.commands if each not in carried.answers}
     folders = [folder for folder in dict.fromkeys(whole) if folder not in missing]
-    if not folders:
-        return
-    for line in merged(folders, place.results).notes:
-        told(line)
-    report(place.results)
+    if folders:
+        merging.merge(folders, place.results, partial=False)
 
 
 def tried(of: Sweep, where: Sequence[Place], carried: Carried) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from suite import machine
-from suite.records import UsageError
 from suite.sweep.environments import Environment
 
 Write = Callable[[str, str], Path]
@@ -59,14 +58,6 @@ def test_an_environment_has_its_own_versions_and_shares_the_rest(tmp_path: Path)
     assert not of.is_built, "what was stopped while it was built is built anew"
 
 
-def test_what_pip_cannot_install_is_one_line_with_its_reason(tmp_path: Path) -> None:
-    of = Environment("none", tmp_path / "none", (str(tmp_path / "nothing-1-py3-none-any.whl"),))
-
-    with pytest.raises(UsageError, match=r"the environment none cannot be built: ERROR: .*nothing-1-py3-none-any"):
-        of.build()
-    assert not of.is_built
-
-
 def test_a_sweep_says_which_version_gets_what_wrong(
     write: Write, status_of: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -95,6 +86,7 @@ def test_a_sweep_says_which_version_gets_what_wrong(
     status = status_of("sweep", "sweep.toml")
     said = capfd.readouterr()
 
+    assert "ERROR: Could not install packages" in said.err, "the others go on"
     page = (tmp_path / "results" / "versions.md").read_text()
     assert status == 1, "one version fails, and one environment could not be built"
     assert "1 questions in 3 environments: 1 depend on the environment" in said.out
