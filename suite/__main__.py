@@ -22,10 +22,10 @@ LONGEST_WORD = 300
 """Characters of a word that are shown of a message: a path is shorter, and a line stays one that can be read."""
 
 
-def main(of: typer.Typer = app) -> None:
+def main() -> None:
     """Run the command line; a request that cannot be carried out is one line and exit status 2."""
     try:
-        status = of(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
+        status = app(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
     except UsageError as error:
         refuse(str(error))
     except NOT_UNDERSTOOD as error:

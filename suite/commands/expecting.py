@@ -12,14 +12,20 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+import typer
+
 from suite import campaign, machine, registry
 from suite.commands import benching, outcomes
 from suite.commands.app import application
 from suite.commands.checking import chosen, refuse_broken, told
 from suite.commands.declared.bench import Bench
 from suite.commands.declared.check import Check
+from suite.records import UsageError
 from suite.registry import Declaration
 from suite.sweep.command import Expected
+
+NOT_UNDERSTOOD: type[Exception] = typer.BadParameter.__bases__[0]
+"""What typer raises for a command line that it cannot read."""
 
 
 class ExpectedCheck(Check):
@@ -68,8 +74,15 @@ def is_here() -> bool:
     return sys.argv[0] == "here"
 
 
-if __name__ == "__main__":
-    from suite.__main__ import main
-
+def main() -> None:
+    """Read where and what, and print; a request that cannot be carried out is one line and exit status 2."""
     del sys.argv[0]  # the next word says where
-    main(application({"check": ExpectedCheck, "bench": ExpectedBench}))
+    try:
+        application({"check": ExpectedCheck, "bench": ExpectedBench})(sys.argv[1:], standalone_mode=False)
+    except (UsageError, NOT_UNDERSTOOD) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

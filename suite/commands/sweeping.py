@@ -8,24 +8,22 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import typer
 
 from suite.commands import merging
-from suite.commands.app import application
 from suite.commands.checking import told
 from suite.commands.declared.bench import Bench
 from suite.commands.declared.check import Check
-from suite.commands.declared.common import Command
-from suite.commands.declared.sweep import Sweep as Options
 from suite.records import Outcome, UsageError, escaped
 from suite.report import refuse_foreign_index
 from suite.report.files import write
-from suite.report.versions import NAME, Tried, versions_lines, versions_page
+from suite.report.summary import versions_lines
+from suite.report.versions import NAME, Tried, versions_page
 from suite.sweep import request
 from suite.sweep.carrying import Carried, carry_out
 from suite.sweep.command import Expected, ShardCommand
@@ -33,7 +31,10 @@ from suite.sweep.engines import Engine, Local, Slurm, refuse_options
 from suite.sweep.environments import Environment
 from suite.sweep.request import Asked, Sweep, Words
 
-ASKED: Mapping[str, type[Command]] = {"check": Check, "bench": Bench}
+if TYPE_CHECKING:
+    from suite.commands.declared.sweep import Sweep as Options
+
+ASKED: Mapping[str, type[Check | Bench]] = {"check": Check, "bench": Bench}
 """The subcommands that a sweep may ask."""
 NOT_IN_A_SWEEP = ("results", "shard", "json", "junit", "github", "quiet", "fail_fast", "last_failed", "seed", "dry_run")
 """Options that say where results go, which the sweep says itself, or that mean nothing for a part of a request."""
@@ -76,16 +77,22 @@ def sweep(options: Options) -> int:
 
 def words_of() -> dict[str, Words]:
     """The keys of the subcommands that a sweep may ask: the names of the fields that declare their options."""
-    declared = typer.main.get_command(application(ASKED))
-    return {name: _words(declared.commands[name].params) for name in ASKED}  # type: ignore[attr-defined]
+    return {name: _words(command) for name, command in ASKED.items()}
 
 
-def _words(parameters: Sequence[Any]) -> Words:
-    """The parameters as typer's library has them: arguments, flags and options that take a value."""
-    positional = next(each.name for each in parameters if each.param_type_name == "argument")
-    own = [each for each in parameters if each.name not in (positional, "help", *NOT_IN_A_SWEEP)]
-    options = {each.name.rstrip("_"): each.opts[0] for each in own}
-    return Words(options, [each.name.rstrip("_") for each in own if each.is_flag], positional)
+def _words(command: type[Check | Bench]) -> Words:
+    """The keys of a subcommand, with the option that each is; a flag takes no value."""
+    hints = get_type_hints(command, include_extras=True)
+    declared = {each.name: get_args(hints[each.name]) for each in fields(command)}
+    (positional,) = (name for name, (_, info) in declared.items() if isinstance(info, typer.models.ArgumentInfo))
+    own = {name: of for name, of in declared.items() if name not in (positional, *NOT_IN_A_SWEEP)}
+    options = {name.rstrip("_"): _option(info) for name, (_, info) in own.items()}
+    return Words(options, [name.rstrip("_") for name, (kind, _) in own.items() if kind is bool], positional)
+
+
+def _option(info: Any) -> str:
+    """The option's long name, which typer takes for a default until it reads the annotation."""
+    return next(word for word in map(str, (info.default, *(info.param_decls or ()))) if word.startswith("--"))
 
 
 def places(of: Sweep, launch: str) -> list[Place]:

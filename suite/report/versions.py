@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from suite.records import DTYPES, FAILURES, Outcome
 from suite.report.cells import NOTHING, Cell, code, said, strong, text
 from suite.report.page import Column, Page, Section, Table, blocks, note, points, section
-from suite.report.render import terminal
 
 NAME = "versions"
 """The name of the page, without its ending, and of its table for programs."""
@@ -47,11 +46,6 @@ def versions_page(tried: Sequence[Tried]) -> Page:
         ),
         {NAME: _data(tried, by_question)},
     )
-
-
-def versions_lines(tried: Sequence[Tried]) -> list[str]:
-    """The same as lines of a terminal."""
-    return terminal.render(versions_page(tried))
 
 
 def _by_question(tried: Sequence[Tried]) -> dict[Question, list[Outcome | None]]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from suite.records import UsageError
@@ -39,10 +40,14 @@ class Environment:
     @property
     def commands(self) -> list[list[str]]:
         """What builds it."""
-        install = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--quiet"]
-        options = ["--disable-pip-version-check", "--no-input"]
-        make = [sys.executable, "-m", "venv", "--without-pip", str(self.folder.absolute())]
-        return [make, *([[*install, *options, *self.requirements]] if self.requirements else [])]
+        make = [sys.executable, "-m", "venv", *(["--without-pip"] if has_pip() else []), str(self.folder.absolute())]
+        pip = (
+            [sys.executable, "-m", "pip", "--python", str(self.python)]
+            if has_pip()
+            else [str(self.python), "-m", "pip"]
+        )
+        options = ["--quiet", "--disable-pip-version-check", "--no-input"]
+        return [make, *([[*pip, "install", *options, *self.requirements]] if self.requirements else [])]
 
     @property
     def is_built(self) -> bool:
@@ -81,6 +86,11 @@ class Environment:
             errors = [line for line in said if "ERROR" in line.upper()] or said
             why = errors[-1].strip() if errors else f"exit status {done.returncode}"
             raise UsageError(f"the environment {self.name} cannot be built: {why:.400} ({shlex.join(words)})")
+
+
+def has_pip() -> bool:
+    """Whether this interpreter can install into others; else each gets a pip of its own, which takes seconds."""
+    return find_spec("pip") is not None
 
 
 def shared() -> list[str]:
