@@ -54,11 +54,11 @@ def merged(folders: Sequence[Path], into: Path, partial: bool = False) -> Merged
     kinds = Kinds()
     for part in (*kept, *given):
         kinds.of(part.run.machine)
-    found, more = _arranged(given, kept, kinds, partial)
-    runs = [
-        each for _, of in sorted(grouped(found, lambda p: kinds.of(p.run.machine)).items()) for each in _put(into, of)
-    ]
-    return Merged(runs, [*notes, *more])
+    found, said = _arranged(given, kept, kinds, partial)
+    runs: list[tuple[Run, int]] = []
+    for _, of in sorted(grouped(found, lambda part: kinds.of(part.run.machine)).items()):
+        runs += _put(into, of, notes)
+    return Merged(runs, [*said, *dict.fromkeys(notes)])
 
 
 def _given(folders: Sequence[Path], into: Path, partial: bool) -> tuple[list[Part], list[str]]:
@@ -82,22 +82,28 @@ def _machines_in(results: Path) -> list[Path]:
 
 def _arranged(given: Sequence[Part], kept: Sequence[Part], kinds: Kinds, partial: bool) -> tuple[list[Part], list[str]]:
     """The runs that are to be written, and what is to be said. Raises UsageError for what cannot become one."""
-    refused, notes = list[str](), list[str]()
+    refused, missing, notes = list[str](), list[str](), list[str]()
     sets: list[Sequence[Part]] = []
     for question, of in grouped((part for part in given if part.run.divided), lambda part: part.question).items():
         finished, begun = _by_end(of)
         divided = Divided(finished, begun, [part for part in kept if part.question == question], kinds)
         of_request = divided.known()
         refused += [divided.twice(of_request, partial)]
-        (notes if partial else refused).append(divided.missing(of_request))
+        missing += [divided.missing(of_request)]
         notes += divided.unneeded(of_request)
         sets += grouped(of_request, divided.run_of).values()
     finished, begun = _by_end([part for part in given if not part.run.divided])
-    (notes if partial else refused).extend(f"{part.folder}: {part.run.asked:.80} is not finished" for part in begun)
+    missing += [f"{part.folder}: {part.run.asked:.80} is not finished" for part in begun]
     sets += _whole_runs(finished, kept, kinds)
-    if why := "; ".join(filter(None, refused)):
-        raise UsageError(f"{why}. Nothing is merged; --partial merges what is there of shards that are missing")
-    return [each for each in map(joining.joined, sets) if each.records], list(filter(None, notes))
+    _refuse([*filter(None, refused)], [] if partial else [*filter(None, missing)])
+    return [each for each in map(joining.joined, sets) if each.records], [*filter(None, missing), *notes]
+
+
+def _refuse(refused: Sequence[str], missing: Sequence[str]) -> None:
+    """Raise UsageError, in one line, for what cannot become one run, and for what is missing."""
+    if refused or missing:
+        remedy = "; --partial merges the others" if missing and not refused else ""
+        raise UsageError(f"{'; '.join((*refused, *missing))}. Nothing is merged{remedy}")
 
 
 def _by_end(of: Iterable[Part]) -> tuple[list[Part], list[Part]]:
@@ -116,10 +122,10 @@ def _whole_runs(finished: Sequence[Part], kept: Sequence[Part], kinds: Kinds) ->
     return [[*there.get(which, ()), *copies] for which, copies in grouped(finished, same).items()]
 
 
-def _put(into: Path, found: Sequence[Part]) -> list[tuple[Run, int]]:
-    """Write the runs of one kind of machine beside what its folder holds, all at once."""
-    machine = _home(into, found[0].run.machine)
-    with _alone(into / machine.name) as folder:
+def _put(into: Path, found: Sequence[Part], notes: list[str]) -> list[tuple[Run, int]]:
+    """Write the runs of one kind of machine beside what its folder holds, all at once; note what there is to know."""
+    machine = _home(into, found[0].run.machine, notes)
+    with _alone(into / machine.name, notes) as folder:
         there = contents.read(folder)
         runs, records = dict(there.runs), dict[str, Sequence[AnyRecord]]()
         for part in found:
@@ -158,20 +164,23 @@ def _newest(runs: Mapping[str, Run], recorded: Iterable[tuple[str, AnyRecord]], 
     )
 
 
-def _home(into: Path, machine: Machine) -> Machine:
+def _home(into: Path, machine: Machine, notes: list[str]) -> Machine:
     """The machine, called like the folder in which its runs are, or are to be."""
     for folder in sorted(file.parent for file in into.glob(f"*/{RUNS}")):
         if (there := known(folder)) and unlike(machine, there) is None:
             return replace(machine, name=folder.name)
-    return place(into, machine)[0]
+    placed, elsewhere = place(into, machine)
+    notes += filter(None, [elsewhere])
+    return placed
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[Path]:
+def _alone(folder: Path, notes: list[str]) -> Iterator[Path]:
     """The folder, which nobody else writes to."""
     with files.one_line(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-    held, _ = files.lock(folder)
+    held, unlocked = files.lock(folder)
+    notes += filter(None, [unlocked])
     try:
         together.settle(folder)
         yield folder

@@ -9,34 +9,12 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from stored import MACHINE, RUN, killed_when_ready, measurement, outcome, record
+from shards import BENCH, CASES, CHECK, FACTS, OTHER, shard, stored
+from stored import MACHINE, killed_when_ready, measurement, outcome, record
 
-from suite.records import ContractFacts, Facts, Measurement, Operators, Outcome, Run, UsageError, WorkloadFacts
+from suite.records import Facts, Operators, Outcome, Run, UsageError
 from suite.store import Results, read_outcomes, verify
 from suite.store.merging import merged
-
-CASES = ("large", "plain", "ragged", "small")
-FACTS = Facts(
-    contracts={"attention": ContractFacts(cases=dict.fromkeys(CASES, ()))},
-    workloads={"attention": {f"ladder/{name}": WorkloadFacts("ladder", name, "why", 1) for name in ("1k", "2k")}},
-)
-CHECK = replace(
-    RUN, sources={"attention/loops": "1a" * 6}, suite="5e" * 6, commit="ab" * 6, asked="check on cpu", facts=FACTS
-)
-OTHER = replace(MACHINE, name="xeon-2-cores", processor="Xeon")
-
-
-def shard(index: int, count: int = 4, of: Run = CHECK, **others: object) -> Run:
-    """The run of one shard, which begins a minute after the one before."""
-    begun = {"id": f"r{index}", "started": f"2026-01-02T03:0{index}:00+00:00"}
-    return replace(of, shard=f"{index}/{count}", **{**begun, **others})
-
-
-def stored(place: Path, index: int, *records: Outcome | Measurement, of: Run = CHECK, **others: object) -> Path:
-    """The folder of one shard, with the outcome of its case, or with other records."""
-    folder = place / f"shard-{index}-of-4"
-    record(folder, shard(index, of=of, **others), *(records or [outcome(CASES[index - 1])]))
-    return folder
 
 
 @pytest.fixture
@@ -234,9 +212,8 @@ def test_nodes_of_one_kind_are_one_machine(tmp_path: Path) -> None:
 
 def test_a_killed_shard_is_missing_until_it_is_resumed(shards: list[Path], tmp_path: Path) -> None:
     shutil.rmtree(shards[3])
-    begin = "from test_merging import *\nwriter = Results(results).open_run(shard(4))\n"
-    program = begin + "writer.write(outcome('small', dtype='float16'))\nready()"
-    killed_when_ready(shards[3], f"sys.path[:0] = {[str(Path(__file__).parent)]!r}\n{program}")
+    begin = "from shards import *\nwriter = Results(results).open_run(shard(4))\n"
+    killed_when_ready(shards[3], begin + "writer.write(outcome('small', dtype='float16'))\nready()")
 
     said = refused(shards, tmp_path / "out")
     assert f"missing: 4/4 (begun in {shards[3] / MACHINE.name}, not finished)" in said
@@ -310,7 +287,6 @@ def asked(results: Path) -> list[tuple[str, str]]:
 
 
 def test_timed_calls_of_shards_that_ran_at_once_are_no_longer_than_all_of_them(tmp_path: Path) -> None:
-    bench = replace(CHECK, asked="bench quick on cpu")
     begun = {"started": "2026-01-02T03:00:00+00:00"}
     parts = []
     for index in range(1, 5):
@@ -318,7 +294,7 @@ def test_timed_calls_of_shards_that_ran_at_once_are_no_longer_than_all_of_them(t
             "ladder/1k", threads=index % 2 + 1, dtype=("float32", "float64")[index // 3], seconds=(9.0,), calls=1
         )
         parts.append(tmp_path / f"shard-{index}-of-4")
-        record(parts[-1], shard(index, of=bench, **begun), of)
+        record(parts[-1], shard(index, of=BENCH, **begun), of)
         mark_finished(parts[-1], "2026-01-02T03:00:05+00:00")
 
     merged(parts, tmp_path / "out")
