@@ -36,6 +36,7 @@ FLOORS: dict[str, set[str]] = {
     "store": {"records", "machine", "statistics", "uncollected"},
     "history": {"records", "statistics", "store", "uncollected"},
     "comparison": {"records", "statistics", "store"},
+    "sweep": {"records", "store"},
     "report": {"records", "statistics", "store", "history", "charting"},
     "signatures": {"records", "asking", "contracts"},
     "beginning": {"records", "asking", "contracts", "signatures"},

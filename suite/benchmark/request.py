@@ -16,7 +16,7 @@ from suite.conformance.selection import matches
 from suite.conformance.session import check_device
 from suite.measure.fetching import Fetching
 from suite.measure.protocol import Failed, Job
-from suite.records import CACHES, DTYPES, PASSES, PROFILES, STEP, Measurement, Status, UsageError
+from suite.records import CACHES, DTYPES, PASSES, PROFILES, STEP, Measurement, Shard, Status, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Declaration
 
@@ -110,6 +110,8 @@ class Request:
     """Workloads that a user types, timed beside those that are named."""
     baseline: str = ""
     """The implementation that others are compared with, in place of the contract's: its name without the contract."""
+    shard: Shard | None = None
+    """The part that is timed, of workloads: the tables of one are not divided."""
 
     def __post_init__(self) -> None:
         check_device(self.device)
@@ -166,7 +168,10 @@ class Request:
         return ", ".join([*said, *(["backward"] if self.backward else []), *([STEP] if self.step else [])])
 
     def tables(self, contract: Contract) -> list[Table]:
-        """The tables asked for, in the order of measuring: those of one thread count together. UsageError for none."""
+        """The tables asked for, in the order of measuring: those of one thread count together. UsageError for none.
+
+        Where a `shard` is asked, none of them may fall into it.
+        """
         chosen = self._chosen(contract)
         if self.backward and not any("backward" in workload.directions for workload in chosen):
             names = ", ".join(workload.name for workload in chosen)
@@ -184,6 +189,8 @@ class Request:
         if not found:
             names = ", ".join(workload.name for workload in chosen)
             raise UsageError(f"{names}: not timed on {self.device}")
+        if shard := self.shard:
+            found = [table for table in found if shard.takes(contract.name, table.workload.name)]
         return sorted(found, key=lambda table: table.threads)
 
     def _dtypes(self, workload: Workload) -> Sequence[str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import campaign, registry
-from suite.commands.checking import chosen, refuse_broken
+from suite.commands import sharding
+from suite.commands.checking import chosen, refuse_broken, told
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
@@ -52,33 +53,63 @@ def bench(
     if len(named) == 1 and targets and (missing := registry.absent(named[0])):
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
     refuse_foreign_index(results)
-    timed = campaign.with_workloads(named)
-    if not timed:
-        contracts = ", ".join(dict.fromkeys(each.contract for each in named))
-        raise UsageError(f"there are no workloads of {contracts}: `attnsuite list --workloads` shows what can be timed")
+    timed = with_workloads(named)
     beside = base_of(baseline, timed) if baseline else None
     declarations = campaign.with_baseline(timed, leave_out, beside)
     request = asked(beside.name if beside else "")
     benchmarks = campaign.benchmarks_of(declarations, request)
+    here = in_shard(benchmarks, request)
     if dry_run:
-        say_plan(benchmarks)
+        say_plan(here)
         return 0
-    benchmarks[0].expect()
-    for benchmark in benchmarks:
-        benchmark.earlier = campaign.known_outcomes(results, declarations, request.device)
-        benchmark.kept = campaign.kept_verdicts(request.device, believed=not anew)
+    folder = sharding.place(results, request.shard)
     new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
-    total = sum(len(benchmark.tables()) for benchmark in benchmarks)
+    new = sharding.of(new, request.shard)
+    if (there := sharding.measurements_there(folder, new)) is not None:
+        told(sharding.said_of_answered(folder, new, len(there)))
+        return status(there)
+    total = prepare(here, folder, declarations, anew)
     lines = sys.stderr if json_file == "-" else sys.stdout
-    with JsonRows(json_file) as rows, Results(results).open_run(new) as writer:
+    with JsonRows(json_file) as rows, Results(folder).open_run(new) as writer:
         say_how_it_starts(writer)
         with Shown(total, lines, measurement=lambda each: rows.write(row(each))) as shown:
-            found = campaign.bench(benchmarks, writer, shown)
+            found = campaign.bench(here, writer, shown)
         campaign.finish(writer, benchmarks, request)
-    report(results, writer.run.machine.name, lines)
+    if request.shard is None:
+        report(results, writer.run.machine.name, lines)
     for command in repeated(found, declarations, request, signature, beside):
         print(escaped(command), file=lines)
     return status(found)
+
+
+def with_workloads(named: Sequence[Declaration]) -> list[Declaration]:
+    """The implementations that can be timed. UsageError where none can be."""
+    timed = campaign.with_workloads(named)
+    if not timed:
+        contracts = ", ".join(dict.fromkeys(each.contract for each in named))
+        raise UsageError(f"there are no workloads of {contracts}: `attnsuite list --workloads` shows what can be timed")
+    return timed
+
+
+def in_shard(benchmarks: Sequence[Benchmark], request: Request) -> list[Benchmark]:
+    """The benchmarks of which any table falls into the shard that is asked; all where none is."""
+    found = [benchmark for benchmark in benchmarks if benchmark.tables()]
+    if not found:
+        told(sharding.said_of_none(request.shard))
+    return found
+
+
+def prepare(benchmarks: Sequence[Benchmark], results: Path, declarations: Sequence[Declaration], anew: bool) -> int:
+    """Begin to start what the first benchmark needs, and give all of them the outcomes and verdicts that are known.
+
+    Returns how many tables there are.
+    """
+    for benchmark in benchmarks[:1]:
+        benchmark.expect()
+    for benchmark in benchmarks:
+        benchmark.earlier = campaign.known_outcomes(results, declarations, benchmark.request.device)
+        benchmark.kept = campaign.kept_verdicts(benchmark.request.device, believed=not anew)
+    return sum(len(benchmark.tables()) for benchmark in benchmarks)
 
 
 def repeated(
@@ -138,7 +169,7 @@ def say_plan(benchmarks: Sequence[Benchmark]) -> None:
     """Print what would be timed, and about how long that takes."""
     from suite.benchmark.plan import plan_lines
 
-    for line in plan_lines(benchmarks):
+    for line in plan_lines(benchmarks) if benchmarks else ():
         print(escaped(line))
 
 

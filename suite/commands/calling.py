@@ -13,7 +13,7 @@ from suite.commands.checking import chosen, refuse_broken
 from suite.commands.declared.check import Check
 from suite.commands.outcomes import nobody, outcomes_of
 from suite.contracts import contract as contract_named
-from suite.records import Outcome, UsageError
+from suite.records import Outcome, Shard, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ def check(
     one or several ("float32" or torch.float32), and `cases` (names, families or patterns) default to all.
 
     The other options are those of `attnsuite check`, by the same names: `isolate`, `time_limit`, `jobs`, `profile`,
-    `seed`, `except_`, `fail_fast`, `last_failed`, and the files `json`, `junit` and `results`.
+    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `last_failed`, and the files `json`, `junit` and `results`.
 
     Raises UsageError for an unknown target, contract, dtype, device, case or option.
     """
@@ -88,4 +88,6 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     read = {name: fspath(value) if isinstance(value, PathLike) else value for name, value in given.items()}
     if read.get("results") is not None:
         read["results"] = Path(read["results"])
+    if read.get("shard") is not None:
+        read["shard"] = Shard.read(read["shard"])
     return {name: _several(value) if name == "except_" else value for name, value in read.items()}

@@ -105,13 +105,16 @@ def asked_again(
     return {name: of for name, of in words.items() if of != [name]}
 
 
-def status(outcomes: Sequence[Outcome], alone: bool = False) -> int:
-    """The exit status: 1 if an outcome fails. An implementation named `alone` must be there and not decline all."""
+def status(outcomes: Sequence[Outcome], alone: bool = False, in_part: bool = False) -> int:
+    """The exit status: 1 if an outcome fails. An implementation named `alone` must be there and not decline all.
+
+    It may decline all that falls into a part of what is asked.
+    """
     if alone and outcomes[0].status == "missing":
         raise UsageError(f"{outcomes[0].implementation} is missing: {outcomes[0].detail}")
     if any(outcome.fails for outcome in outcomes):
         return 1
-    if alone and all(outcome.status == "declined" for outcome in outcomes):
+    if alone and not in_part and all(outcome.status == "declined" for outcome in outcomes):
         print(f"{outcomes[0].implementation} declined all that was asked", file=sys.stderr)
         return 1
     return 0

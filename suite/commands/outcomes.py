@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -13,14 +13,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
 from suite import campaign
-from suite.commands import github, junit, last_failed
+from suite.commands import github, junit, last_failed, sharding
 from suite.commands.checking import Tell, asked_again, chosen, refuse_broken, row, single_threaded, status, told
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, how_it_starts
 from suite.commands.reporting import report
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
-from suite.records import Outcome, UsageError
+from suite.records import Facts, Outcome, Run, UsageError
 from suite.registry import Declaration, Loaded
 from suite.report import refuse_foreign_index
 from suite.store import Results, RunWriter
@@ -41,7 +41,7 @@ def check(options: Check) -> int:
     gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check
     outcomes = outcomes_of(options, declarations, sys.stderr if options.json == "-" else sys.stdout, tell)
     named = {outcome.implementation for outcome in outcomes}
-    return status(outcomes, alone=bool(options.targets) and len(named) == 1)
+    return status(outcomes, alone=bool(options.targets) and len(named) == 1, in_part=options.shard is not None)
 
 
 def outcomes_of(
@@ -64,36 +64,42 @@ def outcomes_of(
     session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast, bool(options.results))
     declarations = askable(session, declarations, tell)
     session.refuse_idle_gaps(declarations)
+    here = in_shard(session, declarations, tell)
+    there = answered(options, declarations, tell)
     is_named = lines is not None or options.junit is not None or options.results is not None
     again = asked_again(declarations, request, options.signature) if is_named else {}
-    if request.seed and explains:
-        print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
+    say_seed(request, lines if explains else None)
     with (
         tensors.seed(request.seed),
         session,
         github.no_commands(lines or sys.stdout, options.github and lines is not None),
         JsonRows(options.json) as rows,
-        stored(options, declarations, again, tell) as writer,
+        stored(options, declarations, again, tell) if there is None else nullcontext() as writer,
         Shown(
-            sum(map(session.count, declarations)),
+            sum(map(session.count, here)),
             lines,
             again=again,
-            reasons=len(declarations) == 1,
+            reasons=len(here) == 1,
             quiet=options.quiet,
             outcome=lambda each: rows.write(row(each, session.walls.get(each.implementation))),
         ) as shown,
     ):
-        outcomes = campaign.check(session, declarations, shown, writer, loaded)
+        outcomes = campaign.check(session, here, shown, writer, loaded) if there is None else shown_again(there, shown)
         if writer and not session.is_decided(outcomes):
             campaign.finish(writer, checked=[] if narrows(options) else declarations, operators=session.ran)
-    if writer and options.results:
-        report(options.results, writer.run.machine.name, lines if explains else StringIO())
+    make_tables(options, writer, lines if explains else StringIO())
     if options.github and lines is not None:
         github.announce(outcomes, declarations, session.explanations, again, lines)
     if options.junit is not None:
         junit.write(Path(options.junit), outcomes, again)
     remember(declarations, outcomes, request.device)
     return outcomes
+
+
+def make_tables(options: Check, writer: RunWriter | None, lines: TextIO | None) -> None:
+    """Make the tables of what was stored; of a shard there are none, for it is a part."""
+    if writer and options.results and not options.shard:
+        report(options.results, writer.run.machine.name, lines)
 
 
 def remember(declarations: Sequence[Declaration], outcomes: Sequence[Outcome], device: str) -> None:
@@ -118,6 +124,7 @@ def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -
         options.time_limit,
         options.profile or QUICK,
         options.seed,
+        shard=options.shard,
         gaps=gaps.read(options.known_gaps) if options.known_gaps is not None else (),
     )
     if not options.last_failed:
@@ -130,7 +137,7 @@ def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -
 
 def narrows(options: Check) -> bool:
     """Whether not all questions of a contract are asked."""
-    return bool(options.cases or options.dtypes or options.last_failed)
+    return bool(options.cases or options.dtypes or options.last_failed or options.shard)
 
 
 def refuse_places(options: Check) -> None:
@@ -152,15 +159,56 @@ def stored(
     if options.results is None:
         yield None
         return
-    cases, dtypes = (" ".join(words) for words in (options.cases, options.dtypes))
-    words = (f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed)
     refuse_foreign_index(options.results)
     facts = campaign.conformance_facts(declarations, again)
-    new = campaign.new_run(declarations, "; ".join(filter(None, words)), facts)
-    with Results(options.results).open_run(new) as writer:
+    if options.shard and not narrows(replace(options, shard=None)):
+        facts = replace(facts, whole=tuple(each.full_name for each in declarations))
+    new = new_run(options, declarations, facts)
+    with Results(sharding.place(options.results, options.shard)).open_run(new) as writer:
         for line in how_it_starts(writer):
             tell(line)
         yield writer
+
+
+def say_seed(request: CheckRequest, lines: TextIO | None) -> None:
+    """Say which numbers are asked, where these are not the usual ones."""
+    if request.seed and lines is not None:
+        print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
+
+
+def in_shard(session: Session, declarations: Sequence[Declaration], tell: Tell) -> list[Declaration]:
+    """The implementations of which anything falls into the shard that is asked; all where none is."""
+    found = [each for each in declarations if session.falls_here(each)]
+    if not found:
+        tell(sharding.said_of_none(session.request.shard))
+    return found
+
+
+def answered(options: Check, declarations: Sequence[Declaration], tell: Tell) -> list[Outcome] | None:
+    """The outcomes of a shard that is stored to its end; None where it is still to be asked."""
+    if options.results is None or options.shard is None:
+        return None
+    folder, new = sharding.place(options.results, options.shard), new_run(options, declarations, Facts())
+    there = sharding.outcomes_there(folder, new)
+    if there is not None:
+        tell(sharding.said_of_answered(folder, new, len(there)))
+    return there
+
+
+def shown_again(outcomes: Sequence[Outcome], shown: Shown) -> list[Outcome]:
+    """Show outcomes that are stored as if they came now."""
+    for of in campaign.by_implementation(outcomes).values():
+        for outcome in of:
+            shown.asked(outcome)
+        shown.checked(of)
+    return list(outcomes)
+
+
+def new_run(options: Check, declarations: Sequence[Declaration], facts: Facts) -> Run:
+    """The run of a check that is stored, with the request in words."""
+    cases, dtypes = (" ".join(words) for words in (options.cases, options.dtypes))
+    words = (f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed)
+    return sharding.of(campaign.new_run(declarations, "; ".join(filter(None, words)), facts), options.shard)
 
 
 def askable(session: Session, declarations: Sequence[Declaration], tell: Tell) -> list[Declaration]:

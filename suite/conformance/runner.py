@@ -92,6 +92,8 @@ class Check:
     """Findings, or the gaps of an implementation that does not ship."""
     earlier: Sequence[Outcome] = ()
     """The outcomes of a run that was interrupted: their questions are not asked again."""
+    whole: bool = True
+    """Whether this is not one of several shards, which cannot tell of a gap that nothing can fail by it."""
     _gaps: dict[str, str | None] = field(default_factory=dict)
     """What was found of the declared gaps so far."""
 
@@ -175,7 +177,8 @@ class Check:
 
     def idle(self, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
         """Outcomes for gaps of which nothing can fail."""
-        yield from (self._about(each.about, said) for each in self.known if (said := each.idle(outcomes)))
+        known = self.known if self.whole else ()
+        yield from (self._about(each.about, said) for each in known if (said := each.idle(outcomes)))
 
     @property
     def device(self) -> str:

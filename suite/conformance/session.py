@@ -24,7 +24,7 @@ from suite.conformance.runner import Check
 from suite.conformance.selection import matches, nothing_matches
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
-from suite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, UsageError
+from suite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
 from suite.records.limits import TIME_LIMIT
 from suite.registry import Broken, Declaration, Loaded
 from suite.signatures import in_signature, laid
@@ -48,6 +48,8 @@ class CheckRequest:
     """Of the numbers that cases are made of, and of the array of combinations; 0 is what is asked by default."""
     only: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     """The cases and dtypes that implementations are asked, by full name; who is not named is asked everything."""
+    shard: Shard | None = None
+    """The part that is asked, of implementations and families of cases."""
     gaps: tuple[gaps.Gap, ...] = ()
     """What implementations that do not ship are known to fail."""
 
@@ -215,7 +217,7 @@ class Session:
             return subject
         known = self.known(declaration, contract)
         self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
-        return Check(subject, self.questions(contract), asked, known, earlier)
+        return Check(subject, self.questions(contract), asked, known, earlier, whole=self.request.shard is None)
 
     def count(self, declaration: Declaration) -> int:
         """How many outcomes to expect of one implementation. UsageError if the patterns choose no case."""
@@ -230,7 +232,18 @@ class Session:
     def asked_of(self, declaration: Declaration, contract: Contract) -> list[tuple[Case, str]]:
         """The questions for one implementation."""
         asked, only = self.asked(contract), self.request.only.get(declaration.full_name)
+        if shard := self.request.shard:
+            asked = [each for each in asked if shard.takes(declaration.full_name, each[0].family)]
         return asked if only is None else [each for each in asked if (each[0].name, each[1]) in only]
+
+    def falls_here(self, declaration: Declaration) -> bool:
+        """Whether anything is asked of an implementation in the shard of the request, if it has one."""
+        shard = self.request.shard
+        if shard is None:
+            return True
+        if declaration.broken or declaration.contract not in contract_names():  # a single row, about all cases
+            return shard.takes(declaration.full_name, EVERY_CASE)
+        return bool(self.asked_of(declaration, contract_named(declaration.contract)))
 
     def questions(self, contract: Contract) -> Questions:
         return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))

@@ -15,6 +15,7 @@ from suite.records.operators import Operators
 from suite.records.outcome import Outcome
 from suite.records.refusal import Refusal
 from suite.records.run import Machine, Run
+from suite.records.shard import Shard
 from suite.records.snapshot import LETTERS, NOT_ASKED, Answered, Snapshot, Timed
 from suite.records.source import GIVEN, Figures, Source
 from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
@@ -85,6 +86,7 @@ __all__ = [
     "Reproduction",
     "Run",
     "Series",
+    "Shard",
     "Snapshot",
     "Source",
     "Status",

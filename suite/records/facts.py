@@ -83,5 +83,7 @@ class Facts:
     """What keeps each implementation that is not trusted from what is not its own, in words."""
     operators: Mapping[str, Operators] = field(default_factory=dict)
     """What each implementation that does not ship ran, in the questions that were looked at."""
+    whole: tuple[str, ...] = ()
+    """The implementations that all shards of a check together ask every case in every dtype."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Where a benchmark's time went, in seconds by activity."""

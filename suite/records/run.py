@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from suite.records.facts import Facts
+from suite.records.shard import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +48,17 @@ class Run:
     finished: str = ""
     asked: str = ""
     facts: Facts = field(default_factory=Facts)
+    shard: str = ""
+    """`2/8` where this is the second of eight parts of what was asked."""
+    shards: Mapping[str, str] = field(default_factory=dict)
+    """Of a run that was merged, the shards that it is made of, each with the id of the run that answered it."""
+
+    @property
+    def covers(self) -> Mapping[str, str]:
+        """The shards that it answers, each with the id of the run that did; empty where nothing was divided."""
+        return self.shards or ({self.shard: self.id} if self.shard else {})
+
+    @property
+    def divided(self) -> int:
+        """Into how many shards what was asked was divided; 0 where it was not."""
+        return max((Shard.read(part).count for part in self.covers), default=0)

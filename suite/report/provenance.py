@@ -30,8 +30,17 @@ def run_table(run: Run) -> Table:
         "date": run.finished or f"{run.started} (not finished)",
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "commit": run.commit or "unknown",
+        "merged": shards(run),
     }
-    return table(("", ""), ((name, text(fact, LONGEST_FACT)) for name, fact in facts.items()))
+    return table(("", ""), ((name, text(fact, LONGEST_FACT)) for name, fact in facts.items() if fact))
+
+
+def shards(run: Run) -> str:
+    """Of which shards a run was merged, and without which of them; empty where it was not."""
+    count = run.divided if run.shards else 0
+    without = [name for name in (f"{index}/{count}" for index in range(1, count + 1)) if name not in run.shards]
+    lacking = f"; not answered on this machine: {', '.join(without)}" if without else ""
+    return f"of {len(run.shards)} of {count} shards{lacking}" if count else ""
 
 
 def date(run: Run) -> str:

@@ -17,6 +17,7 @@ from suite.report.conformance.tally import breakdown, by_implementation, count, 
 from suite.report.page import Block, Column, Note, Page, Points, Section, Table, note, section
 from suite.report.render import terminal
 from suite.report.units import Unit, percent, time_unit
+from suite.report.versions import Tried, versions_page
 from suite.statistics import Interval
 
 MOST_REASONS = 8
@@ -50,6 +51,11 @@ def summary_lines(
 def comparison_lines(found: Sequence[Compared]) -> list[str]:
     """What two sides differ in, machine by machine: outcomes, times, memory."""
     return terminal.render(comparison_page(found))
+
+
+def versions_lines(tried: Sequence[Tried]) -> list[str]:
+    """Which version gets what wrong."""
+    return terminal.render(versions_page(tried))
 
 
 def _name(words: str) -> Cell:

@@ -110,9 +110,10 @@ def _examined(folder: Path) -> tuple[Contents, list[Placed], list[Refusal]]:
 def written(of: Contents, staying: str = "") -> dict[str, bytes]:
     """The contents of all files of a folder that holds this: finished runs in order, the others in the journal.
 
-    Runs without rows are left out, but for the one that is `staying`.
+    Runs without rows are left out, but for the one that is `staying`, and shards: nothing may fall into one.
     """
-    with_rows = {identity for identity, _ in of.recorded} | {staying}
+    shards = {question_of(run): identity for identity, run in of.runs.items() if run.shard}
+    with_rows = {identity for identity, _ in of.recorded} | {staying, *shards.values()}
     kept = {identity: run for identity, run in of.runs.items() if identity in with_rows}
     finished = [identity for identity, run in kept.items() if run.finished]
     by_file: dict[str, bytes] = {}
@@ -133,6 +134,11 @@ def written(of: Contents, staying: str = "") -> dict[str, bytes]:
         RUNS: encoded("".join(map(row_text, of_runs))),
         facts.FACTS: encoded(facts.written(dict(facts.shared(kept[name].facts) for name in finished))),
     }
+
+
+def question_of(run: Run) -> tuple[str, ...]:
+    """What a later run of a shard asks as well, where it takes the place of this one in a folder."""
+    return run.asked, run.shard, *sorted(run.sources)
 
 
 def _read(folder: Path, amiss: Amiss) -> tuple[Contents, list[Placed]]:

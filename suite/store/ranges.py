@@ -9,7 +9,20 @@ from datetime import datetime
 from statistics import median
 from typing import Any, TypeAlias
 
-from suite.records import DTYPES, EVERY_CASE, Claimed, Evidence, Holds, Learned, Measurement, Outcome, Run, Status
+from suite.records import (
+    DTYPES,
+    EVERY_CASE,
+    Claimed,
+    Evidence,
+    Holds,
+    Learned,
+    Measurement,
+    Outcome,
+    Run,
+    Shard,
+    Status,
+    UsageError,
+)
 from suite.statistics import interval
 
 Complaints: TypeAlias = Iterator[str]
@@ -39,11 +52,17 @@ def duration(run: Run) -> float:
         return math.inf
 
 
+def together(run: Run) -> float:
+    """The longest that everything in a run can have taken together: shards that were merged ran at once."""
+    return duration(run) * max(1, len(run.shards))
+
+
 def of_run(run: Run) -> Complaints:
     """What is out of range in a run that is finished."""
     for name in ("started", "finished"):
         yield from _time(name, getattr(run, name))
-    longest = duration(run)
+    yield from _parts(run)
+    longest = together(run)
     if longest < 0:
         yield f"finished is {run.finished}, before it started ({run.started})"
     if run.commit and not COMMIT.fullmatch(run.commit):
@@ -60,6 +79,19 @@ def of_run(run: Run) -> Complaints:
     yield from _numbers("seconds", spent, 0.0)
     if sum(spent.values()) > longest:
         yield f"seconds are {sum(spent.values()):.4g} in all, and the run took {longest:.4g} at most"
+
+
+def _parts(run: Run) -> Complaints:
+    """What is amiss with the shards that a run is, or is made of."""
+    if run.shard and run.shards:
+        yield f"it is the shard {run.shard:.40}, and made of {len(run.shards)}"
+    try:
+        counts = {Shard.read(part).count for part in (*run.shards, *filter(None, [run.shard]))}
+    except UsageError as error:
+        yield str(error).removeprefix("--shard: ")
+    else:
+        if len(counts) > 1:
+            yield f"it is made of shards of {' and of '.join(map(str, sorted(counts)))}"
 
 
 def of_record(record: Outcome | Measurement | Learned | Claimed, run: Run) -> Complaints:
@@ -86,7 +118,8 @@ def _outcome(of: Outcome, run: Run) -> Complaints:
     if of.dtype not in (*DTYPES, EVERY_CASE):
         yield f"dtype is {of.dtype!r:.80}, not one of {', '.join(DTYPES)}"
     noted = run.facts.contracts.get(of.contract)
-    if noted and noted.cases and of.case not in (*noted.cases, EVERY_CASE):
+    of_a_case = of.dtype != EVERY_CASE  # else it is about the implementation: missing, or a gap that it has not
+    if of_a_case and noted and noted.cases and of.case not in noted.cases:
         yield f"its run notes no case {of.case!r:.80} of {of.contract:.80}"
     yield from _asked(of, run)
 

@@ -39,7 +39,7 @@ def joined(one: Snapshot, other: Snapshot) -> Snapshot:
     timed = {each.key: each for each in (*other.timed, *one.timed)}
     timed |= {each.key: _beside(timed[each.key], each) for each in other.timed if timed[each.key].ratio is None}
     answers = {**dict(_answers(other)), **dict(_answers(one))}
-    run = max(one.run, other.run, key=lambda run: run.finished)
+    run = max(one.run, other.run, key=lambda run: (run.finished, len(run.shards)))
     return Snapshot(run, tuple(timed[key] for key in sorted(timed)), tuple(_in_contracts(answers)))
 
 

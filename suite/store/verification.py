@@ -151,6 +151,6 @@ def _records(folder: Path, there: Contents, placed: Sequence[Placed]) -> Iterato
             )
             yield Refusal(path, where, why)
     for identity, seconds in spent.items():
-        if seconds > (most := ranges.duration(there.runs[identity])):
+        if seconds > (most := ranges.together(there.runs[identity])):
             why = f"the timed calls of the run {identity:.80} are {seconds:.4g} s, and it took {most:.4g} at most"
             yield Refusal(str(folder / MEASUREMENTS.file), "", why)

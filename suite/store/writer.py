@@ -37,9 +37,9 @@ class RunWriter:
         mended = [files.mend(folder / name) for name in (RUNS, JOURNAL)]
         self._written = sha256(together.content(folder, JOURNAL))
         self.notes = tuple(filter(None, (*notes, *mended)))
-        alike = [old for old in there.runs.values() if not old.finished and _identity(old) == _identity(run)]
+        alike = [old for old in there.runs.values() if not old.finished and identity(old) == identity(run)]
         self.resumed = bool(alike)
-        self.run = alike[-1] if alike else replace(run, id=_unused(run.id, there.runs), finished="")
+        self.run = alike[-1] if alike else replace(run, id=unused(run.id, there.runs), finished="")
         self.recorded, self.done = self._mine(there.outcomes)
         self.recorded_measurements, self.measured = self._mine(there.measurements)
         self.recorded_learned, self.trained = self._mine(there.learned)
@@ -153,11 +153,13 @@ class RunWriter:
         return newest(of, recorded) if any(identity == self.run.id for identity, _ in recorded) else recorded
 
 
-def _identity(run: Run) -> tuple[object, ...]:
+def identity(run: Run) -> tuple[object, ...]:
     """What must be equal for a run to be resumed. A virtual machine's memory differs a little from boot to boot."""
-    return run.suite, dict(run.sources), dict(run.versions), replace(run.machine, memory_bytes=0), run.asked
+    machine = replace(run.machine, memory_bytes=0)
+    return run.suite, dict(run.sources), dict(run.versions), machine, run.asked, run.shard
 
 
-def _unused(identity: str, taken: Collection[str]) -> str:
+def unused(identity: str, taken: Collection[str]) -> str:
+    """The id of a run, with a number behind it where another run has it."""
     names = (identity, *(f"{identity}-{number}" for number in range(2, len(taken) + 2)))
     return next(name for name in names if name not in taken)

@@ -12,7 +12,7 @@ from checks import about, check, only
 
 from suite.conformance.gaps import Gap, KnownGap, of_contract, read
 from suite.contracts import contract
-from suite.records import Outcome, UsageError
+from suite.records import Outcome, Shard, UsageError
 
 Write = Callable[[str, str], Path]
 Status = Callable[..., object]
@@ -146,6 +146,18 @@ def test_a_gap_whose_cases_are_all_declined_is_an_error(write: Write) -> None:
     (said,) = about(found).values()
     assert said == "gaps.txt:1 covers 1 question, declined without exception: none can fail; remove the line"
     assert about(check(always_right, "plain/small", found=gaps)) == {}, "what is not asked is not judged"
+
+
+def test_a_shard_cannot_tell_that_nothing_fails_by_a_gap(status_of: Status, write: Write) -> None:
+    gap, mine = write("gaps.txt", "*: it is off where scores are halved\n"), write("mine.py", MINE)
+    asked = ["check", str(mine), "--case", "scale/half", "--case", "causal", "--dtype", "float32"]
+    declined = next(index for index in (1, 2) if Shard(index, 2).takes("attention/mine", "causal"))
+
+    assert not Shard(declined, 2).takes("attention/mine", "scale"), "what fails is in the other"
+    status_of(*asked, "--known-gaps", str(gap), "--shard", f"{declined}/2", "--json", "rows.jsonl")
+
+    rows = [json.loads(line) for line in (mine.parent / "rows.jsonl").read_text().splitlines()]
+    assert {row["status"] for row in rows} == {"declined"}
 
 
 # On the command line

@@ -52,6 +52,12 @@ HONEST_ROWS = (
 )
 
 
+def test_what_is_said_of_an_implementation_is_of_no_case_that_its_run_notes(tmp_path):
+    record(tmp_path, HONEST, outcome("declared/causal", "wrong", dtype="*"), outcome("*", "missing", dtype="*"))
+
+    assert verify(folder(tmp_path)).refusals == ()
+
+
 def test_what_an_honest_run_wrote_is_verified(tmp_path):
     record(tmp_path, HONEST, *HONEST_ROWS)
 

@@ -15,10 +15,12 @@ from suite.commands.declared.export import Export
 from suite.commands.declared.history import History
 from suite.commands.declared.learn import Learn
 from suite.commands.declared.list_ import List
+from suite.commands.declared.merge import Merge
 from suite.commands.declared.migrate import Migrate
 from suite.commands.declared.new import New
 from suite.commands.declared.report import Report
 from suite.commands.declared.run import Run
+from suite.commands.declared.sweep import Sweep
 from suite.commands.declared.verify import Verify
 
 COMMANDS: Mapping[str, type[Command]] = {
@@ -30,8 +32,10 @@ COMMANDS: Mapping[str, type[Command]] = {
     "audit": Audit,
     "learn": Learn,
     "claims": Claims,
+    "merge": Merge,
     "report": Report,
     "run": Run,
+    "sweep": Sweep,
     "history": History,
     "draw": Draw,
     "compare": Compare,

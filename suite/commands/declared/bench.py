@@ -14,6 +14,7 @@ from suite.commands.declared.common import (
     DryRun,
     Except,
     Folder,
+    InShard,
     SignatureName,
     Targets,
     TimeLimit,
@@ -104,6 +105,7 @@ class Bench:
     time_limit: TimeLimit = TIME_LIMIT
     except_: Except = field(default_factory=list)
     results: Folder = Path("results")
+    shard: InShard = None
     signature: SignatureName = ""
     dry_run: DryRun = False
 
@@ -140,4 +142,5 @@ class Bench:
             tuple(self.dtypes),
             tuple(self.shapes),
             baseline,
+            self.shard,
         )

@@ -12,6 +12,7 @@ from suite.commands.declared.common import (
     ContractName,
     Device,
     Except,
+    InShard,
     Isolate,
     Jobs,
     SignatureName,
@@ -77,6 +78,7 @@ class Check:
             help="store the outcomes there, without timing anything, and make the tables; resumed if interrupted",
         ),
     ] = None
+    shard: InShard = None
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", "-x", help="stop at the first failure that no finding records")
     ] = False

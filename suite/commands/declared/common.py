@@ -10,7 +10,7 @@ from typing import Annotated, Protocol
 
 import typer
 
-from suite.records import UsageError
+from suite.records import Shard, UsageError
 
 LONGEST_NAME = 255
 """Bytes of a part of a path (NAME_MAX of Linux and macOS)."""
@@ -116,6 +116,15 @@ Jobs = Annotated[
         metavar="N",
         parser=whole("--jobs"),
         help="processes that ask at once; outcomes are those of one (the default)",
+    ),
+]
+InShard = Annotated[
+    Shard | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        parser=Shard.read,
+        help="only the part I of N, as 2/8; stored in a folder of its own under --results",
     ),
 ]
 Except = Annotated[list[str], typer.Option("--except", metavar="TARGET", help="leave these out; may be repeated")]

@@ -1,0 +1,175 @@
+"""A sweep whose processes are killed at random moments, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+import suite
+from suite.records import Outcome
+from suite.store import Results
+
+HOME = Path(suite.__file__).parent.parent
+LAUNCHER = "launcher"
+VICTIMS = (LAUNCHER, "shard", "submitit's process", "submitit's controller")
+"""What is killed: the launcher with all that hangs on it, the command of a shard, or one of the two around that."""
+FALLS = 60.0
+"""Seconds in which what was started by a killed launcher has to be gone."""
+Row = tuple[str, str, str]
+
+
+@dataclass
+class KilledSweep:
+    """A sweep in a folder, started as a user does; it is killed here and there, and started again."""
+
+    folder: Path
+    shards: int
+    table: str
+    jobs: int = 2
+    seed: int = 0
+    kills: list[str] = field(default_factory=list)
+    seen: dict[Row, float | None] = field(default_factory=dict)
+    """How long each answer took that was in a journal at the moment of a kill: asked again, it would take another."""
+    amiss: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._chance = random.Random(self.seed)
+        (self.folder / "sweep.toml").write_text(f"shards = {self.shards}\n{self.table}")
+
+    @property
+    def words(self) -> list[str]:
+        return [sys.executable, "-m", "suite", "sweep", "sweep.toml", "--jobs", str(self.jobs), "--attempts", "100"]
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        around = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
+        with (self.folder / "lines.txt").open("ab") as lines:
+            return subprocess.Popen(self.words, cwd=self.folder, env=around, stdout=lines, stderr=lines)
+
+    def carried_out(self, victims: Sequence[str], moments: tuple[float, float], seconds: float) -> int:
+        """Launch, kill these after so many seconds each, and wait: the exit status, or -1 for none in time."""
+        until = time.monotonic() + seconds
+        launcher = self.launch()
+        for victim in victims:
+            pause = time.monotonic() + self._chance.uniform(*moments)
+            while launcher.poll() is None and (time.monotonic() < pause or not self._found(launcher, victim)):
+                if time.monotonic() > until:
+                    break
+                time.sleep(0.05)
+            if launcher.poll() is None and time.monotonic() < until:
+                launcher = self._kill(launcher, victim)
+        try:
+            return launcher.wait(max(until - time.monotonic(), 1))
+        except subprocess.TimeoutExpired:
+            self._end(launcher)
+            return -1
+
+    def _kill(self, launcher: subprocess.Popen[bytes], victim: str) -> subprocess.Popen[bytes]:
+        """Kill it, and start the launcher again where it was that; note what was answered by then."""
+        self.kills.append(victim)
+        if victim == LAUNCHER:
+            self._end(launcher)
+            self._remember()
+            return self.launch()
+        found = self._found(launcher, victim)
+        if found:
+            self._chance.choice(found).kill()
+            self._remember()
+        return launcher
+
+    def _end(self, launcher: subprocess.Popen[bytes]) -> None:
+        family = psutil.Process(launcher.pid).children(recursive=True)
+        launcher.kill()
+        launcher.wait()
+        _, alive = psutil.wait_procs(family, timeout=FALLS)
+        self.amiss += [f"the launcher is gone, and {each} is left" for each in alive]
+
+    def _found(self, launcher: subprocess.Popen[bytes], victim: str) -> list[psutil.Process]:
+        if victim == LAUNCHER:
+            return [psutil.Process(launcher.pid)]
+        sign = {"shard": "--shard", "submitit's process": "submitit.core._submit"}.get(victim, "submitit.local._local")
+        try:
+            family = psutil.Process(launcher.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+        return [each for each in family if sign in _words_of(each)]
+
+    def _remember(self) -> None:
+        """What is in the store now, of shards that are begun and of those that are answered."""
+        self.seen |= {key: of.seconds for key, of in self.rows(self.folder / "sweep.sweep")}
+
+    def rows(self, folder: Path) -> Iterator[tuple[Row, Outcome]]:
+        """The outcomes below a folder, by what was asked."""
+        for file in {file.parent for file in folder.rglob("runs.jsonl")}:
+            for of in Results(file.parent).read(file.name).outcomes:
+                yield (of.implementation, of.case, of.dtype), of
+
+    @property
+    def there(self) -> dict[Row, Outcome]:
+        """What the merged results hold, or, of a sweep that did not come to its end, what its shards hold."""
+        merged = self.folder / "results"
+        return dict(self.rows(merged if merged.exists() else self.folder / "sweep.sweep"))
+
+    def forgotten(self) -> list[str]:
+        """What was answered before a kill, and is not there any more."""
+        return [f"{key} is lost" for key in self.seen.keys() - self.there.keys()]
+
+    def lost(self, due: Sequence[Outcome]) -> list[str]:
+        """What the results do not hold as an undivided check answered it."""
+        there = self.there
+        wanted = {(of.implementation, of.case, of.dtype): of for of in due}
+        missing = [f"{key} is lost" for key in wanted if key not in there]
+        both = wanted.keys() & there.keys()
+        unlike = [f"{key} is {there[key].status}" for key in both if there[key].status != wanted[key].status]
+        return [*missing, *unlike, *(f"{key} was never asked for" for key in there.keys() - wanted.keys())]
+
+    def repeated(self) -> list[Row]:
+        """What was answered before a kill and was asked again: it took another time."""
+        there = self.there
+        return [key for key, seconds in self.seen.items() if key in there and not _alike(seconds, there[key].seconds)]
+
+    @property
+    def lines(self) -> str:
+        """All that the launchers said."""
+        return (self.folder / "lines.txt").read_text(errors="replace")
+
+    @property
+    def started(self) -> int:
+        """Processes of shards that were started."""
+        return self.lines.count(": begun")
+
+
+def undivided(folder: Path, words: Sequence[str]) -> list[Outcome]:
+    """What the same check answers where it is neither divided nor killed."""
+    around = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "suite", "check", *words, "--results", "whole", "--quiet"]
+    subprocess.run(command, cwd=folder, env=around, check=False, capture_output=True)
+    return stored(folder / "whole")
+
+
+def stored(folder: Path) -> list[Outcome]:
+    """The outcomes in a folder of results."""
+    store = Results(folder)
+    return [of for name in store.machines() for of in store.read(name).outcomes]
+
+
+def _words_of(process: psutil.Process) -> list[str]:
+    try:
+        words: list[str] = process.cmdline()
+    except psutil.Error:
+        return []
+    return words
+
+
+def _alike(one: float | None, other: float | None) -> bool:
+    """Whether two times are one, which the store keeps to a few digits."""
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= 0.01 * max(one, other)

@@ -1,0 +1,156 @@
+"""examples/scale: what engines run is run here, and what it answers is merged into what one process would answer."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import suite
+from suite.store import Recorded, read_outcomes
+
+HOME = Path(suite.__file__).parent.parent
+EXAMPLES = Path(__file__).parent.parent / "examples" / "scale"
+SCRIPTS = ("xargs.sh", "parallel.sh", "slurm.sh")
+ASKED = ("check", "mine.py", "--case", "plain", "--case", "causal", "--case", "scale", "--dtype", "float32", "--quiet")
+KERNEL = """
+    import torch
+
+    def attention(query, key, value, *, is_causal=False, scale=None):
+        scores = query.shape[-1] ** -0.5 * query @ key.mT  # whatever the scale
+        if is_causal:
+            scores = scores.masked_fill(~torch.ones_like(scores).bool().tril(), float("-inf"))
+        return scores.softmax(-1) @ value
+    """
+
+Around = dict[str, str]
+
+
+@pytest.fixture
+def around(write: Callable[[str, str], Path], tmp_path: Path) -> Around:
+    """A folder with a kernel that is wrong in a family of cases, and the variables of a process that has attnsuite."""
+    write("mine.py", KERNEL)
+    command = write("bin/attnsuite", f'#!/bin/sh\nexec "{sys.executable}" -m suite "$@"\n')
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(HOME), "ASK": " ".join(ASKED)}
+
+
+def begun(command: list[str], around: Around, folder: Path, **given: str) -> subprocess.Popen[str]:
+    """A command that runs in a folder with these variables beside others."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=around | given, stdout=pipe, stderr=pipe, text=True)
+
+
+def ended(process: subprocess.Popen[str], *due: int) -> str:
+    """What a command has said when it ended with one of these statuses."""
+    out, error = process.communicate(timeout=240)
+    assert process.returncode in due, error
+    return out + error
+
+
+def recorded(results: Path) -> Recorded:
+    """What is recorded of the only machine."""
+    (found,) = read_outcomes(results).values()
+    return found
+
+
+def statuses(results: Path) -> dict[tuple[str, ...], tuple[str, float | None]]:
+    """Of every question its answer."""
+    return {of.key: (of.status, of.error_ratio) for of in recorded(results).outcomes}
+
+
+@pytest.fixture
+def whole(around: Around, tmp_path: Path) -> dict[tuple[str, ...], tuple[str, float | None]]:
+    """What one process answers."""
+    words = [sys.executable, "-m", "suite", *ASKED, "--results", "whole"]
+    ended(begun(words, around, tmp_path), 1)
+    return statuses(tmp_path / "whole")
+
+
+def test_xargs_answers_what_one_process_does(around: Around, tmp_path: Path, whole: object) -> None:
+    said = ended(begun([str(EXAMPLES / "xargs.sh")], around, tmp_path, SHARDS="2", AT_ONCE="2"), 123)
+
+    assert ": check on cpu; plain causal scale; float32, 2 of 2 shards: " in said
+    assert statuses(tmp_path / "results") == whole
+    assert {status for status, _ in statuses(tmp_path / "results").values()} == {"passed", "wrong", "declined"}
+    assert (tmp_path / "results" / "README.md").exists()
+
+
+def workflow() -> dict[str, Any]:
+    """The example for GitHub Actions."""
+    content: dict[str, Any] = yaml.safe_load((EXAMPLES / "github-workflow.yml").read_text())
+    return content
+
+
+def step(job: str, name: str) -> list[str]:
+    """The shell of a step of it, as a runner begins it."""
+    (script,) = (each["run"] for each in workflow()["jobs"][job]["steps"] if each.get("name") == name)
+    return ["bash", "-eo", "pipefail", "-c", script]
+
+
+def pod() -> list[str]:
+    """The command of the example for Kubernetes."""
+    content = yaml.safe_load((EXAMPLES / "kubernetes.yml").read_text())
+    (container,) = content["spec"]["template"]["spec"]["containers"]
+    command: list[str] = container["command"]
+    return command
+
+
+def test_shards_of_a_matrix_of_slurm_and_of_kubernetes_are_merged(around: Around, tmp_path: Path) -> None:
+    of_all = around | {"SHARDS": "4", "RESULTS": str(tmp_path)}
+    shard = step("shard", "Ask one shard")
+    processes = [
+        begun(shard, of_all, tmp_path, SHARD="1"),
+        begun(shard, of_all, tmp_path, SHARD="2"),
+        begun([str(EXAMPLES / "slurm.sh")], of_all, tmp_path, SLURM_ARRAY_TASK_ID="3", SLURM_ARRAY_TASK_COUNT="1"),
+        begun(pod(), of_all, tmp_path, JOB_COMPLETION_INDEX="3"),
+    ]
+    for each in processes:
+        ended(each, 0, 1)
+
+    said = ended(begun(step("merge", "Merge the shards"), of_all, tmp_path), 0)
+
+    assert "4 of 4 shards" in said
+    assert "results: verified" in said
+    assert {of.case.partition("/")[0] for of in recorded(tmp_path / "results").outcomes} == {"plain", "causal", "scale"}
+
+
+def test_what_is_wrong_is_no_reason_for_kubernetes_to_ask_again(around: Around, tmp_path: Path) -> None:
+    for status, due in ((0, 0), (1, 0), (2, 1)):
+        (tmp_path / "bin" / "attnsuite").write_text(f"#!/bin/sh\nexit {status}\n")
+        ended(begun(pod(), around, tmp_path, SHARDS="4", RESULTS=".", JOB_COMPLETION_INDEX="0"), due)
+
+
+def test_the_matrix_has_every_shard() -> None:
+    content = workflow()
+
+    assert content["jobs"]["shard"]["strategy"]["matrix"]["shard"] == [*range(1, content["env"]["SHARDS"] + 1)]
+
+
+def test_kubernetes_asks_every_shard() -> None:
+    content = yaml.safe_load((EXAMPLES / "kubernetes.yml").read_text())
+    (container,) = content["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+
+    assert content["spec"]["completions"] == int(variables["SHARDS"])
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_is_one_that_a_shell_understands(name: str) -> None:
+    assert subprocess.run(["bash", "-n", str(EXAMPLES / name)], check=False).returncode == 0
+    assert os.access(EXAMPLES / name, os.X_OK)
+
+
+def test_every_example_asks_and_merges_alike() -> None:
+    for file in EXAMPLES.iterdir():
+        text = file.read_text()
+        assert "attnsuite $ASK --shard " in text, file
+        assert "merge shards --results results" in text or "merge /results/shards --results /results" in text, file
