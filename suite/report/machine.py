@@ -19,7 +19,7 @@ from suite.store import Recorded
 
 OF_CONFORMANCE = (
     *("conformance.md", "conformance.csv", "conformance_features.csv", "conformance_failures.csv"),
-    "conformance_examples.csv",
+    *("conformance_declined.csv", "conformance_declared.csv", "conformance_examples.csv"),
 )
 """The files that are removed where nothing is checked any more, but something measured."""
 OF_BENCHMARK = ("benchmark.md", "benchmark.csv", "benchmark_growth.csv", "benchmark_ceilings.csv")
@@ -79,7 +79,7 @@ def _write(folder: Path | str, recorded: Recorded, name: str, charts: Charts) ->
 
 def _conformance(recorded: Recorded, charts: Charts) -> Iterable[Page]:
     checked = recorded.checked_run or not (recorded.measured_run or recorded.trained or recorded.examined)
-    return [conformance(recorded)] if checked else ()
+    return conformance(recorded) if checked else ()
 
 
 def _benchmark(recorded: Recorded, charts: Charts) -> Iterable[Page]:

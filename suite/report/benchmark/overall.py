@@ -134,5 +134,5 @@ def _frugal(of: TimedTable) -> Cell:
     read = [row for row in of.measured if row.of.peak is not None and math.isfinite(row.of.peak)]
     if not read:
         return text(NOTHING)
-    best = min(read, key=lambda row: (row.of.peak or 0.0, row.name))
+    best = min(read, key=lambda row: (row.net_peak or 0.0, row.name))
     return said(code(best.name), Span(f" {wording.peak(best)}"), kind=Kind.TEXT, value=best.name)

@@ -27,8 +27,8 @@ def report_text(folder: Path, machines: Mapping[str, Recorded], past: Sequence[L
 
 
 def beside(folder: Path, machines: Iterable[str]) -> list[str]:
-    """The pages that exist, as paths relative to this one, each with its tables."""
-    found = [name for name in (f"{INDEX}.md", AUDIT) if (folder / name).exists()]
+    """The index, and the pages that exist, as paths relative to this one, each with its tables."""
+    found = [f"{INDEX}.md", *(name for name in (AUDIT,) if (folder / name).exists())]
     for name in sorted(machines):
         for of in PAGES.values():
             page, *tables = of.files
