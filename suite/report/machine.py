@@ -41,7 +41,7 @@ def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
         written += _write(folder, recorded, name, charts)
     written += [folder / chart.file for chart in charts.charts]
     exported = write_benchmark_json(folder, recorded)
-    return [*written, *([exported] if exported else [])], charts.note
+    return [*written, *([exported] if exported else [])], charts.told
 
 
 def write_conformance(folder: Path | str, recorded: Recorded) -> list[Path]:

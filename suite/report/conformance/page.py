@@ -15,7 +15,7 @@ from suite.report.conformance import features
 from suite.report.conformance.examples import example_table, given, reproduced
 from suite.report.conformance.reasons import reasons, reasons_together
 from suite.report.conformance.strangers import strangers
-from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
+from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, grouped, groups
 from suite.report.page import Block, Column, Note, Page, Table, beside_page, blocks, first, note, points, section, table
 from suite.store import Recorded
 
@@ -73,6 +73,11 @@ class _Found:
         return cls(recorded, run, outcomes, declared, contracts, matrix, facts.examples(recorded))
 
     @cached_property
+    def headline(self) -> list[Block]:
+        """Who passes what."""
+        return list(headline(self.outcomes))
+
+    @cached_property
     def groups(self) -> tuple[list[Group], list[Group], list[Group]]:
         """The failures in groups: all, those that no finding records, those that one does."""
         again = {name: of.again.get(name, ()) for name, of in self.declared.items()}
@@ -99,7 +104,7 @@ def _page(of: _Found, details: Callable[[_Found], Iterable[Block]]) -> Page:
     shown = blocks(
         provenance.run_table(of.run),
         _several(of.recorded.checked_runs),
-        headline(of.outcomes),
+        of.headline,
         note("For programs and spreadsheets: ", joined([beside_page(f"{name}.csv") for name in of.data]), "."),
         section("Rows of an earlier run", _earlier(of.recorded.earlier)),
         section("Failures", first(failure_table(new), MOST_FAILURES, "conformance_failures.csv")),
@@ -174,8 +179,8 @@ def _not_asked(names: Sequence[str]) -> Iterator[Note]:
 
 
 def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list[object]:
-    total = count(outcomes)
-    cells = [str(count(outcome for outcome in outcomes if outcome.dtype == dtype)) for dtype in columns]
+    total, by_dtype = count(outcomes), grouped(outcomes, lambda outcome: (outcome.dtype,))
+    cells = [str(count(by_dtype.get((dtype,), ()))) for dtype in columns]
     return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
 
 
@@ -213,8 +218,7 @@ def _finding(of: Group, findings: Mapping[str, str]) -> Cell:
 def _counts(outcomes: Sequence[Outcome]) -> Table:
     """A row per implementation, device and dtype, for programs."""
     rows = [
-        (name, device, dtype, *count(outcome for outcome in members if outcome.dtype == dtype).numbers)
-        for (name, device), members in by_implementation(outcomes).items()
-        for dtype in sorted({outcome.dtype for outcome in members})
+        (*key, *count(members).numbers)
+        for key, members in grouped(outcomes, lambda of: (of.implementation, of.device, of.dtype)).items()
     ]
     return table([Column(key=key) for key in ("implementation", "device", "dtype", *COUNTS)], rows)
