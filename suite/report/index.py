@@ -24,6 +24,8 @@ REPORT = "report.html"
 """The page for a browser, beside the index."""
 AUDIT = "audit.md"
 """The audit of the suite, beside the index."""
+AUDIT_TABLES = ("audit_families.csv", "audit_strangers.csv", "audit_deviations.csv")
+"""Its tables, beside it. An audit of an earlier version has none."""
 PAGES = ("conformance.md", "benchmark.md", "learning.md", "claims.md", "stopwatch.md")
 """The pages of a machine that the index links to."""
 CHARTS = {
