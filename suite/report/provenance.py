@@ -21,19 +21,9 @@ def of_run(run: Run) -> tuple[object, ...]:
 
 def run_table(run: Run) -> Table:
     """The table at the top of a page: machine, system, date, versions and commit of a run."""
-    return table(("", ""), ((name, text(fact, LONGEST_FACT)) for name, fact in _facts(run).items()))
-
-
-def run_note(run: Run) -> Note:
-    """The same in one paragraph."""
-    *facts, last = (f"{name}: {fact}" for name, fact in _facts(run).items())
-    return note(*(f"{fact}; " for fact in facts), f"{last}.", longest=LONGEST_FACT)
-
-
-def _facts(run: Run) -> dict[str, str]:
     machine = run.machine
     memory = f"{machine.memory_bytes / 2**30:.0f} GiB"
-    return {
+    facts = {
         "machine": f"{machine.processor}, {machine.cores} cores, {machine.threads} threads, {memory}",
         "accelerators": ", ".join(machine.accelerators) or "none",
         "system": machine.system,
@@ -41,6 +31,13 @@ def _facts(run: Run) -> dict[str, str]:
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "commit": run.commit or "unknown",
     }
+    return table(("", ""), ((name, text(fact, LONGEST_FACT)) for name, fact in facts.items()))
+
+
+def run_note(run: Run) -> Note:
+    """The same in one paragraph."""
+    *facts, last = (f"{name.words}: {fact.words}" for name, fact in run_table(run).rows)
+    return note(*(f"{fact}; " for fact in facts), f"{last}.", longest=LONGEST_FACT)
 
 
 def date(run: Run) -> str:

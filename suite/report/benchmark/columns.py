@@ -108,7 +108,7 @@ def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
         lambda row: _said(row.rate("convention"), rate.bare),
     )
     yield Figure("of roofline", "of_roofline", lambda row: _said(row.roofline or None, percent))
-    yield Figure("peak memory", "net_peak", lambda row: number(row.net_peak, _peak(row), "B"))
+    yield Figure("peak memory", "net_peak", lambda row: _said(row.shown_peak, lambda _: wording.peak(row), "B"))
     yield Figure(None, "peak", lambda row: row.of.peak)
     yield Figure("its output", "memory_output", lambda row: _size(row.of.memory.get("output")))
     yield Figure("retained", "memory_retained", lambda row: _size(row.of.memory.get("retained")))
@@ -124,10 +124,6 @@ def _between(row: Row, unit: Unit) -> str:
     if not row.time:
         return ""
     return TOO_FEW if row.time.low <= 0 else f"{unit.bare(row.time.low)}–{unit.of(row.time.high)}"
-
-
-def _peak(row: Row) -> str:
-    return wording.peak(row) if row.of.peak is not None else ""
 
 
 def _speedup(row: Row) -> str:

@@ -106,4 +106,4 @@ def _both(of: TimedTable, row: Row) -> Cell:
 
 
 def _memory(of: TimedTable, row: Row) -> Cell:
-    return number(row.net_peak, wording.peak(row), "B") if row.time else status(row.of.status, wording.status(row.of))
+    return number(row.shown_peak, wording.peak(row), "B") if row.time else status(row.of.status, wording.status(row.of))

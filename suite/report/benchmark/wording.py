@@ -32,7 +32,7 @@ def status(of: Measurement) -> str:
 
 
 def peak(row: Row) -> str:
-    """The peak of memory less what the meter reads for a call that allocates nothing; "none seen" if it is no more."""
+    """The peak of memory, net; "none seen" if the meter reads no more than for a call that allocates nothing."""
     if row.of.peak is None or not math.isfinite(row.of.peak):
         return NOTHING
     return size(row.net_peak) if row.net_peak is not None else "none seen"

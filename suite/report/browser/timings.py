@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,7 +55,7 @@ def _numbers(row: Row) -> dict[str, Any]:
         "t": [rounded(each, DIGITS) for each in (time.median, time.low, time.high)] if time else None,
         "u": [rounded(each, DIGITS) for each in (against.speedup, against.low, against.high)] if against else None,
         "verdict": row.verdict,
-        "peak": rounded(_peak(row), DIGITS),
+        "peak": rounded(row.shown_peak, DIGITS),
         "roof": rounded(row.roofline, 3),
         "joules": rounded(row.joules, DIGITS),
         "error": rounded(row.of.error_ratio, 3),
@@ -64,12 +63,6 @@ def _numbers(row: Row) -> dict[str, Any]:
         "calls": row.of.calls,
         "x": [rounded(each / MICROSECOND, DIGITS) for each in row.of.seconds],
     }
-
-
-def _peak(row: Row) -> float | None:
-    """Bytes of the peak, 0 if the meter reads no more than for a call that allocates nothing; None if it is unknown."""
-    known = row.of.peak is not None and math.isfinite(row.of.peak)
-    return (row.net_peak or 0.0) if known else None
 
 
 def command(row: Row, again: Mapping[str, Sequence[str]]) -> str:
