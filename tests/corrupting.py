@@ -54,7 +54,8 @@ def copied(to: Path) -> Path:
     kept = [row for row in of.measurements if row[1].workload in WORKLOADS and row[1].implementation in RACERS]
     timed = [(run, replace(each, seconds=each.seconds[:ROUNDS])) for run, each in kept]
     _write(to / TIMED, Contents(of.runs, [], timed))
-    for name in (f"{TIMED}/stopwatch.md", f"{TIMED}/stopwatch.csv", "audit.md"):
+    audit = [path.name for path in REAL.glob("audit*.*")]
+    for name in (f"{TIMED}/stopwatch.md", f"{TIMED}/stopwatch.csv", *audit):
         shutil.copy(REAL / name, to / name)
     with (to / "paths").open("w") as lines:
         reporting.report(to, lines=lines)

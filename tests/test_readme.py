@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from suite.asking.case import questions
 from suite.conformance.coverage import summary, told
+from suite.contracts import contract
 
 HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
@@ -85,7 +90,12 @@ def test_the_page_on_timing_quotes_the_stopwatch_s_audits() -> None:
         assert len(due) == 4
         assert re.findall(r"\d+ of \d+", said) == due
         (apart,) = re.findall(r"^- torch\.utils\.benchmark: ([\d.]+)", audit, re.MULTILINE)
+        each = re.findall(
+            r"^\| torch\.utils\.benchmark \| `(\S+)` \| `attention/(\S+)` .* ([\d.]+) % \|$", audit, re.MULTILINE
+        )
+        workload, name, most = max(each, key=lambda of: float(of[2]))
         assert re.search(rf"\b{re.escape(apart)} %", said)
+        assert re.search(rf"\b{re.escape(most)} %(?: at most)?,\s+with\s+`{name}`\s+at\s+`{workload}`", said)
 
 
 def test_the_documents_page_counts_their_examples() -> None:
@@ -134,3 +144,116 @@ def test_paths_of_the_checkout_exist(page: Path) -> None:
     paths = [] if page.name == "CHANGELOG.md" else re.findall(r"`((?:suite|tests|docs)/[\w./]+)`", text)
 
     assert [path for path in paths if not (HOME / path).exists()] == []
+
+
+# Figures in docs/, held against the rows in results/
+
+XEON, OTHER_XEON = "intel-xeon-family-6-model-167-2-cores", "intel-xeon-family-6-model-207-2-cores"
+"""The machine of the README, and another Xeon."""
+
+
+def rows(machine: str, **wanted: str) -> list[dict[str, str]]:
+    """The rows of a machine's benchmark.csv that have these values."""
+    with (HOME / "results" / machine / "benchmark.csv").open(encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if wanted.items() <= row.items()]
+
+
+def row(machine: str, **wanted: str) -> dict[str, str]:
+    (found,) = rows(machine, **wanted)
+    return found
+
+
+def assert_says(text: str, due: list[float]) -> None:
+    """The numbers of a text are these, each rounded to as many decimals as the text has."""
+    said = re.findall(r"\d+(?:\.\d+)?", text)
+
+    assert said == [f"{value:.{len(number.partition('.')[2])}f}" for number, value in zip(said, due, strict=True)]
+
+
+def milliseconds(machine: str, implementation: str, workload: str) -> float:
+    return 1000 * float(row(machine, implementation=implementation, workload=workload)["median"])
+
+
+def test_the_page_on_contracts_quotes_the_times_of_models() -> None:
+    page = " ".join((HOME / "docs" / "contracts.md").read_text(encoding="utf-8").split())
+    names = ("eager", "eager+torch_sdpa.automatic", "torch_nn", "onnx_export.opset23")
+    shown = row(XEON, implementation="transformer/onnx_export.opset23", workload="translator/128")
+
+    (translator, export, images, faster) = re.findall(
+        r"blocks of width 256 take (.*?) exported to ONNX at opset 23 \((.*?)\); "
+        r".*? takes (.*?) ms, of which only the export's is certainly faster than eager \((.*?)×\)", page
+    )[0]  # fmt: skip
+
+    assert_says(translator, [milliseconds(XEON, f"transformer/{name}", "translator/128") for name in names])
+    assert_says(export, [float(shown["making_export"]), float(shown["making_file"]) / 2**20])
+    assert_says(images, [milliseconds(XEON, f"vision_transformer/{name}", "vit/b16") for name in names])
+    certain = {
+        name: of for name in names
+        if (of := row(XEON, implementation=f"vision_transformer/{name}", workload="vit/b16"))["verdict"] == "faster"
+    }  # fmt: skip
+    assert list(certain) == ["onnx_export.opset23"]
+    assert_says(faster, [float(certain["onnx_export.opset23"]["speedup"])])
+
+
+def longest(machine: str, name: str, threads: int, direction: str = "forward") -> tuple[list[float], list[float]]:
+    """The median with the ends of its interval in seconds, and the peak in MiB, at 16,384 tokens."""
+    of = row(
+        machine, implementation=f"attention/{name}", workload="ladder/16k", threads=str(threads), direction=direction
+    )
+    return [float(of[end]) for end in ("median", "low", "high")], [float(of["net_peak"]) / 2**20]
+
+
+def test_the_page_on_timing_quotes_times_and_memory_at_16_384_tokens() -> None:
+    memory = " ".join(TIMING.split("## How memory is measured")[1].split("\n## ")[0].split())
+    (here, there) = re.findall(r"reaches from (.*?)\. How .*?, `matmul` takes (.*)\.", memory)[0]
+    names = ("matmul", "chunked", "torch_sdpa.flash")
+
+    (_, *ends), _ = longest(XEON, "matmul", 1)
+    time, peak = longest(XEON, "matmul", 2)
+    due = [*ends, *time, peak[0] / 2**10]
+    for name in names[1:]:
+        due += [each for part in longest(XEON, name, 2) for each in part]
+    for name in names:
+        (median, *_), (bytes_,) = longest(XEON, name, 2, "forward_backward")
+        due += [median, bytes_ / 2**10 if name == "matmul" else bytes_]
+    assert_says(here, due)
+
+    due = []
+    for name in names:
+        time, (bytes_,) = longest(OTHER_XEON, name, 2)
+        due += [*time, bytes_ / 2**10 if name == "matmul" else bytes_]
+    assert_says(there, due)
+
+
+def test_the_page_on_claims_counts_those_that_hold() -> None:
+    page = " ".join((HOME / "docs" / "claims.md").read_text(encoding="utf-8").split())
+    machine, every, hold, do_not = re.findall(
+        r"results/([\w-]+)/claims\.md\), of (\d+) claims (\d+) hold and (\d+) do", page
+    )[0]
+
+    text = (HOME / "results" / machine / "claims.md").read_text(encoding="utf-8")
+
+    assert f"\n{every} claims: {hold} hold, {do_not} do not hold\n" in text
+
+
+def test_the_readme_says_of_which_commit_its_table_is_and_how_many_questions_there_are_today() -> None:
+    commit, then, today = re.findall(r"at commit (\w+), before .*?: ([\d,]+) questions, of today's ([\d,]+)\.", README)[
+        0
+    ]
+    runs = [json.loads(line) for line in (HOME / "results" / XEON / "runs.jsonl").read_text("utf-8").splitlines()]
+    with (HOME / "results" / XEON / "conformance.csv").open(encoding="utf-8", newline="") as file:
+        asked = sum(int(of["asked"]) for of in csv.DictReader(file) if of["implementation"] == "attention/matmul")
+
+    assert any(run["commit"].startswith(commit) for run in runs)
+    assert int(then.replace(",", "")) == asked
+    assert int(today.replace(",", "")) == len(questions(contract("attention").cases(), "cpu"))
+
+
+def test_the_readme_quotes_what_was_declined() -> None:
+    with (HOME / "results" / XEON / "conformance.csv").open(encoding="utf-8", newline="") as file:
+        declined: Counter[str] = Counter()
+        for of in csv.DictReader(file):
+            declined[of["implementation"]] += int(of["declined"])
+    quoted = re.findall(r"^\| `([\w.]+)` \| \d+/\d+ \| (\d+) \|", README, re.MULTILINE)
+
+    assert quoted == [(name, str(declined[f"attention/{name}"])) for name, _ in quoted]

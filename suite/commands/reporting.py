@@ -28,5 +28,6 @@ def report(results: Path, only: str = "", lines: TextIO | None = None) -> None:
                 print(f"{results / name}: {note}", file=sys.stderr)
             for path in written:
                 print(path, file=lines)
+    page = write_report(results, machines, past(results))
     print(write_index(results, machines), file=lines)
-    print(write_report(results, machines, past(results)), file=lines)
+    print(page, file=lines)

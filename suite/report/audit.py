@@ -7,18 +7,18 @@ from pathlib import Path
 
 from suite.records import EXEMPT, Audit, Combinations, Meetings, Run
 from suite.report import provenance
-from suite.report.cells import LONGEST_CODE, code, listed, plain, said
+from suite.report.cells import LONGEST_CODE, code, joined, listed, plain, said
 from suite.report.files import write
 from suite.report.ours import refuse_foreign
-from suite.report.page import Page, Section, Table, blocks, points, section, table
+from suite.report.page import Column, Page, Section, Table, beside_page, blocks, note, points, section, table
 
 TITLE = "The suite against itself"
 MOST_NAMED = 4
-"""The most deviations that are named beside the one family that catches them; of more, the others are counted."""
+"""The most mistakes that are named as missed where levels meet; of more, the others are counted."""
 
 
 def write_audit(folder: Path, audits: Sequence[Audit], run: Run) -> Path:
-    """Write audit.md into `folder`, atomically, and return its path."""
+    """Write audit.md and its tables into `folder`, atomically, and return the page's path."""
     return write(folder, "audit", [audit_page(audits, run)], stamped=True)[0]
 
 
@@ -37,13 +37,20 @@ def audit_lines(audits: Sequence[Audit]) -> list[str]:
 
 
 def audit_page(audits: Sequence[Audit], run: Run) -> Page:
-    """A row per contract, then every complaint, then the details of each contract."""
+    """A row per contract, then every complaint; families, strangers and deviations stand in tables for programs."""
     amiss = points(f"{audit.contract}: {line}" for audit in audits for line in _amiss(audit))
-    details = (_details(audit) for audit in audits)
+    meeting = [(audit.contract, audit.combinations) for audit in audits if audit.combinations]
+    data = {
+        "audit_families": _families(audits),
+        "audit_strangers": _strangers(audits),
+        "audit_deviations": _deviations(audits),
+    }
     shown = blocks(
-        provenance.run_table(run), _contracts(audits), _redrawn(audits), section("Amiss or absent", amiss), details
-    )
-    return Page(TITLE, shown)
+        provenance.run_table(run), _contracts(audits), _redrawn(audits), section("Amiss or absent", amiss),
+        section("Features that meet", (section(contract, _combinations(of)) for contract, of in meeting)),
+        note("Each family, stranger and deviation: ", joined([beside_page(f"{name}.csv") for name in data]), "."),
+    )  # fmt: skip
+    return Page(TITLE, shown, data)
 
 
 def _score(audit: Audit) -> Iterator[str]:
@@ -106,26 +113,21 @@ def _redrawn(audits: Sequence[Audit]) -> Section:
     return section("Drawn from other seeds", table(heads, rows))
 
 
-def _details(audit: Audit) -> Section:
-    return section(
-        audit.contract,
-        section("Families", _families(audit)),
-        *([section("Features that meet", _combinations(audit.combinations))] if audit.combinations else []),
-        section(
-            "Correct strangers",
-            table(("stranger", "its style"), [(code(name), says) for name, says in audit.strangers.items()]),
-        ),
-        section("Deviations", _deviations(audit)),
-    )
+def _families(audits: Sequence[Audit]) -> Table:
+    """A row per family: its cases, how many deviations they catch, and which of these no other family does."""
+    heads = ("contract", "family", "cases", "caught", "caught_alone")
+    rows = [
+        (audit.contract, family, count, sum(family in of for of in audit.catches.values()),
+         " ".join(audit.caught_only_by(family)) or ("exempt" if family in EXEMPT else ""))
+        for audit in audits for family, count in audit.families.items()
+    ]  # fmt: skip
+    return _for_programs(heads, rows)
 
 
-def _families(audit: Audit) -> Table:
-    rows: list[Sequence[object]] = []
-    for family, count in audit.families.items():
-        catching = sum(family in families for families in audit.catches.values())
-        only = said(listed(audit.caught_only_by(family), MOST_NAMED) or ("exempt" if family in EXEMPT else "none"))
-        rows.append((code(family), count, catching, only))
-    return table(("family", "cases", "deviations caught", "that no other family catches"), rows)
+def _strangers(audits: Sequence[Audit]) -> Table:
+    """A row per correct stranger."""
+    rows = [(audit.contract, name, says) for audit in audits for name, says in audit.strangers.items()]
+    return _for_programs(("contract", "stranger", "style"), rows)
 
 
 def _kinds(of: Combinations) -> tuple[tuple[str, Meetings], ...]:
@@ -149,9 +151,15 @@ def _combinations(of: Combinations) -> Table:
     return table(heads, rows)
 
 
-def _deviations(audit: Audit) -> Table:
-    rows = []
-    for name, families in audit.catches.items():
-        caught = ", ".join(f"{family} {len(cases)}" for family, cases in families.items())
-        rows.append((code(name), audit.says[name], audit.sources[name], caught or "nothing"))
-    return table(("deviation", "its mistake", "seen in", "caught by (cases)"), rows)
+def _deviations(audits: Sequence[Audit]) -> Table:
+    """A row per deviation: its mistake, where it was seen, and how many cases of which families catch it."""
+    rows = [
+        (audit.contract, name, audit.says[name], audit.sources[name],
+         ", ".join(f"{family} {len(cases)}" for family, cases in families.items()))
+        for audit in audits for name, families in audit.catches.items()
+    ]  # fmt: skip
+    return _for_programs(("contract", "deviation", "mistake", "seen_in", "caught_by"), rows)
+
+
+def _for_programs(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    return table([Column(key=head) for head in heads], rows)

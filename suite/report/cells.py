@@ -19,7 +19,8 @@ NOTHING = "–"
 
 def plain(text: object, longest: int = LONGEST) -> str:
     """The text on one line, its control characters escaped, which a terminal would obey and a reader cannot see."""
-    words = " ".join(escaped(str(text)).split())
+    words = escaped(str(text))
+    words = " ".join(words.split()) if " " in words or not words.isprintable() else words
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
@@ -119,7 +120,8 @@ def text(words: object, longest: int = LONGEST) -> Cell:
 
 def number(value: float | None, words: str = "", unit: str = "") -> Cell:
     """A number, and the words that readers see for it (the number itself by default). None is an empty cell."""
-    return Cell(spans(words or ("" if value is None else str(value))), value, Kind.NUMBER, unit)
+    shown = words or ("" if value is None else str(value))
+    return Cell((Span(shown),) if shown else (), value, Kind.NUMBER, unit)
 
 
 def status(value: str, *parts: Said) -> Cell:

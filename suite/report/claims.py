@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from suite.records import Claimed, Evidence, Holds
 from suite.report import provenance
 from suite.report.cells import Cell, Kind, code, number, said, strong, text
-from suite.report.page import Column, Page, Section, Table, blocks, note, points, section
+from suite.report.page import Column, Page, Table, blocks, note, points, section
 from suite.report.page import table as table_of
 from suite.report.units import percent, significant
 from suite.statistics import LEVEL
@@ -35,7 +35,7 @@ def claims(recorded: Recorded) -> Page:
         note(headline(of)),
         _table(of),
         section("How it was measured", points(_method())),
-        section("Numbers on the way", (_details(topic, members) for topic, members in by_topic(of).items())),
+        section("Numbers on the way", _details(of)),
     )
     return Page(f"Claims of the documents on {recorded.machine}", shown, {"claims": _numbers(recorded)})
 
@@ -63,14 +63,6 @@ def measured(of: Claimed) -> str:
     return value if of.low == of.high else f"{value} ({_written(of.low)} to {_written(of.high)})"
 
 
-def by_topic(of: Sequence[Claimed]) -> dict[str, list[Claimed]]:
-    """The claims of each topic."""
-    found: dict[str, list[Claimed]] = {}
-    for each in of:
-        found.setdefault(each.claim.partition("/")[0], []).append(each)
-    return found
-
-
 def _table(of: Sequence[Claimed]) -> Table:
     heads = ("claim", "document", "measured", "", "holds if", "holds?", "evidence", "name")
     return table_of(heads, map(_row, of))
@@ -90,10 +82,10 @@ def _holds(of: Claimed) -> Cell:
     return said(shown, value=str(of.holds), kind=Kind.VERDICT)
 
 
-def _details(topic: str, of: Sequence[Claimed]) -> Section:
+def _details(of: Sequence[Claimed]) -> Table:
     """What the numbers were made of, by claim."""
-    rows = [(code(each.claim.partition("/")[2]), text(_detail(each), LONGEST_DETAIL)) for each in of if _detail(each)]
-    return section(topic.replace("_", " "), table_of(("claim", "numbers"), rows) if rows else ())
+    rows = [(code(each.claim), text(_detail(each), LONGEST_DETAIL)) for each in of if _detail(each)]
+    return table_of(("claim", "numbers"), rows)
 
 
 def _detail(of: Claimed) -> str:

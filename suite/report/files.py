@@ -15,8 +15,8 @@ from suite.store.files import one_line
 
 FORMS = (markdown,)
 """What a page is written as."""
-LONGEST_PAGE = 50_000
-"""Bytes of a Markdown file, some 500 lines: a longer one is not read. report.html and the CSV files have the rest."""
+LONGEST_PAGE = 250
+"""Lines of a Markdown file: a longer one is not read. report.html and the CSV files have the rest."""
 
 
 def write(folder: Path | str, name: str, pages: Iterable[Page], stamped: bool = False) -> list[Path]:
@@ -75,6 +75,6 @@ def remove(folder: Path | str, *names: str) -> None:
 
 def _first_that_fits(pages: Iterable[Page]) -> Page:
     for page in pages:
-        if len(markdown.render(page).encode()) <= LONGEST_PAGE:
+        if markdown.render(page).count("\n") <= LONGEST_PAGE:
             break
     return page

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from suite.records import Measurement, Outcome
 from suite.report import facts, provenance
 from suite.report.benchmark import pivots
 from suite.report.benchmark.views import material
+from suite.report.benchmark.wording import ATTENTION
 from suite.report.cells import NOTHING, Span, code, joined, listed, said, text
 from suite.report.conformance.page import LONGEST_FINDING, headline
-from suite.report.conformance.tally import count
+from suite.report.conformance.tally import by_implementation, count
 from suite.report.files import refuse_foreign_page, write
 from suite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
 from suite.store import Recorded
@@ -23,6 +24,8 @@ REPORT = "report.html"
 """The page for a browser, beside the index."""
 AUDIT = "audit.md"
 """The audit of the suite, beside the index."""
+AUDIT_TABLES = ("audit_families.csv", "audit_strangers.csv", "audit_deviations.csv")
+"""Its tables, beside it. An audit of an earlier version has none."""
 PAGES = ("conformance.md", "benchmark.md", "learning.md", "claims.md", "stopwatch.md")
 """The pages of a machine that the index links to."""
 CHARTS = {
@@ -47,7 +50,7 @@ def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
 def there(folder: Path, machines: Iterable[str]) -> list[str]:
     """The pages and charts that exist, as paths relative to the index."""
     of_machines = (f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS))
-    return [name for name in (AUDIT, *of_machines) if (folder / name).exists()]
+    return [name for name in (AUDIT, REPORT, *of_machines) if (folder / name).exists()]
 
 
 def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
@@ -58,9 +61,10 @@ def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
     audit = (
         (" How the suite audits itself: ", Span(AUDIT.removesuffix(".md"), link=AUDIT), ".") if AUDIT in there else ()
     )
-    browser = (" To choose, sort and search in a browser: ", Span(REPORT, link=REPORT), ".")
+    browser = (" To choose, sort and search in a browser: ", Span(REPORT, link=REPORT), ".") if REPORT in there else ()
     opening = note("Written by ", code("attnsuite report"), ", never by hand.", *browser, *audit)
-    return Page("Results", blocks(opening, of_all, (_machine(recorded, there) for recorded in shown)))
+    machines_of = (_machine(recorded, there) for recorded in shown)
+    return Page("Results", blocks(opening, of_all, machines_of, section("Findings", _findings(shown))))
 
 
 def _machine(recorded: Recorded, there: list[str]) -> Section:
@@ -73,11 +77,10 @@ def _machine(recorded: Recorded, there: list[str]) -> Section:
     return section(
         recorded.machine,
         note(joined(links)),
-        provenance.run_table(recorded.run),
+        provenance.run_note(recorded.run),
         _dates(recorded),
-        section("Conformance", headline(recorded.outcomes) if checked else ()),
+        section("Conformance", _conformance(recorded.outcomes) if checked else ()),
         section("Benchmark", _benchmark(recorded, charts)),
-        section("Findings", _findings(recorded)),
     )
 
 
@@ -97,27 +100,45 @@ def _dates(recorded: Recorded) -> Note:
     return note(f"Checked {provenance.when(checked)}{also}.")
 
 
+def _conformance(outcomes: Sequence[Outcome]) -> Iterator[Block]:
+    """Who passes what of the first contract, and a line for each of the others."""
+    by_contract: dict[str, list[Outcome]] = defaultdict(list)
+    for of in outcomes:
+        by_contract[of.contract].append(of)
+    first_contract, *others = sorted(by_contract, key=lambda name: (name != ATTENTION, name)) or [""]
+    yield from headline(by_contract[first_contract])
+    rows = [(code(name), *_counts(by_contract[name])) for name in others]
+    yield table(("contract", "implementations", "passed/asked", "declined", "failures", "known failures"), rows)
+
+
+def _counts(outcomes: Sequence[Outcome]) -> tuple[object, ...]:
+    asked = [members for members in by_implementation(outcomes).values() if count(members).asked]
+    total = count(outcomes)
+    return len(asked), f"{total.passed}/{total.asked}", total.declined, total.failures, total.known
+
+
 def _benchmark(recorded: Recorded, charts: list[Chart]) -> Iterator[Block]:
-    """The first contract at length, with its charts; then the other contracts in short."""
+    """The first contract at length, with its charts; which others were timed."""
     of, above = material(recorded), recorded.run
-    first = of.views[0].setting.contract if of.views else ""
+    first_contract = of.views[0].setting.contract if of.views else ""
     for view in of.views:
-        if view.setting.contract == first:
+        if view.setting.contract == first_contract:
             yield from pivots.headline(view, of, above)
     yield from charts
-    for view in of.views:
-        if view.setting.contract != first:
-            yield from pivots.headline(view, of, above, short=True)
+    others = dict.fromkeys(view.setting.contract for view in of.views if view.setting.contract != first_contract)
+    yield note("Timed as well: ", listed(list(others)), ".") if others else note()
 
 
-def _findings(recorded: Recorded) -> Table:
-    """The findings that explain failures on this machine: their implementations, how many rows, and what is known."""
+def _findings(machines: Sequence[Recorded]) -> Table:
+    """The findings that explain failures: their implementations, how many rows, and what the newest run knows of it."""
     who: dict[str, list[str]] = defaultdict(list)
-    rows: list[Outcome | Measurement] = [*recorded.outcomes, *recorded.measurements]
-    for row in rows:
-        if row.known:
-            who[row.known].append(row.implementation)
-    words = facts.findings(recorded)
+    words: dict[str, str] = {}
+    for recorded in sorted(machines, key=lambda of: (of.run.started, of.machine)):
+        words |= facts.findings(recorded)
+        rows: list[Outcome | Measurement] = [*recorded.outcomes, *recorded.measurements]
+        for row in rows:
+            if row.known:
+                who[row.known].append(row.implementation)
     lines = [
         (code(name), said(listed(sorted(set(of)))), len(of), text(words.get(name, NOTHING), LONGEST_FINDING))
         for name, of in sorted(who.items())

@@ -19,7 +19,7 @@ from suite.store import Recorded
 
 OF_CONFORMANCE = (
     *("conformance.md", "conformance.csv", "conformance_features.csv", "conformance_failures.csv"),
-    "conformance_examples.csv",
+    *("conformance_declined.csv", "conformance_declared.csv", "conformance_examples.csv"),
 )
 """The files that are removed where nothing is checked any more, but something measured."""
 OF_BENCHMARK = ("benchmark.md", "benchmark.csv", "benchmark_growth.csv", "benchmark_ceilings.csv")
@@ -41,7 +41,7 @@ def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
         written += _write(folder, recorded, name, charts)
     written += [folder / chart.file for chart in charts.charts]
     exported = write_benchmark_json(folder, recorded)
-    return [*written, *([exported] if exported else [])], charts.note
+    return [*written, *([exported] if exported else [])], charts.told
 
 
 def write_conformance(folder: Path | str, recorded: Recorded) -> list[Path]:
@@ -79,7 +79,7 @@ def _write(folder: Path | str, recorded: Recorded, name: str, charts: Charts) ->
 
 def _conformance(recorded: Recorded, charts: Charts) -> Iterable[Page]:
     checked = recorded.checked_run or not (recorded.measured_run or recorded.trained or recorded.examined)
-    return [conformance(recorded)] if checked else ()
+    return conformance(recorded) if checked else ()
 
 
 def _benchmark(recorded: Recorded, charts: Charts) -> Iterable[Page]:

@@ -64,6 +64,14 @@ def table(columns: Iterable[str | Column], rows: Iterable[Iterable[object]]) -> 
     return Table(heads, tuple(tuple(map(cell, row)) for row in rows))
 
 
+def first(of: Table, most: int, file: str) -> tuple[Table, Note]:
+    """The first rows of a table, `most` of them, and a line that counts the others, which stand in `file`."""
+    rest = len(of.rows) - most
+    if rest <= 0:
+        return of, note()
+    return Table(of.columns, of.rows[:most], of.below), note(f"{rest:,} more lines: ", beside_page(file))
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A paragraph."""
@@ -77,6 +85,11 @@ class Note:
 def note(*parts: Said, longest: int = LONGEST_CODE) -> Note:
     """A paragraph; `longest` limits the characters of each part."""
     return Note(spans(*parts, longest=longest))
+
+
+def beside_page(file: str) -> Span:
+    """A link to a file that lies beside the page."""
+    return Span(file, link=file)
 
 
 @dataclass(frozen=True, slots=True)

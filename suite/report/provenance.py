@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from suite.records import Run
 from suite.report.cells import NOTHING, text
-from suite.report.page import Table, table
+from suite.report.page import Note, Table, note, table
 
 LONGEST_FACT = 600
 """Characters of a line about a run: the versions of a dozen libraries fit."""
@@ -41,6 +41,12 @@ def shards(run: Run) -> str:
     without = [name for name in (f"{index}/{count}" for index in range(1, count + 1)) if name not in run.shards]
     lacking = f"; not answered on this machine: {', '.join(without)}" if without else ""
     return f"of {len(run.shards)} of {count} shards{lacking}" if count else ""
+
+
+def run_note(run: Run) -> Note:
+    """The same in one paragraph."""
+    *facts, last = (f"{name.words}: {fact.words}" for name, fact in run_table(run).rows)
+    return note(*(f"{fact}; " for fact in facts), f"{last}.", longest=LONGEST_FACT)
 
 
 def date(run: Run) -> str:

@@ -59,7 +59,7 @@ def benchmark_json(recorded: Recorded) -> str:
         "datetime": recorded.measured_run.finished or recorded.measured_run.started,
         "version": FORMAT_OF,
     }
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _is_ours(text: str) -> bool:

@@ -38,7 +38,7 @@ def stamp_all(results: Path) -> Iterator[str]:
     Raises UsageError for a page that cannot be read or written.
     """
     for page in (results / "audit.md", *sorted(results.glob("*/stopwatch.md"))):
-        tables = [table for table in (page.with_suffix(".csv"),) if table.exists()]
+        tables = sorted(page.parent.glob(f"{page.stem}*.csv"))
         texts = {path.name: _text(path) for path in (page, *tables)} if page.exists() else {}
         if texts and not digests(texts[page.name]):
             replace_file(page, stamped(texts)[page.name])

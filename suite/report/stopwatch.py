@@ -62,9 +62,16 @@ def counted(audit: StopwatchAudit, machine: Machine) -> Page:
 def stopwatch_lines(audit: StopwatchAudit, machine: Machine) -> list[str]:
     """The findings as plain lines: false claims, slowdowns, other stopwatches, then every complaint."""
     lines = [*_shares(audit, machine)]
-    lines += [f"{tool}: {percent(audit.disagreement(tool), 1)} from our times in the median" for tool in audit.tools]
+    lines += [_agreement(audit, tool) for tool in audit.tools]
     lines += [f"absent: {tool}: {reason}" for tool, reason in audit.absent.items()]
     return [*lines, *(f"amiss: {complaint}" for complaint in audit.complaints)]
+
+
+def _agreement(audit: StopwatchAudit, tool: str) -> str:
+    """How far another stopwatch is from ours: in the median, and where it is farthest."""
+    worst = max((of for of in audit.agreements if of.tool == tool), key=lambda of: of.off)
+    middle, most = percent(audit.disagreement(tool), 1), percent(worst.off, 1)
+    return f"{tool}: {middle} from our times in the median, {most} at most ({worst.implementation}, {worst.workload})"
 
 
 def _as_kept(audit: StopwatchAudit) -> StopwatchAudit:

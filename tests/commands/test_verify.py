@@ -9,9 +9,8 @@ import pytest
 from corrupting import CHECKED, REAL, TIMED, Corrupter, copied, remembered
 
 from suite.__main__ import main
-from suite.commands import sources, verifying
+from suite.commands import reporting, sources, verifying
 from suite.report import stamps
-from suite.report.verification import pages
 from suite.store import Results, replace_file
 
 AT_ONCE = 200
@@ -73,11 +72,21 @@ def test_each_refusal_names_file_place_and_reason_and_all_are_listed(results, mo
     assert lines[-1] == f"{results}: refused: 3 in 3 files"
 
 
-def test_no_other_package_than_those_that_draw_is_due_in_a_page(tmp_path):
-    page = tmp_path / "benchmark.md"
-    page.write_text("Charts left out: 3. To draw them: python -m pip install altair evil-package.\n")
+def test_a_page_without_charts_is_good_but_names_no_other_package_than_those_that_draw(results, monkeypatch, capsys):
+    page = results / TIMED / "benchmark.md"
+    for chart in page.parent.glob("*.svg"):
+        chart.unlink()
+    with monkeypatch.context() as without:
+        without.setattr("suite.report.charts.files.absent", lambda: ["altair"])
+        reporting.report(results)
+    capsys.readouterr()
+    assert said(monkeypatch, capsys, results)[0] == 0
 
-    assert pages._note(tmp_path, 3) == "Charts left out: 3. To draw them: python -m pip install altair."
+    page.write_text(page.read_text().replace("pip install altair ", "pip install evil-package "))
+
+    status, lines = said(monkeypatch, capsys, results)
+    assert status == 1
+    assert any("evil-package" in line for line in lines)
 
 
 def test_one_file_answers_for_itself_alone(results, monkeypatch, capsys):

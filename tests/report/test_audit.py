@@ -7,8 +7,10 @@ from markdown_it import MarkdownIt
 
 from suite.records import Audit, Combinations, Meetings, Redrawn
 from suite.report.audit import audit_lines, audit_page, write_audit
+from suite.report.index import AUDIT_TABLES
 from suite.report.page import Table
 from suite.report.render import markdown
+from suite.report.verification.index import of_results
 
 SOUND = Audit(
     {"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {"mask": frozenset({"mask/a", "mask/b"})}},
@@ -49,16 +51,30 @@ def test_what_is_amiss_is_said_with_its_contract():
     assert not any(line.startswith("attention: missed") for line in lines)
 
 
-def test_the_page_has_the_details_of_each_contract(tmp_path):
-    text = write_audit(tmp_path, [SOUND, POOR], RUN).read_text()
+def test_the_page_has_what_is_amiss_and_tables_beside_it_have_the_details_of_each_contract(tmp_path):
+    page = write_audit(tmp_path, [SOUND, POOR], RUN)
 
-    amiss, details = text.split("## attention\n")
-    assert "missed: unmasked" in amiss
-    first, second = details.split("## add_norm\n")
-    assert "| `mask` | 2 | 1 | `unmasked` |" in first
-    assert "| `unmasked` | the mask is ignored |  | mask 2 |" in first
-    assert "| `unmasked` | the mask is ignored |  | nothing |" in second
-    assert "| `folded` | by einsum |" in second
+    families, strangers, deviations = ((tmp_path / name).read_text().splitlines() for name in AUDIT_TABLES)
+
+    assert {path.name for path in tmp_path.iterdir()} == {page.name, *AUDIT_TABLES}
+    assert "missed: unmasked" in page.read_text()
+    assert all(f"[{name}]({name})" in page.read_text() for name in AUDIT_TABLES)
+    assert "attention,mask,2,1,unmasked" in families
+    assert "add_norm,folded,by einsum" in strangers
+    assert "attention,unmasked,the mask is ignored,,mask 2" in deviations
+    assert "add_norm,unmasked,the mask is ignored,," in deviations
+
+
+def test_a_table_of_an_audit_that_was_altered_or_lost_is_found(tmp_path):
+    write_audit(tmp_path, [SOUND, POOR], RUN)
+    assert list(of_results(tmp_path, None)) == []
+
+    (tmp_path / "audit_strangers.csv").write_text("contract,stranger,style\n")
+    (altered,) = of_results(tmp_path, None)
+    assert (altered.path, altered.why[:6]) == (str(tmp_path / "audit_strangers.csv"), "it is ")
+    (tmp_path / "audit_strangers.csv").unlink()
+    (lost,) = of_results(tmp_path, None)
+    assert lost.path == str(tmp_path / "audit.md")
 
 
 def test_accusations_with_other_numbers_are_counted_and_named():
@@ -91,7 +107,9 @@ def test_hostile_words_are_no_markup():
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown.render(audit_page([audit], RUN)))
 
     kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
-    assert not kinds & {"html_block", "html_inline", "image", "link_open", "em_open"}
+    assert not kinds & {"html_block", "html_inline", "image", "em_open"}
+    links = [child.attrs["href"] for token in tokens for child in token.children or () if child.type == "link_open"]
+    assert links == list(AUDIT_TABLES)
 
 
 def test_what_meets_is_shown_and_what_is_missed_there():

@@ -11,7 +11,7 @@ from builders import BASELINES, MACHINE, NASTY, measured, without_time
 from markdown_it import MarkdownIt
 from pages import TIMED, about_all, cells, page, recorded
 
-from suite.records import ContractFacts, Facts, UsageError, WorkloadFacts
+from suite.records import ContractFacts, Facts, Reason, UsageError, WorkloadFacts
 from suite.report import files, write_index
 from suite.report.benchmark import absences, wording
 from suite.report.benchmark import page as page_of
@@ -32,7 +32,10 @@ def test_every_status_is_told_where_there_is_no_number(status):
     text = page(measured(), without_time("chunked", status, "because of that"))
 
     word = status.replace("_", " ")
-    assert cells(text, "`chunked`", "### float32")[1] == word
+    if status in ("declined", "missing"):
+        assert "\nDeclined or missing in all of these: `chunked`.\n" in text.split("### float32")[1]
+    else:
+        assert cells(text, "`chunked`", "### float32")[1] == word
     assert f"| {word} | `attention/chunked` | `vit/b16` | because of that |" in text
     assert "`chunked`" not in text.split("<details>")[1].split("</details>")[0]
 
@@ -87,7 +90,25 @@ def test_nothing_but_reasons_is_a_page_all_the_same():
     text = page(without_time("matmul", "declined", "no"), about_all())
 
     assert "No implementation has a time yet." in text
-    assert cells(text, "`matmul`", "### float32")[1] == "declined"
+    assert "Declined or missing in all of these: `matmul`, `jax_nn`." in text
+    assert "| declined | `attention/matmul` | `vit/b16` | no |" in text
+
+
+def test_who_is_declined_on_some_of_the_workloads_or_too_slow_on_all_keeps_a_row():
+    text = page(
+        measured(),
+        measured(workload="vit/b16-batch8"),
+        measured("a"),
+        without_time("a", "declined", "no", "vit/b16-batch8"),
+        *(
+            without_time("slow", "declined", "takes 9 s", at, reason=Reason.TOO_SLOW)
+            for at in ("vit/b16", "vit/b16-batch8")
+        ),
+    )
+
+    assert cells(text, "`a`", "### float32")[2] == "declined"
+    assert cells(text, "`slow`", "### float32")[1:] == ["too slow", "too slow"]
+    assert "Declined or missing in all" not in text
 
 
 # The page
@@ -165,12 +186,8 @@ def test_every_device_has_its_own_view_accelerators_first():
 def test_the_time_the_run_took_is_told_with_its_share_of_rounds():
     text = page(measured())
 
-    section = text.split("## What it took")[1].split("##")[0]
-    assert (
-        "The run that measured most of this, of the profile quick, took 1 min 0 s, 50 % of it in timed rounds."
-        in section
-    )
-    assert section.index("| rounds | 30 s | 50 % |") < section.index("| memory | 24 s | 40 % |")
+    said = "of this, of the profile quick, took 1 min 0 s: rounds 50 %, memory 40 %, starts 10 %."
+    assert f"The run that measured most {said}" in text.split("## How it was measured")[1].split("##")[0]
 
 
 def test_a_run_that_notes_nothing_has_times_and_no_more():
@@ -180,7 +197,7 @@ def test_a_run_that_notes_nothing_has_times_and_no_more():
 
     assert "100 ms" in text
     assert "## Growth" not in text
-    assert "What it took" not in text
+    assert "The run that measured most" not in text
 
 
 def test_ceilings_are_told_once_for_each_dtype_and_thread_count():
@@ -200,19 +217,34 @@ def test_ceilings_are_told_once_for_each_dtype_and_thread_count():
     ]
 
 
-def test_a_page_too_long_keeps_the_long_tables_of_what_it_shows_first(monkeypatch, tmp_path):
+def test_a_page_too_long_leaves_out_every_number_and_then_each_workload(monkeypatch, tmp_path):
     rows = [measured(name, dtype=dtype) for name in ("matmul", "a") for dtype in ("float32", "bfloat16")]
+    rows += [without_time("b", "declined", "not here"), about_all()]
 
-    def of_at_most(size):
-        monkeypatch.setattr(files, "LONGEST_PAGE", size)
+    def of_at_most(lines):
+        monkeypatch.setattr(files, "LONGEST_PAGE", lines)
         return write_benchmark(tmp_path, recorded(*rows))[0].read_text()
 
     whole = of_at_most(10**6)
-    some, none = of_at_most(len(whole.encode()) - 1), of_at_most(1)
+    some, none = of_at_most(whole.count("\n") - 1), of_at_most(1)
 
-    assert [text.count("<details>") for text in (whole, some, none)] == [2, 1, 0]
-    assert "<details><summary>Every number: float32 on cpu" in some
-    assert [page_of.LEFT_OUT in text for text in (whole, some, none)] == [False, True, True]
+    assert [text.count("<details>") for text in (whole, some, none)] == [2, 0, 0]
+    assert [text.count("### float32") for text in (whole, some, none)] == [1, 1, 0]
+    for text in (whole, some, none):
+        assert "| declined | `attention/b` | `vit/b16` | not here |" in text
+        assert "| missing | `attention/jax_nn` | every workload on cpu | No module named 'jax' |" in text
+    assert "as numbers: [benchmark.csv](benchmark.csv)." in none
+
+
+def test_a_page_of_many_workloads_is_short_and_counts_what_it_leaves_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(page_of, "MOST_RANKED", 5)
+
+    text = write_benchmark(tmp_path, recorded(*(measured(workload=f"ladder/{k}k") for k in range(300))))[0].read_text()
+
+    assert len(text.splitlines()) < 60
+    assert text.count("| `ladder/") == 5
+    assert "295 more lines: [benchmark.csv](benchmark.csv)" in text
+    assert len((tmp_path / "benchmark.csv").read_text().splitlines()) == 301
 
 
 def test_the_same_rows_in_another_order_give_the_same_files(tmp_path):
@@ -276,7 +308,7 @@ def hostile():
 def test_a_page_of_hostile_text_holds_no_html_but_its_own_and_no_link(tmp_path):
     of = hostile()
 
-    write_benchmark(tmp_path, of)
+    _, *tables = write_benchmark(tmp_path, of)
     write_index(tmp_path, {"amd": of})
 
     for name in ("benchmark.md", "README.md"):
@@ -288,7 +320,7 @@ def test_a_page_of_hostile_text_holds_no_html_but_its_own_and_no_link(tmp_path):
             assert block == "</details>" or re.fullmatch(r"<details><summary>[^<>]*</summary>", block), block
         assert not kinds & {"html_inline", "image", "s_open"}
         links = [each.attrs["href"] for token in tokens for each in token.children or () if each.type == "link_open"]
-        assert links == (["report.html"] if name == "README.md" else [])
+        assert set(links) == ({table.name for table in tables} if name == "benchmark.md" else set())
         assert not any(c < " " and c != "\n" for c in text)
 
 

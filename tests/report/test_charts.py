@@ -94,13 +94,15 @@ def test_without_libraries_a_chart_of_other_numbers_does_not_pass_for_a_current_
     assert {chart.file for chart in charts.charts} == {"memory.svg"}  # memory is as it was
     assert {path.name for path in tmp_path.iterdir()} == {"memory.svg", "mine.svg"}
     note = "Charts left out: 5. To draw them: python -m pip install altair vl-convert-python."
-    assert charts.note == f"{note} Removed, because they showed earlier numbers: 5."
+    assert charts.note == note
+    assert charts.told == f"{note} Removed, because they showed earlier numbers: 5."
 
 
 def test_without_libraries_and_charts_the_note_says_what_to_install(without_libraries, tmp_path):
     charts = write_charts(tmp_path, recorded(*everything()))
 
-    assert charts == Charts((), "Charts left out: 6. To draw them: python -m pip install altair vl-convert-python.")
+    assert charts == Charts((), missing=6)
+    assert charts.told == "Charts left out: 6. To draw them: python -m pip install altair vl-convert-python."
 
 
 def test_charts_that_are_not_due_any_more_go(quick, tmp_path):
@@ -115,7 +117,7 @@ def test_charts_that_are_not_due_any_more_go(quick, tmp_path):
 def test_where_nothing_was_measured_nothing_is_drawn_or_missed(monkeypatch, tmp_path):
     monkeypatch.setattr(files, "absent", lambda: pytest.fail("the libraries are not asked for"))
 
-    assert write_charts(tmp_path, recorded()) == Charts((), "")
+    assert write_charts(tmp_path, recorded()) == Charts()
 
 
 def test_a_folder_that_cannot_be_written_is_refused_in_one_line(quick, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from builders import RUN
 
 from suite.records import Claimed, Evidence, Holds
-from suite.report.claims import by_topic, claims, headline, line, measured
+from suite.report.claims import claims, headline, line, measured
 from suite.report.render import markdown
 from suite.store import Recorded
 
@@ -51,15 +51,14 @@ def test_the_headline_counts_what_there_is() -> None:
     assert headline([replace(CLAIM, holds=Holds.UNCLEAR), other]) == "2 claims: 1 does not hold, 1 unclear"
 
 
-def test_claims_stand_below_their_topic_with_what_their_numbers_are_made_of() -> None:
+def test_claims_stand_with_what_their_numbers_are_made_of() -> None:
     other = replace(CLAIM, claim="other_toy/count", evidence=Evidence.EXACT, numbers={"first 1": 0.5}, detail="")
     recorded = Recorded("machine", {RUN.id: RUN}, (), examined=((RUN.id, CLAIM), (RUN.id, other)))
 
     text = markdown.render(claims(recorded))
 
-    assert list(by_topic(recorded.claimed)) == ["toy", "other_toy"]
-    assert "### toy\n\n| claim | numbers |\n|---|---|\n| `number` | sizes 16, 32; 16: 12.3 ms, 32: 45.6 ms |" in text
-    assert "### other toy\n\n| claim | numbers |\n|---|---|\n| `count` | first 1: 0.500 |" in text
+    assert "| claim | numbers |\n|---|---|\n| `toy/number` | sizes 16, 32; 16: 12.3 ms, 32: 45.6 ms |\n" in text
+    assert "\n| `other_toy/count` | first 1: 0.500 |\n" in text
 
 
 def test_what_a_claim_says_cannot_change_the_page() -> None:

@@ -9,6 +9,7 @@ from pages import cells
 
 from suite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, UsageError
 from suite.report import write_index
+from suite.report.conformance import page as page_of
 from suite.report.conformance.page import WORDS, conformance
 from suite.report.machine import write_conformance
 from suite.report.render import markdown
@@ -35,8 +36,18 @@ def of(outcomes, **noted):
     return recorded({"r1": outcomes}, [replace(RUN, facts=Facts(**noted))])
 
 
+def whole(found):
+    """The page with all its details."""
+    return next(conformance(found))
+
+
 def page(outcomes, **noted):
-    return markdown.render(conformance(of(outcomes, **noted)))
+    return markdown.render(whole(of(outcomes, **noted)))
+
+
+def short(outcomes, **noted):
+    """The page without what stands in its tables for programs."""
+    return markdown.render(list(conformance(of(outcomes, **noted)))[-1])
 
 
 # The headline
@@ -96,7 +107,7 @@ def test_top_names_machine_versions_commit_and_date():
 def test_an_unfinished_run_says_so():
     of_run = recorded({}, [replace(RUN, finished="", commit="", versions={})])
 
-    assert "(not finished)" in markdown.render(conformance(of_run))
+    assert "(not finished)" in markdown.render(whole(of_run))
 
 
 # Features
@@ -129,6 +140,30 @@ def test_gaps_and_conventions_stand_below_in_words():
     assert "| `attention/loops` | causal | no \\| such path |" in text
     assert "| `attention/loops` | empty_row | bool: mean, float: nan |" in text
     assert "not shown" not in text
+
+
+def test_what_implementations_declare_stands_in_a_table_for_programs_too():
+    found = whole(of(
+        [outcome()],
+        gaps={"attention/loops": {"causal": "no such path"}},
+        conventions={"attention/loops": {"empty_row": "nan"}},
+        walls={"attention/loops": "walls: files"},
+    ))  # fmt: skip
+
+    assert [[cell.value for cell in row] for row in found.data["conformance_declared"].rows] == [
+        ["attention/loops", "lacks", "causal", "no such path"],
+        ["attention/loops", "convention", "empty_row", "nan"],
+        ["attention/loops", "walls", "", "walls: files"],
+    ]
+
+
+def test_a_row_of_features_that_says_nothing_is_left_out():
+    outcomes = [outcome(), outcome(status="declined", name="attention/cudnn", detail="lacks cpu")]
+
+    text = page(outcomes, contracts=FACTS).split("## Features")[1].split("## Declined")[0]
+
+    assert "`attention/loops`" in text
+    assert "`attention/cudnn`" not in text
 
 
 def test_implementations_of_two_contracts_have_a_table_each():
@@ -192,12 +227,53 @@ def test_declined_cases_are_counted_by_reason():
     assert "| `attention/loops` | cpu | 1 | no causal |" in text
 
 
+def test_the_short_page_has_each_reason_once_with_all_that_have_it():
+    def plugged(name, reason):
+        return outcome("c", "declined", name, detail=reason, dtype="float64")
+
+    outcomes = [
+        *(plugged(f"attention/n{number}", "lacks cpu: no kernel for a CPU") for number in range(2)),
+        *(plugged(f"mha/n{number}", f"lacks cpu: attention/n{number}: no kernel for a CPU") for number in range(4)),
+        plugged("attention/a", "no causal; in its own words: NotImplementedError"),
+        outcome(EVERY_CASE, "missing", "attention/jax", dtype="", detail="No module named 'jax'"),
+    ]
+
+    text = short(outcomes)
+    rows = whole(of(outcomes)).data["conformance_declined"].data.rows
+
+    named = "`attention/n0`, `attention/n1`, `mha/n0` and 3 more"
+    assert f"| 6 | {named} | lacks cpu: no kernel for a CPU |" in text
+    assert "| 1 | `attention/a` | no causal |" in text
+    assert "| every case | `attention/jax` | No module named 'jax' |" in text.split("## Missing")[1]
+    assert len(rows) == len(outcomes), "in the table for programs they stand apart, as each said it"
+    assert [row[4].value for row in rows][-1] == "lacks cpu: attention/n3: no kernel for a CPU"
+
+
+def test_a_page_of_many_implementations_is_short_and_counts_what_it_leaves_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(page_of, "MOST_ASKED", 5)
+    monkeypatch.setattr(page_of, "MOST_REASONS", 2)
+    names = [f"attention/n{number:03}" for number in range(300)]
+    reasons = ("declined", "because of a"), ("declined", "because of b"), ("declined", "because of c")
+    outcomes = [
+        row for name in names
+        for row in (outcome(name=name), *(outcome(why, status, name, detail=why) for status, why in reasons))
+    ]  # fmt: skip
+
+    text = write_conformance(tmp_path, of(outcomes))[0].read_text()
+
+    assert len(text.splitlines()) < 60
+    assert "| 295 more, which stand in conformance.csv |" in text
+    assert cells(text, "all")[2:] == ["300/300 (declined 900)", "300/300 (declined 900)", "900", "0", "0"]
+    assert "1 more lines: [conformance_declined.csv](conformance_declined.csv)" in text
+    assert len((tmp_path / "conformance.csv").read_text().splitlines()) == 301
+
+
 def test_rows_of_an_earlier_run_are_named():
     old = replace(RUN, id="old", started="2025-01-01T00:00:00+00:00", versions={"torch": "2.9.0"}, commit="")
 
     def said(*names):
         rows = {"old": [outcome(name=f"attention/{name}") for name in names], "r1": [outcome(name="attention/new")]}
-        return markdown.render(conformance(recorded(rows, [old, RUN])))
+        return markdown.render(whole(recorded(rows, [old, RUN])))
 
     row = "| 2025-01-01T00:00:00+00:00 | 2.9.0 | – | `attention/eager`, `attention/loops` |"
     assert row in said("loops", "eager")
@@ -217,7 +293,7 @@ def test_examples_stand_printed_beside_computed():
     outcomes = [outcome("d/2", status, f"attention/{name}") for name, status in became.items()]
     asked = {"attention": ContractFacts(cases={"d/1": (), "d/2": (), "d/3": ()})}
 
-    found = conformance(of([*outcomes, outcome("d/1")], examples=examples, contracts=asked))
+    found = whole(of([*outcomes, outcome("d/1")], examples=examples, contracts=asked))
     text, table = markdown.render(found), found.data["conformance_examples"]
 
     first, second, third = text.split("## The documents' examples")[1].split("##")[0].strip().splitlines()[2:]
@@ -225,6 +301,18 @@ def test_examples_stand_printed_beside_computed():
     assert "| \\[0.5, 0.25\\] | \\[0.5000, 0.2500\\] | 1 of 2; not `attention/flex` (wrong) |" in second
     assert third == "| doc-002 | 1 | output | – | – | not asked |  |"
     assert [cell.value for cell in table.data.rows[1]][-4:] == [1, 2, "attention/flex", ""]
+
+
+def test_the_short_page_shows_examples_that_somebody_fails_and_counts_the_others():
+    examples = [Example(f"d/{number}", "doc-001", f"3.{number}", "output", "0.5", "0.5") for number in range(5)]
+    outcomes = [outcome(each.id, "wrong" if each.id == "d/2" else "passed") for each in examples]
+    asked = {"attention": ContractFacts(cases={each.id: () for each in examples})}
+
+    text = short(outcomes, examples=tuple(examples), contracts=asked).split("## The documents' examples")[1]
+
+    assert "Of 5 quantities in them 5 were asked, and 4 are reproduced by all implementations" in text
+    assert "| doc-001 | 3.2 | output | 0.5 | 0.5 | 0 of 1; not `attention/loops` (wrong) |" in text
+    assert "3.1" not in text
 
 
 def test_what_the_documents_themselves_give_is_counted_by_example():
@@ -237,7 +325,7 @@ def test_what_the_documents_themselves_give_is_counted_by_example():
     asked = {"attention": ContractFacts(cases={of.id: () for of in examples})}
 
     def said(given):
-        return markdown.render(conformance(of([outcome(examples[0].id)], examples=given, contracts=asked)))
+        return markdown.render(whole(of([outcome(examples[0].id)], examples=given, contracts=asked)))
 
     counted = "1 printed digits, 1 printed shapes or statements, 1 values derived from a definition."
     assert f"Of 3 examples the documents themselves give: {counted}" in said(examples)
@@ -268,20 +356,20 @@ def test_a_page_of_hostile_text_holds_no_html_and_no_link(tmp_path):
     )
     found = recorded({"old": outcomes[:9], "r1": outcomes[9:]}, [replace(hostile, id="old"), hostile])
 
-    page, index = write_conformance(tmp_path, found)[0], write_index(tmp_path, {"amd": found})
+    (page, *tables), index = write_conformance(tmp_path, found), write_index(tmp_path, {"amd": found})
 
-    for path, explained, own in ((page, len(WORDS), []), (index, 0, ["report.html"])):
+    for path, explained, own in ((page, len(WORDS), {table.name for table in tables}), (index, 0, set())):
         tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(path.read_text())
         every = [each for token in tokens for each in (token, *(token.children or ()))]
         kinds = [each.type for each in every]
         assert not {"html_block", "html_inline", "image", "s_open", "ordered_list_open"} & set(kinds)
-        assert [each.attrs["href"] for each in every if each.type == "link_open"] == own
+        assert {each.attrs["href"] for each in every if each.type == "link_open"} == own
         assert kinds.count("em_open") == kinds.count("list_item_open") == explained
         assert not any(c < " " and c != "\n" for c in path.read_text())
 
 
 def test_nothing_but_a_run_is_needed():
-    found = conformance(of([]))
+    found = whole(of([]))
 
     assert "Nothing is recorded yet." in markdown.render(found)
     assert not any(table for table in found.data.values())
@@ -294,7 +382,7 @@ def test_each_status_is_explained_once():
 
 
 def test_a_table_for_readers_and_for_programs_has_the_same_rows():
-    found = conformance(of([outcome(f"c/{n}", "wrong", f"attention/n{n}", detail="off") for n in range(3)]))
+    found = whole(of([outcome(f"c/{n}", "wrong", f"attention/n{n}", detail="off") for n in range(3)]))
 
     (failures,) = [each for each in found.blocks if getattr(each, "title", "") == "Failures"]
     (shown,) = failures.blocks
@@ -321,6 +409,8 @@ def test_the_same_records_in_another_order_give_the_same_files(tmp_path):
         "conformance.csv",
         "conformance_features.csv",
         "conformance_failures.csv",
+        "conformance_declined.csv",
+        "conformance_declared.csv",
         "conformance_examples.csv",
     ]
 

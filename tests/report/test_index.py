@@ -21,11 +21,11 @@ def test_index_shows_conformance_then_times_then_findings(tmp_path):
 
     text = write_index(tmp_path, {MACHINE.name: of}).read_text()
 
-    places = [text.index(f"### {title}") for title in ("Conformance", "Benchmark", "Findings")]
+    places = [text.index(title) for title in ("\n### Conformance", "\n### Benchmark", "\n## Findings")]
     assert places == sorted(places)
     assert "Checked on 2026-01-02, measured on 2026-02-02." in text
     assert cells(text, "`chunked`", "### Benchmark")[1] == "**50.0 ms**, 2.00× faster"
-    assert "4.00 MiB" in text
+    assert "3.94 MiB" in text
     assert "| `pt-1` | `attention/flex` | 2 | SDPA reads past the end |" in text
 
 
@@ -35,6 +35,8 @@ def test_index_embeds_the_charts_and_links_the_pages_that_are_there(tmp_path):
     for name in ("time.svg", "tradeoff.svg", "benchmark.md"):
         (folder / name).write_text("x")
 
+    assert "report.html" not in write_index(tmp_path, {MACHINE.name: of}).read_text()
+    (tmp_path / "report.html").write_text("x")
     text = write_index(tmp_path, {MACHINE.name: of}).read_text()
 
     assert f"![time over sequence length]({MACHINE.name}/time.svg)" in text
@@ -50,7 +52,7 @@ def test_index_of_a_machine_that_was_only_checked_has_no_benchmark(tmp_path):
 
     assert "### Conformance" in text
     assert "### Benchmark" not in text
-    assert "### Findings" not in text
+    assert "## Findings" not in text
 
 
 def test_index_of_a_machine_that_was_only_timed_has_no_conformance(tmp_path):

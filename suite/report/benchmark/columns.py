@@ -108,7 +108,8 @@ def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
         lambda row: _said(row.rate("convention"), rate.bare),
     )
     yield Figure("of roofline", "of_roofline", lambda row: _said(row.roofline or None, percent))
-    yield Figure("peak memory", "peak", lambda row: _said(row.of.peak, lambda _: wording.peak(row), "B"))
+    yield Figure("peak memory", "net_peak", lambda row: _said(row.shown_peak, lambda _: wording.peak(row), "B"))
+    yield Figure(None, "peak", lambda row: row.of.peak)
     yield Figure("its output", "memory_output", lambda row: _size(row.of.memory.get("output")))
     yield Figure("retained", "memory_retained", lambda row: _size(row.of.memory.get("retained")))
     yield Figure("by NVML", "memory_driver", lambda row: _size(row.of.memory.get("driver")))

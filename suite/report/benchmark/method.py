@@ -15,7 +15,7 @@ def method(of: Material) -> Points:
     return Points((
         note(
             "Every round times each implementation once, in an order drawn anew, so that what disturbs the machine "
-            f"disturbs all of them. A time is the median over the rounds; its {level} interval is in the long tables, "
+            f"disturbs all of them. A time is the median over the rounds; its {level} interval is in benchmark.csv, "
             "and all samples are in benchmark.seconds.gz."
         ),
         note(
@@ -28,7 +28,7 @@ def method(of: Material) -> Points:
         note(
             "Peak memory is that of one call without its inputs, its output included: by PyTorch's allocator on CUDA, "
             "else by the resident size of the process, together with what it retained from the calls before."
-            f"{_meter(of)} ", emphasis("none seen"), ": the meter says no more than that.",
+            f"{_meter(of)} ", emphasis("none seen"), ": the meter says no more than for such a call.",
         ),
         note(
             "FLOPs are those of the pairs attended, of whole models those of all matrix products. The roofline is what "
@@ -50,4 +50,6 @@ def _baselines(of: Material) -> tuple[Span, ...]:
 
 def _meter(of: Material) -> str:
     constants = [c for each in of.recorded.measurements if (c := each.memory.get("constant")) is not None]
-    return f" Of a call that allocates nothing the meter says up to {size(max(constants))}." if constants else ""
+    if not constants:
+        return ""
+    return f" What the meter says of a call that allocates nothing, up to {size(max(constants))}, is taken off."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from suite.records import EVERY_CASE, Machine, Run
 from suite.report import provenance
@@ -18,59 +19,74 @@ from suite.report.benchmark.timed_tables import Setting, TimedTable
 from suite.report.benchmark.views import Material, by_group, by_setting, material
 from suite.report.cells import NOTHING, Span, code, joined, listed, number, said, strong
 from suite.report.charts.files import Charts
-from suite.report.page import Block, Column, Page, Section, Table, blocks, note, section, table
+from suite.report.files import LONGEST_PAGE
+from suite.report.page import Block, Column, Page, Section, Table, beside_page, blocks, first, note, section, table
 from suite.report.units import duration, percent, rate_unit, significant
 from suite.store import Recorded
 from suite.store.recorded import ages
 
 LONGEST_NOTE = 600
 """Characters of the note that says which charts are missing: it has a command that must stay whole."""
-LEFT_OUT = "Long tables are left out below, for there are too many: report.html and benchmark.csv have every number."
-"""The note on a page that is too long for all its tables."""
+MOST_RANKED = 60
+"""The most lines of who is fastest where, and of who is how fast over all; report.html has the others."""
+NUMBERS = "benchmark.csv"
+"""The table of every number, beside the page."""
+
+Details = Callable[[Material, Machine], Iterable[Block]]
+"""What a page says of each workload."""
 
 
 def benchmark(recorded: Recorded, run: Run, charts: Charts) -> Iterator[Page]:
-    """The page in three lengths: with all long tables, with those of the settings that are shown first, with none.
+    """The page in three lengths: with every number of each workload, with medians and memory alone, with neither.
 
-    The shorter ones are for when GitHub would not show the longer. `run` is the newest that measured something here,
+    The shorter ones are for when nobody would read the longer. `run` is the newest that measured something here,
     `charts` are those that lie beside the page.
     """
     of = material(recorded)
-    every = {table.setting for table in of.tables}
-    shown = {table.setting for view in of.views for table in view.related}
-    return (_page(of, run, charts, folded) for folded in (every, shown, set[Setting]()))
+    longer: list[Details] = [partial(_groups, long=True), partial(_groups, long=False)]
+    readable = len(recorded.measured) <= LONGEST_PAGE  # each takes a line
+    return (_page(of, run, charts, details) for details in (*(longer if readable else ()), _reasons))
 
 
-def _page(of: Material, run: Run, charts: Charts, folded: Collection[Setting]) -> Page:
-    """The page, with the long tables of the settings in `folded`."""
-    measurements, machine, grown = of.recorded.measurements, run.machine, growths(of.tables)
-    not_timed = absence_table(each for each in measurements if each.workload == EVERY_CASE)
-    ceilings = _ceilings(_reached(of.tables), machine)
-    shown = blocks(
-        provenance.run_table(run),
-        section("In short", _in_short(of, run)),
-        section("Over all", _overall(of)),
-        section("Ranking", ranking(of.tables)),
-        section("Charts", charts.charts, note(charts.note, longest=LONGEST_NOTE)),
-        section("How it was measured", method(of)),
-        section("What it took", _time_spent(of.recorded)),
-        section("Not timed at all", not_timed),
-        section("Rows of an earlier run", _earlier(of.recorded)),
-        note(LEFT_OUT) if any(table.setting not in folded for table in of.tables) else (),
-        _groups(of, machine, folded),
-        growth_section(grown, machine),
-        section("What the machine reaches", _once(ceilings)),
-    )
+def _page(of: Material, run: Run, charts: Charts, details: Details) -> Page:
+    measurements, machine = of.recorded.measurements, run.machine
     data = {
         "benchmark": numbers(of),
-        "benchmark_growth": growth_table(grown),
-        "benchmark_ceilings": ceilings,
+        "benchmark_growth": growth_table(growths(of.tables)),
+        "benchmark_ceilings": _ceilings(_reached(of.tables), machine),
     }
+    shown = blocks(
+        provenance.run_table(run),
+        note("For programs and spreadsheets: ", joined([beside_page(f"{name}.csv") for name in data]), "."),
+        section("In short", _in_short(of, run)),
+        section("Over all", first(_overall(of), MOST_RANKED, NUMBERS)),
+        section("Ranking", first(ranking(of.tables), MOST_RANKED, NUMBERS)),
+        section("Charts", charts.charts, note(charts.note, longest=LONGEST_NOTE)),
+        section("How it was measured", method(of), _time_spent(of.recorded)),
+        section("Not timed at all", absence_table(each for each in measurements if each.workload == EVERY_CASE)),
+        section("Rows of an earlier run", _earlier(of.recorded)),
+        details(of, machine),
+    )
     return Page(f"Benchmark on {machine.name}", shown, data)
 
 
+def _reasons(of: Material, machine: Machine) -> Iterator[Block]:
+    """Why workloads have no time, of all together, and where the rest stands."""
+    rows = [each for each in of.recorded.measurements if each.workload != EVERY_CASE]
+    yield section("Why there is no time", absence_table(rows), note_table(rows))
+    where = (
+        "The times of each workload, with intervals, memory and samples: report.html, beside the index of machines; "
+    )
+    yield note(where, "as numbers: ", beside_page(NUMBERS), ".")
+
+
 def _in_short(of: Material, run: Run) -> list[Block]:
-    lines = [block for view in of.views for block in pivots.headline(view, of, run)]
+    first_contract = of.views[0].setting.contract if of.views else ""
+    lines = [
+        block
+        for view in of.views
+        for block in pivots.headline(view, of, run, short=view.setting.contract != first_contract)
+    ]
     return lines or [note("No implementation has a time yet.")]
 
 
@@ -104,13 +120,14 @@ def _spent_in(run: Run, whose: Sequence[Span]) -> Iterator[Block]:
     if not total:
         return
     profile = f", of the profile {run.facts.profile}," if run.facts.profile else ""
-    timed = f", {percent(parts['rounds'] / total)} of it in timed rounds" if "rounds" in parts else ""
-    yield note("The run that measured most of ", whose, f"{profile} took {duration(total)}{timed}.")
-    rows = [
-        (name.replace("_", " "), number(seconds, duration(seconds), "s"), percent(seconds / total))
+    shares = [
+        f"{name.replace('_', ' ')} {percent(seconds / total)}"
         for name, seconds in sorted(parts.items(), key=lambda part: (-part[1], part[0]))
     ]
-    yield table(("activity", "time", "share"), rows)
+    told = f": {', '.join(shares)}" if shares else ""
+    yield note(
+        "The run that measured most of ", whose, f"{profile} took {duration(total)}{told}.", longest=LONGEST_NOTE
+    )
 
 
 def _earlier(recorded: Recorded) -> Table:
@@ -125,7 +142,8 @@ def _earlier(recorded: Recorded) -> Table:
     return table((*provenance.OF_RUN, "rows", "of"), rows)
 
 
-def _groups(of: Material, machine: Machine, folded: Collection[Setting]) -> Iterator[Section]:
+def _groups(of: Material, machine: Machine, long: bool) -> Iterator[Section]:
+    """A section for each group of workloads, then growth, and what the machine reaches; `long`: with every number."""
     groups = by_group(of.tables)
     several = len({contract for contract, _ in groups}) > 1
     for (contract, group), members in groups.items():
@@ -134,11 +152,13 @@ def _groups(of: Material, machine: Machine, folded: Collection[Setting]) -> Iter
             f"{contract}: {group}" if several else group,
             _shapes(members),
             [
-                _of_setting(wording.setting(setting, machine), alike, setting in folded)
+                _of_setting(wording.setting(setting, machine), alike, long)
                 for setting, alike in by_setting(members).items()
             ],
             section("Why there is no time", absence_table(rows), note_table(rows)),
         )
+    yield growth_section(growths(of.tables), machine)
+    yield section("What the machine reaches", _once(_ceilings(_reached(of.tables), machine)))
 
 
 def _shapes(members: Iterable[TimedTable]) -> Iterator[Block]:
@@ -152,12 +172,13 @@ def _shapes(members: Iterable[TimedTable]) -> Iterator[Block]:
     yield table(columns, ((code(of.short), of.facts.shape, of.facts.why)[: len(columns)] for of in known.values()))
 
 
-def _of_setting(title: str, alike: Sequence[TimedTable], folded: bool) -> Section:
-    """The medians and peaks of the tables of one setting; with `folded`, every number of them as well."""
+def _of_setting(title: str, alike: Sequence[TimedTable], long: bool) -> Section:
+    """The medians and peaks of the tables of one setting; if `long`, every number of them as well, folded."""
     pages = [(page, [of.short or of.workload for of in page]) for page in pivots.pages(alike)]
     pivoted = [pivot(page, heads) for page, heads in pages for pivot in (pivots.times, pivots.memory)]
-    long = blocks(*(block for of in alike if of.measured for block in (note(strong(of.workload)), long_table(of))))
-    return section(title, pivoted, Section(f"Every number: {title}", long, folded=True) if folded else ())
+    every = blocks(*(block for of in alike if of.measured for block in (note(strong(of.workload)), long_table(of))))
+    silent = pivots.not_asked(alike)
+    return section(title, pivoted, silent, Section(f"Every number: {title}", every, folded=True) if long else ())
 
 
 Reached = Mapping[tuple[Setting, str], Mapping[str, float]]

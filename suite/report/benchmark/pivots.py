@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from suite.records import Run
+from suite.records import Reason, Run, Status
 from suite.report import provenance
 from suite.report.benchmark import wording
 from suite.report.benchmark.timed_tables import ANOTHER_RUN, Row, TimedTable, names, runs_of
 from suite.report.benchmark.views import Material, View
-from suite.report.cells import NOTHING, Cell, Kind, Span, code, number, said, status, strong, text
-from suite.report.page import Block, Table, note, table
+from suite.report.cells import NOTHING, Cell, Kind, Span, code, listed, number, said, status, strong, text
+from suite.report.page import Block, Note, Table, note, table
 from suite.report.units import time_unit
 
 WIDEST = 7
 """The most workloads side by side in one table: more columns do not fit on a page."""
+MOST_NAMED = 12
+"""The most implementations that are named as not asked; of more, the others are counted."""
 
 
 def times(tables: Sequence[TimedTable], heads: Sequence[str]) -> Table:
@@ -27,6 +29,18 @@ def memory(tables: Sequence[TimedTable], heads: Sequence[str]) -> Table:
     """The peaks of memory; an empty table if no meter read one."""
     told = any(row.of.peak is not None for table in tables for row in table.measured)
     return _pivot(tables if told else [], heads, _memory, "peak memory")
+
+
+def not_asked(tables: Sequence[TimedTable]) -> Note:
+    """A line for those that have no row in `times`, for on all these workloads they are declined or missing."""
+    names_of = [name for name in names(tables) if not _says(tables, name)]
+    return note("Declined or missing in all of these: ", listed(names_of, MOST_NAMED), ".") if names_of else note()
+
+
+def _says(tables: Sequence[TimedTable], name: str) -> bool:
+    """Whether anything became of an implementation here: a time, or a failure to get one."""
+    rows = [row.of for each in tables if (row := each.row(name))]
+    return any(of.status not in (Status.DECLINED, Status.MISSING) or of.reason == Reason.TOO_SLOW for of in rows)
 
 
 def pages(tables: Sequence[TimedTable]) -> list[list[TimedTable]]:
@@ -56,16 +70,19 @@ def headline(view: View, of: Material, above: Run, short: bool = False) -> list[
         ", and peak memory." if short else ".",
         f" {provenance.sentence(runs)}" if runs != [above] else "",
     )
-    if short:
-        return [caption, _pivot(chosen, heads, _both, "time, peak memory")]
-    return [caption, times(chosen, heads), memory(chosen, heads)]
+    shown = (_pivot(chosen, heads, _both, "time, peak memory"),) if short else _times_and_memory(chosen, heads)
+    return [caption, *filter(None, (*shown, not_asked(chosen)))]
+
+
+def _times_and_memory(tables: Sequence[TimedTable], heads: Sequence[str]) -> tuple[Table, Table]:
+    return times(tables, heads), memory(tables, heads)
 
 
 def _pivot(
     tables: Sequence[TimedTable], heads: Sequence[str], told: Callable[[TimedTable, Row], Cell], what: str
 ) -> Table:
     rows = []
-    for name in names(tables):
+    for name in (name for name in names(tables) if _says(tables, name)):
         found = [(each, each.row(name)) for each in tables]
         rows.append([code(name), *(told(of, row) if row else text(NOTHING) for of, row in found)])
     return table((what, *heads), rows)
@@ -89,4 +106,4 @@ def _both(of: TimedTable, row: Row) -> Cell:
 
 
 def _memory(of: TimedTable, row: Row) -> Cell:
-    return number(row.of.peak, wording.peak(row), "B") if row.time else status(row.of.status, wording.status(row.of))
+    return number(row.shown_peak, wording.peak(row), "B") if row.time else status(row.of.status, wording.status(row.of))

@@ -53,6 +53,11 @@ class Row:
         net = self.of.peak - (self.of.memory.get("constant") or 0.0)
         return net if 0 < net < math.inf else None
 
+    @property
+    def shown_peak(self) -> float | None:
+        """What pages and charts say of memory: the net peak, 0 where nothing was seen; None where nothing was read."""
+        return None if self.of.peak is None or not math.isfinite(self.of.peak) else self.net_peak or 0.0
+
     def rate(self, work: str = "attended") -> float | None:
         """Work per second: FLOPs of the pairs `attended` or by FlashAttention's `convention`, `tokens`, `images`."""
         amount = self.of.work.get(work)

@@ -32,10 +32,10 @@ def status(of: Measurement) -> str:
 
 
 def peak(row: Row) -> str:
-    """The peak of memory; "none seen" if the meter reads no more than for a call that allocates nothing."""
+    """The peak of memory, net; "none seen" if the meter reads no more than for a call that allocates nothing."""
     if row.of.peak is None or not math.isfinite(row.of.peak):
         return NOTHING
-    return size(row.of.peak) if row.net_peak is not None else "none seen"
+    return size(row.net_peak) if row.net_peak is not None else "none seen"
 
 
 def threads(number: int, machine: Machine | None = None) -> str:

@@ -55,7 +55,7 @@ def _numbers(row: Row) -> dict[str, Any]:
         "t": [rounded(each, DIGITS) for each in (time.median, time.low, time.high)] if time else None,
         "u": [rounded(each, DIGITS) for each in (against.speedup, against.low, against.high)] if against else None,
         "verdict": row.verdict,
-        "peak": rounded(row.of.peak, DIGITS),
+        "peak": rounded(row.shown_peak, DIGITS),
         "roof": rounded(row.roofline, 3),
         "joules": rounded(row.joules, DIGITS),
         "error": rounded(row.of.error_ratio, 3),

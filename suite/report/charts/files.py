@@ -26,10 +26,27 @@ STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 
 @dataclass(frozen=True)
 class Charts:
-    """The charts in a folder that show what is recorded; `note` says why others are left out."""
+    """The charts in a folder that show what is recorded; `missing` counts those that could not be drawn.
+
+    `removed` counts charts of a former report that are no longer there.
+    """
 
     charts: tuple[Chart, ...] = ()
-    note: str = ""
+    missing: int = 0
+    removed: int = 0
+
+    @property
+    def note(self) -> str:
+        """What the page says of charts that are left out, which follows from the files alone."""
+        if not self.missing:
+            return ""
+        return f"Charts left out: {self.missing}. To draw them: python -m pip install {' '.join(NEEDED.values())}."
+
+    @property
+    def told(self) -> str:
+        """What is said where they are left out, with what was removed; empty where none are."""
+        gone = f" Removed, because they showed earlier numbers: {self.removed}." if self.removed else ""
+        return f"{self.note}{gone}" if self.missing else ""
 
 
 def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
@@ -53,8 +70,7 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
             continue
         kept.append(Chart(name, picture.title, picture))
     removed = _remove_others(folder, {chart.file for chart in kept})
-    note = note_of(lacking, missing, removed) if missing else ""
-    return Charts(tuple(kept), note)
+    return Charts(tuple(kept), missing, removed if missing else 0)
 
 
 def due(recorded: Recorded) -> dict[str, Picture]:
@@ -70,12 +86,6 @@ def due(recorded: Recorded) -> dict[str, Picture]:
 
 def _slug(view: View) -> str:
     return re.sub(r"[^a-z0-9]+", "-", f"{view.setting.contract}-{view.setting.device}".lower()).strip("-")[:60]
-
-
-def note_of(lacking: list[str], missing: int, removed: int) -> str:
-    """What is said where charts are left out because these packages are absent."""
-    gone = f" Removed, because they showed earlier numbers: {removed}." if removed else ""
-    return f"Charts left out: {missing}. To draw them: python -m pip install {' '.join(lacking)}.{gone}"
 
 
 def _drawn(picture: Picture) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from suite.records import FAILURES, GIVEN, Example, Status
 from suite.report.cells import NOTHING, Cell, Span, code, said, text
-from suite.report.page import Column, Note, Table, note, table
+from suite.report.page import Block, Column, Note, Table, beside_page, first, note, table
 
+MOST_ROWS = 20
+"""The most examples that somebody fails on the shorter page."""
 LONGEST_TENSOR = 60
 """Characters of a printed tensor that readers see: its first few entries; the CSV has all."""
 
@@ -24,6 +26,18 @@ def example_table(examples: Sequence[Example]) -> Table:
     """A row per example."""
     ordered = sorted(examples, key=lambda example: (example.document, example.section, example.id, example.quantity))
     return table(COLUMNS, map(_row, ordered))
+
+
+def reproduced(examples: Sequence[Example]) -> Iterator[Block]:
+    """How many examples all that were asked reproduce, and a row for each of the others."""
+    failed = [of for of in examples if any(status in FAILURES for status in of.statuses.values())]
+    asked = sum(any(status in (Status.PASSED, *FAILURES) for status in of.statuses.values()) for of in examples)
+    if examples:
+        yield note(
+            f"Of {len(examples)} quantities in them {asked} were asked, and {asked - len(failed)} are reproduced by "
+            "all implementations that were asked: ", beside_page("conformance_examples.csv"), ".",
+        )  # fmt: skip
+    yield from first(example_table(failed), MOST_ROWS, "conformance_examples.csv")
 
 
 def given(examples: Sequence[Example]) -> Note:

@@ -67,7 +67,7 @@ def _of_contract(contract: str, matrix: Matrix, facts: ContractFacts) -> Iterato
     rows = [
         [code(name), device, *(_marked(counts[column]) for column in shown)]
         for (of, name, device), counts in matrix.items()
-        if of == contract
+        if of == contract and any(each.asked for each in counts.values())
     ]
     yield table(("implementation", "device", *shown), rows)
     words = [f"{name}: {facts.features.get(name, name)}" for name in shown[1:]]
@@ -100,6 +100,21 @@ def conventions(declared: Mapping[str, Facts]) -> Table:
         for point, value in sorted(of.conventions.get(name, {}).items())
     ]
     return table(("implementation", "point", "its convention"), rows)
+
+
+def declarations(declared: Mapping[str, Facts]) -> Table:
+    """Gaps and conventions, and what stood around strangers and ran in them, a row each, for programs."""
+    rows = [(name, *declaration) for name, of in sorted(declared.items()) for declaration in _declarations(name, of)]
+    return table([Column(key=key) for key in ("implementation", "kind", "point", "words")], rows)
+
+
+def _declarations(name: str, of: Facts) -> Iterator[tuple[str, str, str]]:
+    yield from (("lacks", feature, reason) for feature, reason in sorted(of.gaps.get(name, {}).items()))
+    yield from (("convention", point, _words(words)) for point, words in sorted(of.conventions.get(name, {}).items()))
+    if name in of.walls:
+        yield "walls", "", of.walls[name]
+    if name in of.operators:
+        yield "operators", "", of.operators[name].whole
 
 
 def _marked(counts: Count) -> Cell:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-from suite.records import EVERY_CASE, FAILURES, Outcome, Run, Status
+from suite.records import FAILURES, ContractFacts, Example, Facts, Outcome, Run, Status
 from suite.report import facts, provenance
-from suite.report.cells import Cell, code, emphasis, listed, said, spans, status, text
+from suite.report.benchmark.wording import ATTENTION
+from suite.report.cells import Cell, code, emphasis, joined, listed, said, spans, status, text
 from suite.report.conformance import features
-from suite.report.conformance.examples import example_table, given
+from suite.report.conformance.examples import example_table, given, reproduced
+from suite.report.conformance.reasons import reasons, reasons_together
 from suite.report.conformance.strangers import strangers
-from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, groups
-from suite.report.page import Block, Column, Note, Page, Section, Table, blocks, note, points, section, table
+from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, grouped, groups
+from suite.report.page import Block, Column, Note, Page, Table, beside_page, blocks, first, note, points, section, table
 from suite.store import Recorded
 
 MOST_NAMED = 12
 """The most implementations that are named beside an earlier run; of more, the others are counted."""
+MOST_ASKED = 100
+"""The most implementations in the table of who passes; of more, the others are counted."""
+MOST_FAILURES = 60
+"""The most groups of failures; of more, the others are counted."""
+MOST_REASONS = 30
+"""The most lines of reasons and conventions on the shorter page."""
+DECLINED, DECLARED = "conformance_declined.csv", "conformance_declared.csv"
+"""The tables of what was declined and why, and of what implementations declare, beside the page."""
 WORDS = {
     Status.PASSED: "the answer is within the bound",
     Status.WRONG: "it is not; what is said in quotes is a known mistake that gives the same answer",
@@ -32,40 +44,103 @@ LONGEST_FINDING = 600
 """Characters of a finding: it explains a row of failures, and the longest that ships is shorter."""
 
 
-def conformance(recorded: Recorded) -> Page:
-    """The page and its tables for programs."""
-    outcomes, run = recorded.outcomes, recorded.checked_run or recorded.run
-    declared, contracts = facts.declared(recorded), facts.contracts(recorded)
-    again = {name: of.again.get(name, ()) for name, of in declared.items()}
-    failures = [outcome for outcome in outcomes if outcome.status in FAILURES]
-    new = groups((outcome for outcome in failures if not outcome.known), again)
-    known = groups((outcome for outcome in failures if outcome.known), again)
-    of_documents = facts.examples(recorded)
-    matrix, examples = features.feature_matrix(outcomes, contracts), example_table(of_documents)
+def conformance(recorded: Recorded) -> Iterator[Page]:
+    """The page in two lengths, each with its tables for programs: with every feature, gap, reason and example, or not.
+
+    The shorter one is for when nobody would read the longer: what it leaves out stands in the tables for programs.
+    """
+    of = _Found.of(recorded)
+    return (_page(of, details) for details in (_all_details, _few_details))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the page is made of."""
+
+    recorded: Recorded
+    run: Run
+    outcomes: Sequence[Outcome]
+    declared: Mapping[str, Facts]
+    contracts: Mapping[str, ContractFacts]
+    matrix: features.Matrix
+    examples: Sequence[Example]
+
+    @classmethod
+    def of(cls, recorded: Recorded) -> _Found:
+        outcomes, run = recorded.outcomes, recorded.checked_run or recorded.run
+        declared, contracts = facts.declared(recorded), facts.contracts(recorded)
+        matrix = features.feature_matrix(outcomes, contracts)
+        return cls(recorded, run, outcomes, declared, contracts, matrix, facts.examples(recorded))
+
+    @cached_property
+    def headline(self) -> list[Block]:
+        """Who passes what."""
+        return list(headline(self.outcomes))
+
+    @cached_property
+    def groups(self) -> tuple[list[Group], list[Group], list[Group]]:
+        """The failures in groups: all, those that no finding records, those that one does."""
+        again = {name: of.again.get(name, ()) for name, of in self.declared.items()}
+        failures = [outcome for outcome in self.outcomes if outcome.status in FAILURES]
+        new, known = ([of for of in failures if bool(of.known) is found] for found in (False, True))
+        return groups(failures, again), groups(new, again), groups(known, again)
+
+    @cached_property
+    def data(self) -> dict[str, Table]:
+        """The tables for programs."""
+        return {
+            "conformance": _counts(self.outcomes),
+            "conformance_features": features.feature_counts(self.matrix),
+            "conformance_failures": failure_table(self.groups[0]),
+            "conformance_declined": reasons(self.outcomes, Status.DECLINED, Status.MISSING),
+            "conformance_declared": features.declarations(self.declared),
+            "conformance_examples": example_table(self.examples),
+        }
+
+
+def _page(of: _Found, details: Callable[[_Found], Iterable[Block]]) -> Page:
+    _, new, known = of.groups
     words = [spans(emphasis(word), f": {means}.") for word, means in WORDS.items()]
     shown = blocks(
-        provenance.run_table(run),
-        _several(recorded.checked_runs),
-        headline(outcomes),
-        section("Rows of an earlier run", _earlier(recorded.earlier)),
-        section("Failures", failure_table(new)),
-        section("Known failures", failure_table(known, facts.findings(recorded))),
-        _reasons("Missing", outcomes, Status.MISSING),
-        features.feature_section(matrix, contracts),
-        section("Declared gaps", features.gaps(declared)),
-        section("Declared conventions", features.conventions(declared)),
-        section("Strangers", strangers(declared)),
-        _reasons("Declined", outcomes, Status.DECLINED),
-        section("The documents' examples", given(of_documents), examples),
-        section("What the words mean", points(words)) if outcomes else (),
+        provenance.run_table(of.run),
+        _several(of.recorded.checked_runs),
+        of.headline,
+        note("For programs and spreadsheets: ", joined([beside_page(f"{name}.csv") for name in of.data]), "."),
+        section("Rows of an earlier run", _earlier(of.recorded.earlier)),
+        section("Failures", first(failure_table(new), MOST_FAILURES, "conformance_failures.csv")),
+        section(
+            "Known failures",
+            first(failure_table(known, facts.findings(of.recorded)), MOST_FAILURES, "conformance_failures.csv"),
+        ),
+        details(of),
+        section("What the words mean", points(words)) if of.outcomes else (),
     )
-    data = {
-        "conformance": _counts(outcomes),
-        "conformance_features": features.feature_counts(matrix),
-        "conformance_failures": failure_table(groups(failures, again)),
-        "conformance_examples": examples,
-    }
-    return Page(f"Conformance on {run.machine.name}", shown, data)
+    return Page(f"Conformance on {of.run.machine.name}", shown, of.data)
+
+
+def _all_details(of: _Found) -> Iterator[Block]:
+    """Each feature, gap, convention, reason and example."""
+    yield section("Missing", reasons(of.outcomes, Status.MISSING))
+    yield features.feature_section(of.matrix, of.contracts)
+    yield section("Declared gaps", features.gaps(of.declared))
+    yield section("Declared conventions", features.conventions(of.declared))
+    yield section("Strangers", strangers(of.declared))
+    yield section("Declined", reasons(of.outcomes, Status.DECLINED))
+    yield section("The documents' examples", given(of.examples), of.data["conformance_examples"])
+
+
+def _few_details(of: _Found) -> Iterator[Block]:
+    """The features of the first contract, reasons of all implementations together, and examples that somebody fails."""
+    yield section("Missing", first(reasons_together(of.outcomes, Status.MISSING), MOST_REASONS, DECLINED))
+    chosen = min((contract for contract, _, _ in of.matrix), key=lambda name: (name != ATTENTION, name), default="")
+    only = {key: counts for key, counts in of.matrix.items() if key[0] == chosen}
+    others = len({contract for contract, _, _ in of.matrix}) - 1
+    yield features.feature_section(only, of.contracts)
+    yield note(f"Of {others} more contracts: ", beside_page("conformance_features.csv"), ".") if others > 0 else note()
+    yield section("Declared conventions", first(features.conventions(of.declared), MOST_REASONS, DECLARED))
+    yield section("Strangers", first(strangers(of.declared), MOST_REASONS, DECLARED))
+    yield section("Declined", first(reasons_together(of.outcomes, Status.DECLINED), MOST_REASONS, DECLINED))
+    yield section("The documents' examples", given(of.examples), reproduced(of.examples))
 
 
 def _several(runs: Sequence[Run]) -> Note:
@@ -87,6 +162,9 @@ def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
         for (name, device), members in found.items()
         if count(members).asked
     ]
+    if len(rows) > MOST_ASKED:
+        rest = f"{len(rows) - MOST_ASKED} more, which stand in conformance.csv"
+        rows = [*rows[:MOST_ASKED], [rest]]
     if len(rows) > 1:
         rows.append(["all", "", *_headline_cells(outcomes, columns)])
     yield table(("implementation", "device", *columns, "all", "declined", "failures", "known failures"), rows)
@@ -101,8 +179,8 @@ def _not_asked(names: Sequence[str]) -> Iterator[Note]:
 
 
 def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list[object]:
-    total = count(outcomes)
-    cells = [str(count(outcome for outcome in outcomes if outcome.dtype == dtype)) for dtype in columns]
+    total, by_dtype = count(outcomes), grouped(outcomes, lambda outcome: (outcome.dtype,))
+    cells = [str(count(by_dtype.get((dtype,), ()))) for dtype in columns]
     return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
 
 
@@ -137,24 +215,10 @@ def _finding(of: Group, findings: Mapping[str, str]) -> Cell:
     return text(f"{name}: {findings[name]}" if name in findings else name, LONGEST_FINDING)
 
 
-def _reasons(title: str, outcomes: Sequence[Outcome], of: Status) -> Section:
-    """A section that says why outcomes have this status, by implementation."""
-    rows: list[Sequence[object]] = []
-    for group in groups(outcome for outcome in outcomes if outcome.status is of):
-        example = group.example
-        reason = example.detail or "no reason given"
-        if group.others:
-            reason = f"{group.others} other reasons, such as {reason}"
-        asked = "every case" if example.case == EVERY_CASE else group.count
-        rows.append((code(example.implementation), example.device, asked, reason))
-    return section(title, table(("implementation", "device", "questions", "reason"), rows))
-
-
 def _counts(outcomes: Sequence[Outcome]) -> Table:
     """A row per implementation, device and dtype, for programs."""
     rows = [
-        (name, device, dtype, *count(outcome for outcome in members if outcome.dtype == dtype).numbers)
-        for (name, device), members in by_implementation(outcomes).items()
-        for dtype in sorted({outcome.dtype for outcome in members})
+        (*key, *count(members).numbers)
+        for key, members in grouped(outcomes, lambda of: (of.implementation, of.device, of.dtype)).items()
     ]
     return table([Column(key=key) for key in ("implementation", "device", "dtype", *COUNTS)], rows)

@@ -47,13 +47,15 @@ class Count:
         return "declined" if self.declined else "missing" if self.missing else "–"
 
 
+_ANSWERS = (Status.PASSED, Status.DECLINED, Status.MISSING)
+
+
 def count(outcomes: Iterable[Outcome]) -> Count:
     """Count outcomes by their status."""
-    outcomes = list(outcomes)
-    statuses = Counter(outcome.status for outcome in outcomes)
-    failed = sum(statuses[status] for status in FAILURES)
-    new = sum(outcome.fails for outcome in outcomes)
-    return Count(statuses[Status.PASSED], new, failed - new, statuses[Status.DECLINED], statuses[Status.MISSING])
+    of = Counter((outcome.status, bool(outcome.known)) for outcome in outcomes)
+    passed, declined, missing = (of[each, False] + of[each, True] for each in _ANSWERS)
+    new, known = (sum(of[each, is_known] for each in FAILURES) for is_known in (False, True))
+    return Count(passed, new, known, declined, missing)
 
 
 def breakdown(outcomes: Iterable[Outcome]) -> str:
@@ -65,9 +67,9 @@ def breakdown(outcomes: Iterable[Outcome]) -> str:
 def grouped(outcomes: Iterable[Outcome], key: Callable[[Outcome], Key]) -> dict[Key, list[Outcome]]:
     """The outcomes by `key`, in an order that does not depend on when they were asked."""
     groups: dict[Key, list[Outcome]] = {}
-    for outcome in sorted(outcomes, key=_order):
+    for outcome in outcomes:
         groups.setdefault(key(outcome), []).append(outcome)
-    return {name: groups[name] for name in sorted(groups, key=lambda name: tuple(map(str, name)))}
+    return {name: sorted(groups[name], key=_order) for name in sorted(groups, key=lambda name: tuple(map(str, name)))}
 
 
 def by_implementation(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
@@ -179,6 +181,8 @@ def dtypes(outcomes: Iterable[Outcome]) -> list[str]:
 
 def _order(outcome: Outcome) -> tuple[object, ...]:
     """A key to sort by: float32 first, because it runs on every device, so that the example of a group is in it."""
-    dtype = outcome.dtype
-    place = -1 if dtype == "float32" else DTYPES.index(dtype) if dtype in DTYPES else len(DTYPES)
-    return outcome.implementation, outcome.device, place, outcome.case, dtype
+    place = _PLACES.get(outcome.dtype, len(DTYPES))
+    return outcome.implementation, outcome.device, place, outcome.case, outcome.dtype
+
+
+_PLACES = {dtype: place for place, dtype in enumerate(DTYPES)} | {"float32": -1}

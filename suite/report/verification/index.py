@@ -9,12 +9,12 @@ from suite.records import Refusal
 from suite.report.browser.files import report_text
 from suite.report.browser.past import past
 from suite.report.files import rendered
-from suite.report.index import AUDIT, INDEX, REPORT, index, there
+from suite.report.index import AUDIT, AUDIT_TABLES, INDEX, REPORT, index, there
 from suite.report.verification.stamped import unlike_stamp
 from suite.report.verification.texts import unlike
 from suite.store import Recorded
 
-FILES = (f"{INDEX}.md", AUDIT, REPORT)
+FILES = (f"{INDEX}.md", AUDIT, *AUDIT_TABLES, REPORT)
 """What lies beside the machines' folders."""
 
 
@@ -25,5 +25,6 @@ def of_results(results: Path, machines: Mapping[str, Recorded] | None) -> Iterat
             yield from unlike(results / name, text)
         if (results / REPORT).exists():  # earlier versions wrote none
             yield from unlike(results / REPORT, report_text(results, machines, past(results)))
-    if (results / AUDIT).exists():
-        yield from unlike_stamp(results / AUDIT, (), "attnsuite audit")
+    tables = [name for name in AUDIT_TABLES if (results / name).exists()]
+    if tables or (results / AUDIT).exists():
+        yield from unlike_stamp(results / AUDIT, tables, "attnsuite audit")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.charting import NEEDED
 from suite.records import Refusal
 from suite.report import pytest_benchmark
-from suite.report.charts.files import Charts, note_of
+from suite.report.charts.files import Charts
 from suite.report.machine import PAGES, texts
 from suite.report.verification.charts import Found, of_charts
 from suite.report.verification.stopwatch import of_stopwatch
 from suite.report.verification.texts import REMEDY, unlike
 from suite.store import Recorded
-
-LEFT_OUT = re.compile(r"Charts left out: (\d+)\. .*? install ([\w .-]+?)\.(?: Removed, .*?: (\d+)\.)?$", re.MULTILINE)
-"""What benchmark.md says where charts could not be drawn: how many, what draws them, how many earlier ones went."""
 
 
 @dataclass(frozen=True)
@@ -52,24 +47,9 @@ def _pages(folder: Path, recorded: Recorded, charts: Found) -> tuple[dict[str, s
     missing = [Refusal(str(folder / name), "", f"there is no such file; {REMEDY}") for name in charts.missing]
     if not missing:
         return due, amiss
-    undrawn = texts(recorded, Charts(charts.charts(with_missing=False), _note(folder, len(missing))))
+    undrawn = texts(recorded, Charts(charts.charts(with_missing=False), len(missing)))
     amiss_undrawn = [refusal for name, text in undrawn.items() for refusal in unlike(folder / name, text)]
     return (due, [*missing, *amiss]) if amiss_undrawn else (undrawn, [])
-
-
-def _note(folder: Path, missing: int) -> str:
-    """What a report said of so many charts that it could not draw, as far as the page says so.
-
-    The page tells only which of the packages that draw were absent: no other package is ever due in that line.
-    """
-    try:
-        said = LEFT_OUT.search((folder / "benchmark.md").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return ""
-    if not said:
-        return ""
-    lacking = [package for package in NEEDED.values() if package in said.group(2).split()]
-    return note_of(lacking, missing, int(said.group(3) or 0)) if lacking else ""
 
 
 def _stale(folder: Path, due: dict[str, str]) -> Iterator[Refusal]:

@@ -33,6 +33,7 @@ function conformance(row, dtype) {
   return all ? `${passed === all ? "✓" : passed + known >= all ? "◆" : "✗"} ${passed}/${all}` : "not checked here";
 }
 
+const memory = (row) => row.peak === 0 ? "none seen" : worded(row.peak, "B");
 const ends = (row) => [typeof row.t[1] === "number" ? row.t[1] : 0, typeof row.t[2] === "number" ? row.t[2] : Infinity];
 // The first and the last place that a row may have, as far as the intervals tell.
 function places(row, rows) {
@@ -44,11 +45,11 @@ const limit = field("mem", "Memory limit in MiB", { type: "number", min: "0", st
 const chooser = tableChoices();
 const RANK_COLUMNS = (dtype, rows) => [
   { title: "place", of: (row) => [...new Set(places(row, rows))].join("–"), by: (row) => row.t[0], n: true },
-  { title: "implementation", of: short },
+  { title: "implementation", of: short, folds: true },
   { title: "time", of: (row) => worded(row.t[0], "s"), by: (row) => row.t[0], n: true },
   { title: "99 % interval", of: (row) => between(row.t[1], row.t[2], "s"), by: (row) => row.t[1] },
   { title: "speed-up", of: (row) => row.u ? `${worded(row.u[0], "×")} (${between(row.u[1], row.u[2], "×")})` : row.verdict ?? "–", by: (row) => row.u?.[0] ?? 1, n: true },
-  { title: "peak memory", of: (row) => worded(row.peak, "B"), by: (row) => row.peak, n: true },
+  { title: "peak memory", of: memory, by: (row) => row.peak, n: true },
   { title: `passed/asked in ${dtype}`, of: (row) => conformance(row, dtype) },
 ];
 
@@ -59,8 +60,8 @@ function advice(rows, left) {
   return [
     `Fastest: ${short(first)}, ${worded(first.t[0], "s")} (${between(first.t[1], first.t[2], "s")}).`,
     tied.length ? `As far as the intervals tell, as fast: ${tied.join(", ")}.` : "",
-    frugal ? `Least memory: ${short(frugal)}, ${worded(frugal.peak, "B")}.` : "",
-    left.length ? `Over the limit or of unknown memory: ${left.map((row) => `${short(row)} (${worded(row.peak, "B")})`).join(", ")}.` : "",
+    frugal ? `Least memory: ${short(frugal)}, ${memory(frugal)}.` : "",
+    left.length ? `Over the limit or of unknown memory: ${left.map((row) => `${short(row)} (${memory(row)})`).join(", ")}.` : "",
   ].filter(Boolean).join(" ");
 }
 
@@ -77,6 +78,6 @@ part(() => {
   byId("ranked").replaceChildren(
     make("p", { role: "status", class: "advice" }, advice(rows, timed.filter((row) => !fits(row)))),
     of.why ? make("p", {}, `${of.w}: ${of.why}.`) : "",
-    tabulated({ name: "rs", caption: "Ranking", columns: RANK_COLUMNS(of.dtype, rows), rows }),
+    tabulated({ name: "rs", caption: "Ranking", columns: RANK_COLUMNS(of.dtype, rows), rows, unfolded: unfoldedTime }),
     none.length ? make("details", {}, make("summary", {}, `Not timed: ${none.length}`), make("ul", {}, ...none.map((words) => make("li", {}, words)))) : "");
 });

@@ -1,6 +1,7 @@
 // Tables that are sorted by any column, of which rows unfold.
 
-// A table of `rows`. A column has a title, `of` (what is shown), `by` (what is sorted by) and `n` for numbers.
+// A table of `rows`. A column has a title, `of` (what is shown), `by` (what is sorted by), `n` for numbers, and `folds`
+// where a row unfolds by it, not by the first.
 // `name` is where its order stands in the fragment: the column's number, with a minus to turn it round.
 function tabulated({ name, caption, columns, rows, most = Infinity, unfolded = null }) {
   const wanted = chosen().get(name) ?? "", column = columns[Math.abs(parseInt(wanted, 10)) - 1];
@@ -26,15 +27,15 @@ function lines(row, columns, unfolded) {
     const shown = column.of(row) ?? "–";
     return place ? make("td", { class: column.n ? "n" : null }, shown) : make("th", { scope: "row" }, shown);
   });
-  const line = make("tr", {}, ...cells);
+  const line = make("tr", {}, ...cells), holder = cells[Math.max(0, columns.findIndex((column) => column.folds))];
   if (!unfolded) return [line];
   const button = make("button", { type: "button", class: "fold", "aria-expanded": "false", click: () => {
     const open = button.getAttribute("aria-expanded") === "true";
     button.setAttribute("aria-expanded", String(!open));
     if (open) line.nextSibling.remove();
     else line.after(make("tr", { class: "unfolded" }, make("td", { colspan: columns.length }, unfolded(row))));
-  } }, ...cells[0].childNodes);
-  cells[0].replaceChildren(button);
+  } }, ...holder.childNodes);
+  holder.replaceChildren(button);
   return [line];
 }
 

@@ -14,7 +14,7 @@ const TIME_COLUMNS = [
   { title: "speed-up", of: (row) => row.u ? worded(row.u[0], "×") : "–", by: (row) => row.u?.[0], n: true },
   { title: "its interval", of: (row) => row.u ? between(row.u[1], row.u[2], "×") : "–", by: (row) => row.u?.[1] },
   { title: "verdict", of: (row) => row.verdict || "–" },
-  { title: "peak memory", of: (row) => worded(row.peak, "B"), by: (row) => row.peak, n: true },
+  { title: "peak memory", of: memory, by: (row) => row.peak, n: true },
   { title: "of roofline", of: (row) => row.roof === undefined ? "–" : `${number(100 * row.roof, 2)} %`, by: (row) => row.roof, n: true },
   { title: "energy in J", of: (row) => row.joules ?? "–", by: (row) => row.joules, n: true },
   { title: "error in bounds", of: (row) => row.error ?? "–", by: (row) => row.error, n: true },
