@@ -129,7 +129,8 @@ class Timing:
         if failed := takes_too_long(answer.expected, self.request.slowest):
             each.release()
             return failed
-        return answer
+        with self.accounts.spending("preparing"):
+            return each.prepare_others(table.job(self.contract)) or answer
 
     def _hangs(self, name: str, threads: int, work: float) -> str:
         """Why no answer is waited for again, where there was none for as much work or less; empty where one is."""

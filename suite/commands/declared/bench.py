@@ -106,6 +106,15 @@ class Bench:
     results: Folder = Path("results")
     signature: SignatureName = ""
     dry_run: DryRun = False
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes",
+            metavar="N",
+            parser=whole("--processes"),
+            help="processes of each implementation that take samples in turns; 2 where a whole profile is timed",
+        ),
+    ] = None
 
     def run(self) -> int:
         from suite.commands import benching
@@ -140,4 +149,5 @@ class Bench:
             tuple(self.dtypes),
             tuple(self.shapes),
             baseline,
+            self.processes,
         )

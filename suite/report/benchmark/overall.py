@@ -131,8 +131,8 @@ def speedup(row: Row) -> str:
 
 def _frugal(of: TimedTable) -> Cell:
     """Who takes least memory, as far as it was read."""
-    read = [row for row in of.measured if row.of.peak is not None and math.isfinite(row.of.peak)]
+    read = [row for row in of.measured if row.shown_peak is not None]
     if not read:
         return text(NOTHING)
-    best = min(read, key=lambda row: (row.of.peak or 0.0, row.name))
+    best = min(read, key=lambda row: (row.shown_peak or 0.0, row.name))
     return said(code(best.name), Span(f" {wording.peak(best)}"), kind=Kind.TEXT, value=best.name)

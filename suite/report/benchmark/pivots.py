@@ -89,4 +89,4 @@ def _both(of: TimedTable, row: Row) -> Cell:
 
 
 def _memory(of: TimedTable, row: Row) -> Cell:
-    return number(row.of.peak, wording.peak(row), "B") if row.time else status(row.of.status, wording.status(row.of))
+    return number(row.shown_peak, wording.peak(row), "B") if row.time else status(row.of.status, wording.status(row.of))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from suite.records import DIRECTIONS, DTYPES, EVERY_CASE, ContractFacts, Measurement, Run, Status, WorkloadFacts
-from suite.statistics import Comparison, Interval, compare, interval
+from suite.statistics import LEVEL, Comparison, Interval, compare, interval
 from suite.store import Recorded
 
 BASELINE = "baseline"
@@ -52,6 +52,11 @@ class Row:
             return None
         net = self.of.peak - (self.of.memory.get("constant") or 0.0)
         return net if 0 < net < math.inf else None
+
+    @property
+    def shown_peak(self) -> float | None:
+        """What pages and charts say of memory: the net peak, 0 where nothing was seen; None where nothing was read."""
+        return None if self.of.peak is None or not math.isfinite(self.of.peak) else self.net_peak or 0.0
 
     def rate(self, work: str = "attended") -> float | None:
         """Work per second: FLOPs of the pairs `attended` or by FlashAttention's `convention`, `tokens`, `images`."""
@@ -207,8 +212,11 @@ def _rows(members: Sequence[Measured], baseline: str) -> tuple[Row, ...]:
     ]
     base = next((row for row in found if row.time and row.name == baseline), None)
     if base:
-        others = {row.name: row.of.seconds for row in found if row.time and row.run == base.run and row is not base}
-        against = compare(base.of.seconds, others)
+        others = {row.name: row.of for row in found if row.time and row.run == base.run and row is not base}
+        seconds, processes = (
+            {name: getattr(of, what) for name, of in others.items()} for what in ("seconds", "processes")
+        )
+        against = compare(base.of.seconds, seconds, LEVEL, processes, base.of.processes)
         found = [_compared(row, base, against) for row in found]
     return tuple(sorted(found, key=lambda row: (row.name != baseline, row.name)))
 

@@ -24,6 +24,11 @@ def verdict(row: Row) -> str:
     return row.verdict
 
 
+def reasoned(row: Row) -> str:
+    """The same, and why where it is unclear for more than the noise: "unclear: its processes differ"."""
+    return ": ".join(filter(None, (verdict(row), row.against.why if row.against else "")))
+
+
 def status(of: Measurement) -> str:
     """Why there is no time, in one to three words."""
     if of.reason == Reason.TOO_SLOW:
@@ -32,10 +37,10 @@ def status(of: Measurement) -> str:
 
 
 def peak(row: Row) -> str:
-    """The peak of memory; "none seen" if the meter reads no more than for a call that allocates nothing."""
+    """The peak of memory, net; "none seen" if the meter reads no more than for a call that allocates nothing."""
     if row.of.peak is None or not math.isfinite(row.of.peak):
         return NOTHING
-    return size(row.of.peak) if row.net_peak is not None else "none seen"
+    return size(row.net_peak) if row.net_peak is not None else "none seen"
 
 
 def threads(number: int, machine: Machine | None = None) -> str:

@@ -54,8 +54,8 @@ def _numbers(row: Row) -> dict[str, Any]:
     return {
         "t": [rounded(each, DIGITS) for each in (time.median, time.low, time.high)] if time else None,
         "u": [rounded(each, DIGITS) for each in (against.speedup, against.low, against.high)] if against else None,
-        "verdict": row.verdict,
-        "peak": rounded(row.of.peak, DIGITS),
+        "verdict": wording.reasoned(row) if row.against and row.against.why else row.verdict,
+        "peak": rounded(row.shown_peak, DIGITS),
         "roof": rounded(row.roofline, 3),
         "joules": rounded(row.joules, DIGITS),
         "error": rounded(row.of.error_ratio, 3),
