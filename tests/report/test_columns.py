@@ -40,7 +40,7 @@ def test_the_long_table_has_every_number_of_a_row():
         "GFLOP/s": "80.0",
         "GFLOP/s as FlashAttention counts": "160",
         "of roofline": "100 %",
-        "peak memory": "4.00 MiB",
+        "peak memory": "3.94 MiB",
         "its output": "512 KiB",
         "retained": "1.00 MiB",
         "energy": "12.5 mJ",

@@ -193,7 +193,7 @@ def test_a_memory_limit_changes_who_should_be_used(opened):
     page.tab.get_by_label("Memory limit in MiB").fill("2")
 
     assert page.column("ranked", 1) == ["chunked"]
-    assert "Over the limit or of unknown memory: matmul (4 MiB)" in page.tab.locator("#choosing").inner_text()
+    assert "Over the limit or of unknown memory: matmul (3.94 MiB)" in page.tab.locator("#choosing").inner_text()
     page.tab.get_by_text("Not timed: 1").click()
     assert "flex: declined, lacks cpu" in page.tab.locator("#choosing").inner_text()
 

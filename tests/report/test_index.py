@@ -25,7 +25,7 @@ def test_index_shows_conformance_then_times_then_findings(tmp_path):
     assert places == sorted(places)
     assert "Checked on 2026-01-02, measured on 2026-02-02." in text
     assert cells(text, "`chunked`", "### Benchmark")[1] == "**50.0 ms**, 2.00× faster"
-    assert "4.00 MiB" in text
+    assert "3.94 MiB" in text
     assert "| `pt-1` | `attention/flex` | 2 | SDPA reads past the end |" in text
 
 

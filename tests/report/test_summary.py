@@ -79,8 +79,8 @@ def test_a_table_is_a_heading_and_a_line_each():
 
     assert benchmark_lines(rows, "12 heads", "matmul") == [
         "vit/b16, 12 heads, float32 on cpu, one thread, forward, hot cache",
-        "  attention/matmul   20.0 ms         ±0.50 %      baseline  4.00 MiB",
-        "  attention/chunked  5.00 ms         ±0.50 %  4.00× faster  4.00 MiB",
+        "  attention/matmul   20.0 ms         ±0.50 %      baseline  3.94 MiB",
+        "  attention/chunked  5.00 ms         ±0.50 %  4.00× faster  3.94 MiB",
         "  attention/einsum   20.0 ms  too few rounds       unclear         –",
         "  attention/flex     refused (known): it fails gqa/rows",
         "  attention/loops    out of memory",

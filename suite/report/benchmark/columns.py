@@ -137,7 +137,8 @@ def _speedup(row: Row) -> str:
         return row.verdict
     low, high = row.against.low, row.against.high
     bounds = f"{significant(low)}–{significant(high)}" if low > 0 else TOO_FEW
-    told = wording.verdict(row) if row.verdict == "faster" else f"{times(row.against.speedup)}, {wording.reasoned(row)}"
+    verdict = ": ".join(filter(None, (row.verdict, row.against.why)))
+    told = wording.verdict(row) if row.verdict == "faster" else f"{times(row.against.speedup)}, {verdict}"
     return f"{told} ({bounds})"
 
 
