@@ -130,7 +130,10 @@ class Timing:
             each.release()
             return failed
         with self.accounts.spending("preparing"):
-            return each.prepare_others(table.job(self.contract)) or answer
+            failed = each.prepare_others(table.job(self.contract))
+        if failed:
+            each.release()
+        return failed or answer
 
     def _hangs(self, name: str, threads: int, work: float) -> str:
         """Why no answer is waited for again, where there was none for as much work or less; empty where one is."""

@@ -15,7 +15,7 @@ from suite import registry
 from suite.benchmark import Benchmark, Request
 from suite.benchmark.connection import Elsewhere, lost
 from suite.benchmark.entry import Witnessed
-from suite.benchmark.participant import Participant
+from suite.benchmark.participant import NUMBER, Participant
 from suite.contracts import contract
 from suite.measure.protocol import Failed, Job, Prepared, Weighed
 from suite.records import UsageError, limits
@@ -200,6 +200,26 @@ def test_two_processes_take_samples_in_turns_each_forked_from_what_lies_elsewher
     assert participant.used() >= max(sum(each.cpu_times()[:2]) for each in both)
     participant.close()
     assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in both)
+
+
+@LINUX
+def test_what_fails_in_its_second_process_alone_says_so(start: Start, tmp_path: Path) -> None:
+    file = tmp_path / "moody.py"
+    file.write_text(
+        "import os\nfrom torch.nn.functional import scaled_dot_product_attention\n\n\n"
+        "def attention(query, key, value):\n"
+        f"    if os.environ.get({NUMBER!r}):\n        raise ValueError('not twice')\n"
+        "    return scaled_dot_product_attention(query, key, value)\n"
+    )
+    participant = start(file)
+    participant.in_processes = 2
+    job = Job("attention", "documents/one-sentence", "float32", "forward")
+
+    assert isinstance(participant.prepare(job), Prepared)
+    failed = participant.prepare_others(job)
+
+    assert failed is not None
+    assert (failed.status, failed.detail) == ("raised", "in another process of its own: ValueError: not twice")
 
 
 def test_rows_say_which_process_took_a_sample_and_a_whole_profile_is_timed_in_two() -> None:
