@@ -43,12 +43,18 @@ class Fake:
     """Seconds that it takes to copy what a call of a proof returned."""
     reading: float = 0.0
     """Seconds that the suite takes to read the inputs of a call of a proof."""
+    processes: int = 1
+    process: int = 0
+    """The process whose turn it is."""
     witnessed: bool = True
     """Whether the suite's own clock sees what its samples take; else what is claimed, as of remembered answers."""
 
     def sample(self, number: int, calls: int) -> Any:
         self.turn, self.number = self.turn + 1, number
         return self._answer("sample", number) or self._sampled(calls)
+
+    def take_turn(self, process: int) -> None:
+        self.process = process
 
     def found(self, rows: Any) -> Any:
         return self._answer("found", rows) or Found({"output": torch.tensor(float(self.number), dtype=torch.float64)})

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from time import perf_counter
 from typing import Generic, Protocol, TypeVar
 
@@ -47,6 +48,9 @@ class Racer(Protocol):
     def name(self) -> str: ...
     @property
     def shipped(self) -> bool: ...
+    @property
+    def processes(self) -> int: ...
+    def take_turn(self, process: int) -> None: ...
     def sample(self, number: int, calls: int) -> Witnessed | Failed: ...
     def found(self, rows: Rows) -> Found | Failed: ...
     def load_proof(self, numbers: Sequence[int]) -> Loaded | Failed: ...
@@ -82,6 +86,8 @@ class Entry(Generic[AnyRacer]):
     """Of one call, by sample, as the participant claims."""
     samples: list[Witnessed] = field(default_factory=list)
     """All of each sample, what it took by the suite's own clock included."""
+    processes: str = ""
+    """Which process took each sample, a digit for each; empty where there is one."""
     sampling: float = 0.0
     """Seconds that all samples took by the suite's own clock, the making of inputs included."""
     awake: float = 0.0
@@ -110,6 +116,9 @@ class Entry(Generic[AnyRacer]):
     """Whether it used more cores than it was given, so that the others' times cannot be trusted."""
     stopped: str = ""
     """Why it has samples enough, as in `Measurement`."""
+    _turn: int = 0
+    _turns: list[int] = field(default_factory=list, repr=False)
+    """The processes that have yet to take their turn."""
 
     def __post_init__(self) -> None:
         self.calls = self.calls or self.prepared.calls
@@ -123,12 +132,21 @@ class Entry(Generic[AnyRacer]):
         """Seconds of timed calls."""
         return sum(self.seconds) * self.calls
 
+    def take_turn(self, random: Random) -> None:
+        """Let one of its processes take the next samples: each as often as any other, in random order."""
+        if (processes := self.participant.processes) > 1:
+            self._turns = self._turns or random.sample(range(processes), processes)
+            self._turn = self._turns.pop()
+            self.participant.take_turn(self._turn)
+
     def sample(self, number: int) -> None:
         """Take one sample on the inputs of this round."""
         if (found := self.time_sample(number)) is None:
             return
         self.seconds.append(found.seconds)
         self.samples.append(found)
+        if self.participant.processes > 1:
+            self.processes += str(self._turn)
         if self.cache == "hot" and self.sampling > STALL_FACTOR * self.spent + STALL_SECONDS:
             self.refuse(f"its samples took {self.sampling:.3g} s, the calls in them, as it claims, {self.spent:.3g} s")
 

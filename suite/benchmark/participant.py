@@ -1,9 +1,9 @@
-"""One implementation that takes part in a benchmark: its two processes, one for time and one for memory."""
+"""One implementation that takes part in a benchmark: its processes, one or more for time and one for memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -36,14 +36,18 @@ from suite.worker import Ready, Worker, expect
 TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 """Environment of a process that is timed. By default glibc starts to reuse freed blocks of up to 32 MiB sooner or
 later, depending on how the heap lies: two processes of the same code then differ by up to 2 times, all their lives."""
+NUMBER = "ATTNSUITE_PROCESS"
+"""The variable that says which of an implementation's timed processes one is, of those after the first: each number has
+a server of its own to be forked from, so that where PyTorch lies in memory is drawn anew."""
 
 
 @dataclass
 class Participant:
     """An implementation and how its bench is asked. Every question may be answered by `Failed`.
 
-    Its process for time is suspended while others are asked. Memory is measured in a second process, for a process that
-    has made a call hides what another takes; not so on a GPU, where each process would take memory for itself.
+    Its processes for time are suspended while others are asked; one of them has its turn, and answers. Memory is
+    measured in another process, for a process that has made a call hides what another takes; not so on a GPU, where
+    each process would take memory for itself.
     """
 
     declaration: Declaration
@@ -57,7 +61,10 @@ class Participant:
     """Its place among the participants, from which follow the cores that its processes import on."""
     trusted: bool = False
     """Whether it needs no walls, because whoever benchmarks it gave a function at hand."""
-    _timing: Here | Elsewhere | None = field(default=None, repr=False)
+    in_processes: int = 1
+    """How many processes are timed in turns, where it has processes of its own."""
+    _timing: list[Here | Elsewhere] = field(default_factory=list, repr=False)
+    _turn: int = 0
     _weighing: Elsewhere | None = field(default=None, repr=False)
     _rehearsed: set[tuple[str, str]] = field(default_factory=set, repr=False)
     """The contracts and dtypes for which a small call was made in the process whose memory is measured."""
@@ -78,22 +85,40 @@ class Participant:
 
     def start(self) -> None:
         """Begin to import, in the background."""
-        if isinstance(self._timed, Elsewhere):
-            self._timed.worker.start()
+        for each in self._apart:
+            each.worker.start()
 
     def ready(self) -> Failed | None:
         """Wait until the implementation is imported, or say why it cannot be."""
-        if not isinstance(self._timed, Elsewhere):
-            return None
-        state = self._timed.worker.ready()
-        if not isinstance(state, Ready):
-            return lost(state)
-        self.declaration = state.declaration
-        self._timed.worker.suspend()
+        for each in self._apart:
+            state = each.worker.ready()
+            if not isinstance(state, Ready):
+                return lost(state)
+            self.declaration = state.declaration
+            each.worker.suspend()
         return None
 
+    @property
+    def processes(self) -> int:
+        """How many processes take samples in turns."""
+        return 1 if self.function is not None else self.in_processes
+
+    def take_turn(self, process: int) -> None:
+        """Let this one of its timed processes, counted from 0, answer from now on."""
+        self._turn = process
+
     def prepare(self, job: Job) -> Prepared | Failed:
+        """Prepare a task in the first process, whose turn it is then."""
+        self.take_turn(0)
         return self._ask(Prepared, "prepare", job=asdict(job))
+
+    def prepare_others(self, job: Job) -> Failed | None:
+        """Prepare the same task in the other processes; why one of them cannot."""
+        for each in self._timed[1:]:
+            answer = each.ask(Prepared, "prepare", {"job": asdict(job)})
+            if isinstance(answer, Failed):
+                return replace(answer, detail=f"in another process of its own: {answer.detail}")
+        return None
 
     def sample(self, number: int, calls: int) -> Witnessed | Failed:
         """One sample on the inputs of a round, and what it took by the clock of this process, which the other cannot
@@ -126,7 +151,8 @@ class Participant:
         return self._ask(Found, "proof_found", rows=_as_lists(rows))
 
     def release(self) -> Done | Failed:
-        return self._ask(Done, "release")
+        *_, last = [each.ask(Done, "release", {}) for each in self._timed]
+        return last
 
     def energy(self, calls: int, seconds: float) -> Energy | Failed:
         return self._ask(Energy, "energy", calls=calls, seconds=seconds)
@@ -150,33 +176,41 @@ class Participant:
         return answer
 
     def restart(self) -> None:
-        """End the process that is timed, and all that it has started. The next question starts another."""
-        if isinstance(self._timing, Elsewhere):
-            self._timing.worker.close()
+        """End the processes that are timed, and all that they have started. The next question starts others."""
+        for each in self._timing:
+            if isinstance(each, Elsewhere):
+                each.worker.close()
 
     def used(self) -> float:
-        """Seconds of CPU time that the process that is timed has used; 0 where it has none of its own."""
-        return self._timing.used() if isinstance(self._timing, Elsewhere) else 0.0
+        """Seconds of CPU time that the processes that are timed have used; 0 where it has none of its own."""
+        return sum(each.used() for each in self._apart)
 
     def files(self) -> list[str] | None:
-        """The files that the process that is timed has imported and mapped; None where that is not known."""
-        return self._timing.files() if isinstance(self._timing, Elsewhere) else None
+        """The files that the processes that are timed have imported and mapped; None where that is not known."""
+        found = [each.files() for each in self._apart]
+        known = [files for files in found if files is not None]
+        return sorted({file for files in known for file in files}) if known and len(known) == len(found) else None
 
     def close(self) -> None:
-        """End both processes."""
+        """End all its processes."""
         self.restart()
-        self._timing = None
+        self._timing = []
         self._close_weighing()
 
     @property
-    def _timed(self) -> Here | Elsewhere:
-        if self._timing is None:
-            here = None if self.function is None else Here(self.function, self.device, self.threads)
-            self._timing = here or self._elsewhere(TIMED)
+    def _timed(self) -> list[Here | Elsewhere]:
+        if not self._timing and self.function is not None:
+            self._timing = [Here(self.function, self.device, self.threads)]
+        elif not self._timing:
+            self._timing = [self._to_be_timed(number) for number in range(self.in_processes)]
         return self._timing
 
+    @property
+    def _apart(self) -> list[Elsewhere]:
+        return [each for each in self._timed if isinstance(each, Elsewhere)]
+
     def _ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | Failed:
-        return self._timed.ask(kind, verb, arguments, stay)
+        return self._timed[self._turn].ask(kind, verb, arguments, stay)
 
     def _rehearse(self, job: Job) -> Failed | None:
         """Make a small call of this contract and dtype, once, in the process whose memory is measured.
@@ -200,7 +234,11 @@ class Participant:
             self._weighing.worker.close()
         self._weighing = None
 
-    def _elsewhere(self, environment: Mapping[str, str]) -> Elsewhere:
+    def _to_be_timed(self, number: int) -> Elsewhere:
+        return self._elsewhere(_timed_as(number), _cores(self.threads, 0))
+
+    def _elsewhere(self, environment: Mapping[str, str], together: Collection[int] = ()) -> Elsewhere:
+        """A process with this environment, which moves to the cores `together` once it has imported."""
         worker = Worker(
             self.declaration,
             self.device,
@@ -211,7 +249,6 @@ class Participant:
             service=SERVICE,
             walled=not self.trusted and not is_shipped(self.declaration),
         )
-        together = _cores(self.threads, 0) if environment is TIMED else ()
         return Elsewhere(worker, self.threads, self.memory_limit, together)
 
 
@@ -226,11 +263,16 @@ def is_approximate(declaration: Declaration) -> bool:
     return declaration.conventions.get("accuracy") == "measured"
 
 
-def expect_participants(threads: int) -> None:
+def expect_participants(threads: int, processes: int = 1) -> None:
     """Begin to import what processes will be forked from: those held against the contract, the timed, the weighed."""
     expect({})
-    for place, environment in enumerate((TIMED, ENVIRONMENT)):
+    for place, environment in enumerate((*map(_timed_as, range(processes)), ENVIRONMENT)):
         expect({**environment, **_with_threads(threads)}, _cores(threads, place), SERVICE)
+
+
+def _timed_as(number: int) -> Mapping[str, str]:
+    """The environment of one of the processes that are timed."""
+    return {**TIMED, NUMBER: str(number)} if number else TIMED
 
 
 def _cores(threads: int, place: int) -> list[int]:

@@ -21,12 +21,18 @@ class Estimate:
     """Of a row: making inputs, the first call, warming up."""
     weighing: float
     """Of a row: memory, kernels, energy, and what of its answers is verified."""
+    another: float = 0.5
+    """Of each process of an implementation after the first: importing it."""
     rounds: float = 2.0
     """What rounds take, as a multiple of the timed calls in them: new inputs, questions and proofs come with them."""
 
-    def row(self, budget: float) -> float:
+    def row(self, budget: float, processes: int = 1) -> float:
         """Seconds of a row with so many seconds of timed calls."""
-        return self.making + self.rounds * budget + self.weighing
+        return processes * self.making + self.rounds * budget + self.weighing
+
+    def starts(self, processes: int) -> float:
+        """Seconds until an implementation is ready to be timed in so many processes."""
+        return self.start + (processes - 1) * self.another
 
 
 ESTIMATES = {"cpu": Estimate(3.0, 0.2, 0.2), "cuda": Estimate(10.0, 2.0, 3.0)}
@@ -51,7 +57,8 @@ class Planned:
         """About how long it takes."""
         request = self.benchmark.request
         estimate = ESTIMATES[request.kind]
-        return len(self.members) * estimate.start + self.rows * estimate.row(request.seconds)
+        processes = request.in_processes
+        return len(self.members) * estimate.starts(processes) + self.rows * estimate.row(request.seconds, processes)
 
 
 def planned(benchmark: Benchmark) -> Planned:

@@ -1,4 +1,7 @@
-"""Rounds: in each, every entry takes one sample, in random order, so that what disturbs one disturbs all."""
+"""Rounds: in each, every entry takes one sample, in random order, so that what disturbs one disturbs all.
+
+Rounds go on for longer, within the budget, while they depend on each other: intervals are wider then.
+"""
 
 from __future__ import annotations
 
@@ -79,6 +82,7 @@ def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Rand
     """Take one sample of each, in random order."""
     number = random.choice(ROUND_NUMBERS)
     for entry in random.sample(racing, len(racing)):
+        entry.take_turn(random)
         entry.sample(number)
         if keep and not entry.failed:
             entry.keep(number, rows)

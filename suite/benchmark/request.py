@@ -29,6 +29,10 @@ with twelve rounds of each call, a table of a slower one would take longer than 
 ON_GPU = {"full": (0.5, 1.0)}
 """The budget and the slowest call on a GPU, where they are others: so that `full` fits into two hours there. Its calls
 take milliseconds, and what takes a second does not use the GPU."""
+PROCESSES = 2
+"""The processes of each implementation that are timed where a whole profile is: the fewest that differ."""
+MOST_PROCESSES = 9
+"""Processes that can be asked for: a row says which took a sample by one digit."""
 MEMORY_SHARE = 0.25
 """The part of the machine's memory that one process may take, so that the machine does not begin to swap."""
 
@@ -112,6 +116,8 @@ class Request:
     """The implementation that others are compared with, in place of the contract's: its name without the contract."""
     shard: Shard | None = None
     """The part that is timed, of workloads: the tables of one are not divided."""
+    processes: int | None = None
+    """How many processes of each implementation take samples in turns; None for as many as are usual."""
 
     def __post_init__(self) -> None:
         check_device(self.device)
@@ -124,11 +130,21 @@ class Request:
         for what, number in (("time limit", self.time_limit), ("budget", 1.0 if self.budget is None else self.budget)):
             if not 0 < number < float("inf"):
                 raise UsageError(f"the {what} is a number of seconds above 0, not {number:g}")
+        if self.processes is not None and not 1 <= self.processes <= MOST_PROCESSES:
+            raise UsageError(f"the number of processes is 1 to {MOST_PROCESSES}, not {self.processes}")
         for threads in self.threads:
             if not 1 <= threads <= len(cores()):
                 raise UsageError(
                     f"{threads} threads were asked for; this machine has 1 to {len(cores())} cores to give"
                 )
+
+    @property
+    def in_processes(self) -> int:
+        """How many processes of each implementation are timed: those of a whole profile are compared with each other,
+        on a CPU, where a process costs seconds; on a GPU each would take memory for itself.
+        """
+        whole = self.kind == "cpu" and not self.workloads and not self.shapes
+        return self.processes or (PROCESSES if whole else 1)
 
     @property
     def kind(self) -> str:
@@ -163,6 +179,7 @@ class Request:
         said += [f"shape {shape}" for shape in self.shapes] + list(self.dtypes)
         said += [f"beside {self.baseline}"] if self.baseline else []
         said += [f"threads {' '.join(map(str, self.threads))}"] if self.threads else []
+        said += [f"{self.processes} processes"] if self.processes is not None else []
         said += [f"budget {self.budget:g} s"] if self.budget is not None else []
         said += [self.cache] if self.cache else []
         return ", ".join([*said, *(["backward"] if self.backward else []), *([STEP] if self.step else [])])

@@ -67,7 +67,7 @@ class Benchmark:
     def expect(self) -> None:
         """Begin in the background to import what `run` will need."""
         if self.request.kind == "cpu":
-            expect_participants(self.tables()[0].threads)
+            expect_participants(self.tables()[0].threads, self.request.in_processes)
 
     def run(self, done: Collection[Key] = ()) -> Iterator[tuple[Table | None, list[Measurement]]]:
         """Yield the rows of each table, and first those about all workloads. Tables that are `done` are left out.
@@ -117,6 +117,7 @@ class Benchmark:
     def _participants(self, threads: int, stack: ExitStack) -> tuple[list[Participant], list[Measurement]]:
         """Everybody who can take part, and rows that say why the others cannot."""
         settings = {"device": self.request.device, "threads": threads, "time_limit": self.request.time_limit}
+        settings["in_processes"] = self.request.in_processes
         ready, unready = [], []
         with self.seconds.spending("starts"):
             started = [
@@ -161,6 +162,7 @@ class Benchmark:
             row,
             detail="; ".join(filter(None, (_doubt(entry), _other_work(table, asked), note))),
             seconds=tuple(entry.seconds),
+            processes=entry.processes,
             calls=entry.calls,
             stopped=entry.stopped,
             first_call=entry.prepared.first_call,

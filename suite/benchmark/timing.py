@@ -130,7 +130,11 @@ class Timing:
         if failed := takes_too_long(answer.expected, self.request.slowest):
             each.release()
             return failed
-        return answer
+        with self.accounts.spending("preparing"):
+            failed = each.prepare_others(table.job(self.contract, each.declaration))
+        if failed:
+            each.release()
+        return failed or answer
 
     def _hangs(self, name: str, threads: int, work: float) -> str:
         """Why no answer is waited for again, where there was none for as much work or less; empty where one is."""

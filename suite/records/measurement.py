@@ -32,6 +32,8 @@ class Measurement:
     detail: str = ""
     seconds: tuple[float, ...] = ()
     """One sample a round, in the order of rounds, which it shares with every other row of its table in this run."""
+    processes: str = ""
+    """Which process took each sample, a digit for each; empty where one took all."""
     calls: int = 0
     """How many calls each sample is the mean of."""
     stopped: str = ""

@@ -117,6 +117,8 @@ class Mark:
     label: str = ""
     front: bool = False
     """In a chart of two quantities: whether no other implementation is better in both."""
+    intervals: tuple[tuple[float, float] | None, ...] = ()
+    """Of each point, the interval of the quantity that was timed; None where too few rounds leave it without ends."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,11 @@ class Picture:
     @property
     def data(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def timed_across(self) -> bool:
+        """Whether the quantity that was timed, which has intervals, is the one across."""
+        return self.across in ("rate", "relative")
 
 
 @dataclass(frozen=True, slots=True)

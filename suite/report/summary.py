@@ -126,7 +126,7 @@ def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
     name = _name(row.of.implementation)
     if not row.time:
         return name, text(_without_time(row.of), LONGEST_SAID)
-    compared = row.verdict if row.verdict == BASELINE else wording.verdict(row)
+    compared = row.verdict if row.verdict == BASELINE else wording.reasoned(row)
     return name, *map(cell, (unit.of(row.time.median), _spread(row.time), compared, wording.peak(row)))
 
 

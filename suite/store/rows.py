@@ -54,6 +54,10 @@ def measurement(row: Row) -> tuple[str, Measurement]:
     one_of("cache", found.cache, (*CACHES, EVERY_CASE))
     if found.status == "measured" and not found.seconds:
         raise ValueError("status is measured, yet there are no seconds")
+    if found.processes and (
+        len(found.processes) != len(found.seconds) or not set(found.processes) <= set("0123456789")
+    ):
+        raise ValueError(f"processes should have a digit for each of {len(found.seconds)} samples")
     return run, found
 
 

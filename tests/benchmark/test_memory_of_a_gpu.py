@@ -159,7 +159,7 @@ class Timed:
 def test_on_a_gpu_a_call_is_weighed_by_the_process_that_is_timed() -> None:
     """Another process would take a context's memory of its own, and make the task once more."""
     participant, timed = Participant(Declaration("attention", "x", "x"), device="cuda"), Timed()
-    participant._timing = timed  # type: ignore[assignment]
+    participant._timing = [timed]  # type: ignore[assignment]
 
     found = participant.weigh(Job("attention", "ladder/1k", "bfloat16", "forward"), 0.01)
 

@@ -15,10 +15,10 @@ from suite import registry
 from suite.benchmark import Benchmark, Request
 from suite.benchmark.connection import Elsewhere, lost
 from suite.benchmark.entry import Witnessed
-from suite.benchmark.participant import Participant
+from suite.benchmark.participant import NUMBER, Participant
 from suite.contracts import contract
 from suite.measure.protocol import Failed, Job, Prepared, Weighed
-from suite.records import limits
+from suite.records import UsageError, limits
 from suite.registry import Broken, Declaration, Missing
 from suite.worker import Died, Hung, Ready, Worker, forkserver
 
@@ -172,10 +172,80 @@ def test_a_stranger_is_timed_and_weighed_behind_walls(start: Start) -> None:
     assert isinstance(participant.prepare(Job("attention", "ladder/1k", "float32", "forward")), Prepared)
     weighed = weigh(participant, "ladder/1k")
 
-    for each in (participant._timing, participant._weighing):
+    for each in (participant._timing[0], participant._weighing):
         assert isinstance(each, Elsewhere)
         assert set(each.worker.walls) >= {"limits of the system"}
     assert weighed.memory["resident"]
+
+
+# Processes in turns
+
+
+@LINUX
+def test_two_processes_take_samples_in_turns_each_forked_from_what_lies_elsewhere(start: Start) -> None:
+    participant = start("attention/matmul")
+    participant.in_processes = 2
+    job = Job("attention", "documents/one-sentence", "float32", "forward")
+    participant.start()
+
+    assert participant.ready() is None
+    assert isinstance(participant.prepare(job), Prepared)
+    assert participant.prepare_others(job) is None
+    for process in (0, 1):
+        participant.take_turn(process)
+        assert isinstance(participant.sample(2_000_003, 1), Witnessed)
+
+    both = list(map(process_of, participant._timing))
+    assert len({each.pid for each in both}) == len({each.ppid() for each in both}) == 2
+    assert participant.used() >= max(sum(each.cpu_times()[:2]) for each in both)
+    participant.close()
+    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in both)
+
+
+@LINUX
+def test_what_fails_in_its_second_process_alone_says_so(start: Start, tmp_path: Path) -> None:
+    file = tmp_path / "moody.py"
+    file.write_text(
+        "import os\nfrom torch.nn.functional import scaled_dot_product_attention\n\n\n"
+        "def attention(query, key, value):\n"
+        f"    if os.environ.get({NUMBER!r}):\n        raise ValueError('not twice')\n"
+        "    return scaled_dot_product_attention(query, key, value)\n"
+    )
+    participant = start(file)
+    participant.in_processes = 2
+    job = Job("attention", "documents/one-sentence", "float32", "forward")
+
+    assert isinstance(participant.prepare(job), Prepared)
+    failed = participant.prepare_others(job)
+
+    assert failed is not None
+    assert (failed.status, failed.detail) == ("raised", "in another process of its own: ValueError: not twice")
+
+
+def test_rows_say_which_process_took_a_sample_and_a_whole_profile_is_timed_in_two() -> None:
+    declarations = registry.find(["attention/matmul", "attention/chunked"])
+    request = Request(("documents/one-sentence",), "quick", budget=0.02, processes=2)
+
+    rows = [row for _, found in Benchmark(contract("attention"), declarations, request).run() for row in found]
+
+    assert {row.status for row in rows} == {"measured"}
+    for row in rows:
+        assert len(row.processes) == len(row.seconds)
+        assert abs(row.processes.count("0") - row.processes.count("1")) <= 1
+    assert (Request().in_processes, Request(("ladder",)).in_processes) == (2, 1)
+    assert Request(shapes=("l=16",)).in_processes == 1
+    assert "2 processes" in request.words
+
+
+def test_a_function_at_hand_is_timed_in_this_process_alone() -> None:
+    here = Participant(Declaration("attention", "x", "x"), function=lambda: None, in_processes=2)
+
+    assert here.processes == 1
+
+
+def test_so_many_processes_are_refused() -> None:
+    with pytest.raises(UsageError, match="the number of processes is 1 to 9, not 10"):
+        Request(processes=10)
 
 
 # Where things lie
@@ -198,7 +268,7 @@ def test_what_is_timed_and_what_is_weighed_are_forked_from_what_was_expected(sta
     assert participant.ready() is None
     weigh(participant, "documents/one-sentence")
 
-    parents = [process_of(each).ppid() for each in (participant._timing, participant._weighing)]
+    parents = [process_of(each).ppid() for each in (participant._timing[0], participant._weighing)]
 
     assert set(parents) < expected
     assert parents[0] != parents[1], "they differ in how the C library allocates"

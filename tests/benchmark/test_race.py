@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -15,7 +16,7 @@ from suite.benchmark import race as race_module
 from suite.measure import FEWEST
 from suite.measure.protocol import Failed
 from suite.records import Status
-from suite.statistics import compare
+from suite.statistics import PROCESSES_DIFFER, compare
 
 
 def test_who_is_about_as_fast_as_the_baseline_makes_as_many_calls_in_a_sample(now: Time) -> None:
@@ -139,3 +140,46 @@ def test_identical_implementations_are_rarely_told_apart(now: Time, noise: float
         claims += any(each.verdict in ("faster", "slower") for each in compare(base, found).values())
 
     assert claims <= 0.01 * races + 3 * math.sqrt(0.01 * races)
+
+
+# Processes in turns
+
+
+def test_each_process_takes_every_second_sample_in_random_order(now: Time) -> None:
+    members = [Fake(name, now, noisy(ord(name)), processes=2) for name in "abc"]
+
+    found = race(*members, budget=0.3)
+
+    for entry in found:
+        pairs = [entry.processes[place : place + 2] for place in range(0, len(entry.processes) - 1, 2)]
+        assert len(entry.processes) == len(entry.seconds)
+        assert set(pairs) == {"01", "10"}
+    assert len({entry.processes for entry in found}) == 3, "each has an order of its own"
+
+
+def test_one_process_is_not_noted(now: Time) -> None:
+    assert [entry.processes for entry in race(Fake("a", now), Fake("b", now))] == ["", ""]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_a_process_adds_is_taken_for_a_difference_unless_there_are_two(now: Time, processes: int) -> None:
+    """One is faster in its first process only, by 10 %, all its life."""
+    torn = Fake("torn", now, processes=processes)
+    torn.takes = lambda turn: 0.0045 if torn.process == 0 else 0.005
+
+    base, other = race(Fake("base", now, processes=processes), torn, budget=0.1)
+
+    (found,) = compare(
+        base.seconds, {"torn": other.seconds}, processes={"torn": other.processes}, baseline_processes=base.processes
+    ).values()
+    assert (found.verdict, found.why) == (("faster", "") if processes == 1 else ("unclear", PROCESSES_DIFFER))
+
+
+def test_a_race_goes_on_while_its_rounds_depend_on_each_other(now: Time) -> None:
+    def rounds(takes: Callable[[int], float]) -> int:
+        return len(race(Fake("base", now), Fake("other", now, takes), budget=1.0)[0].seconds)
+
+    apart = rounds(lambda turn: 0.005 * (1 + 0.01 * (turn % 2)))
+    together = rounds(lambda turn: 0.005 * (1 + 0.01 * (turn // 8 % 2)))
+
+    assert apart < together

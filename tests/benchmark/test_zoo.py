@@ -66,12 +66,12 @@ def zoo(passed: Callable[..., list[Outcome]]) -> Zoo:
 
     def watched(self: Participant) -> None:
         start(self)
-        started.append(self._timing.worker.pid)  # type: ignore[union-attr]
+        started.append(self._timing[0].worker.pid)  # type: ignore[union-attr]
 
     def hurried(self: Participant, job: Job) -> Prepared | Failed:
         prepared = prepare(self, job)
         hangs = self.name == "attention/zoo.fatal" and job.workload == "documents/encoder-block"
-        self._timing.worker.time_limit = LIMIT if hangs else LONG_LIMIT  # type: ignore[union-attr]
+        self._timing[0].worker.time_limit = LIMIT if hangs else LONG_LIMIT  # type: ignore[union-attr]
         return prepared
 
     with pytest.MonkeyPatch.context() as patch:

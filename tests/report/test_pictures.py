@@ -4,8 +4,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from builders import BASELINES
 from ladders import CHARTED, everything, measured, recorded, shown
 
+from suite.report.benchmark.timed_tables import tables
 from suite.report.benchmark.views import material
 from suite.report.charts.pictures import pictures
 
@@ -112,13 +114,52 @@ def test_the_trade_off_is_at_the_greatest_length_at_which_most_were_measured():
 
     found = shown(*without_loops)["tradeoff"]
 
-    assert found.title == "Memory against time at 4,096 tokens"
+    assert found.title == "Memory against time at 4,096 tokens: time relative to matmul"
     assert {mark.name: mark.front for mark in found.panels[0].marks} == {
         "chunked": False,
         "flex": True,
         "matmul": False,
     }
     assert found.panels[0].marks[1].points[0][1] == pytest.approx(0.46 * 1e3 * 4096)
+
+
+def disturbed():
+    """A table in which the median ratio is 1, while one median is 1.5 times the other; `few` has five rounds."""
+    base = [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3]
+    other = [0.1, 0.1, 0.1, 0.1, 0.1, 0.15, 0.15, 0.3, 0.3, 0.3, 0.3, 0.15, 0.15]
+    samples = {"matmul": base, "other": other, "third": other, "few": other[:5]}
+    return [replace(measured(name, "ladder/8k"), seconds=tuple(each)) for name, each in samples.items()]
+
+
+def test_charts_of_ratios_show_the_statistic_of_tables_with_its_interval():
+    rows = disturbed()
+    (table,) = tables([("r", row) for row in rows], BASELINES)
+
+    found = shown(*rows)
+
+    slower = {mark.name: mark for mark in found["tradeoff"].panels[0].marks}
+    faster = {mark.name: mark for mark in found["error"].panels[0].marks}
+    for name in ("other", "third"):
+        against = table.row(name).against
+        assert table.row(name).median == 0.15 > table.row("matmul").median
+        assert faster[name].points[0][1] == against.speedup == 1.0
+        assert faster[name].intervals == ((against.low, against.high),)
+        assert slower[name].points[0][0] == 1 / against.speedup
+        assert slower[name].intervals == ((1 / against.high, 1 / against.low),)
+    assert slower["few"].intervals == (), "an interval of five rounds has no ends"
+    assert "99 % interval" in found["tradeoff"].note
+
+
+def test_times_and_rates_have_the_intervals_of_their_medians():
+    found = shown(*everything())
+
+    (matmul,) = [mark for mark in found["time"].panels[0].marks if mark.name == "matmul"]
+    assert len(matmul.intervals) == len(matmul.points)
+    assert all(low <= at <= high for (_, at), (low, high) in zip(matmul.points, matmul.intervals, strict=True))
+    for panel in (*found["throughput"].panels, *found["flash"].panels):
+        ends = [(mark.points[0], mark.intervals[0]) for mark in panel.marks]
+        assert all(low <= (y if y else x) <= high for (x, y), (low, high) in ends)
+    assert all(not mark.intervals for panel in found["memory"].panels for mark in panel.marks)
 
 
 def test_an_implementation_looks_the_same_in_all_charts():

@@ -172,3 +172,17 @@ def test_one_implementation_at_two_lengths_is_enough(svg):
     picture = shown(measured(workload="ladder/1k"), measured(workload="ladder/2k", seconds=0.4))["time"]
 
     assert "matmul\N{EN SPACE}s^2.00" in texts(svg.render(picture))
+
+
+@pytest.mark.parametrize("name", ["time", "throughput", "error", "tradeoff"])
+def test_intervals_are_drawn(svg, name):
+    """A chart whose intervals are wider has longer lines, and one without them has fewer."""
+    picture = shown(*everything())[name]
+    bare = replace(
+        picture,
+        panels=tuple(replace(p, marks=tuple(replace(m, intervals=()) for m in p.marks)) for p in picture.panels),
+    )
+
+    assert any(mark.intervals for panel in picture.panels for mark in panel.marks)
+    assert svg.render(picture) != svg.render(bare)
+    assert "99 % interval" in " ".join(texts(svg.render(picture)))

@@ -24,6 +24,20 @@ def test_a_verdict_is_told_in_words(seconds, verdict, words):
     assert (table.row("matmul").verdict, wording.verdict(table.row("matmul"))) == ("baseline", "")
 
 
+def test_a_row_says_that_its_processes_differ():
+    processes = "01" * 10
+    torn = [0.1 if process == "0" else 0.09 for process in processes]
+    rows = [measured(seconds=[0.1] * 20, processes=processes), measured("chunked", seconds=torn, processes=processes)]
+
+    (table,) = tables([("r", each) for each in rows], BASELINES)
+    (alone,) = tables([("r", replace(each, processes="")) for each in rows], BASELINES)
+
+    assert wording.verdict(table.row("chunked")) == "unclear"
+    assert wording.reasoned(table.row("chunked")) == "unclear: its processes differ"
+    assert wording.reasoned(alone.row("chunked")) == wording.verdict(alone.row("chunked")) == "unclear"
+    assert "unclear: its processes differ" in page(*(("r1", each) for each in rows))
+
+
 def test_all_comparisons_of_a_table_are_corrected_together():
     eight = [0.1 + 1e-4 * number for number in range(8)]
     base, other = measured(seconds=eight), measured("a", seconds=[each / 2 for each in eight])

@@ -213,7 +213,7 @@ def participants(monkeypatch):
         def prepare(self, job):
             answer = super().prepare(job)
             if job.workload == SMALLEST:
-                seen.append((self.name, self._timing.worker.pid, self.declaration.function))
+                seen.append((self.name, self._timing[0].worker.pid, self.declaration.function))
             return answer
 
     monkeypatch.setattr(tables, "Participant", Watched)

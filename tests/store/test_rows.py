@@ -11,10 +11,12 @@ from stored import MACHINE, MISSING, RUN, journal, measurement, outcome, read, r
 
 from suite.records import Reason, UsageError
 from suite.store import Results
+from suite.store.rows import lean
 
 FULL = measurement(
     detail="a\n| detail √",
     seconds=(0.001, 0.00123456, 2.0),
+    processes="010",
     calls=7,
     stopped="narrow",
     first_call=1.5,
@@ -127,6 +129,13 @@ def test_finished_measurements_keep_every_sample_at_six_digits(tmp_path):
     record(tmp_path, RUN, measurement(seconds=(0.00123456789, 0.1, 0.1, 12.3456789)))
 
     assert read(tmp_path).measurements[0].seconds == (0.00123457, 0.1, 0.1, 12.3457)
+
+
+def test_which_process_took_a_sample_is_kept_and_nothing_where_there_was_one(tmp_path):
+    record(tmp_path, RUN, measurement("a", seconds=(0.1, 0.2, 0.3), processes="010"), measurement("b"))
+
+    assert [each.processes for each in read(tmp_path).measurements] == ["010", ""]
+    assert "processes" not in lean(measurement("b"))
 
 
 @pytest.mark.parametrize("finish", [True, False])

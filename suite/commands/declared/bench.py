@@ -108,6 +108,15 @@ class Bench:
     shard: InShard = None
     signature: SignatureName = ""
     dry_run: DryRun = False
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes",
+            metavar="N",
+            parser=whole("--processes"),
+            help="processes of each implementation that take samples in turns; 2 where a whole profile is timed",
+        ),
+    ] = None
 
     def run(self) -> int:
         from suite.commands import benching
@@ -143,4 +152,5 @@ class Bench:
             tuple(self.shapes),
             baseline,
             self.shard,
+            self.processes,
         )

@@ -89,6 +89,9 @@ def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
     yield Figure(None, "speedup_low", lambda row: row.against and row.against.low)
     yield Figure(None, "speedup_high", lambda row: row.against and row.against.high)
     yield Figure(None, "pairs", lambda row: row.against and row.against.pairs)
+    yield Figure(None, "autocorrelation", lambda row: row.against and round(row.against.autocorrelation, 3))
+    yield Figure(None, "process_spread", lambda row: row.against and _rounded(row.against.process_spread))
+    yield Figure(None, "why", lambda row: row.against and row.against.why)
     yield Figure("rounds", "rounds", lambda row: len(row.of.seconds))
     yield Figure(None, "calls", lambda row: row.of.calls)
     yield Figure("own clock / claimed", "own_clock", lambda row: _said(row.of.own_clock, lambda times: f"{times:.2f}"))
@@ -126,12 +129,17 @@ def _between(row: Row, unit: Unit) -> str:
     return TOO_FEW if row.time.low <= 0 else f"{unit.bare(row.time.low)}–{unit.of(row.time.high)}"
 
 
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)
+
+
 def _speedup(row: Row) -> str:
     if row.against is None:
         return row.verdict
     low, high = row.against.low, row.against.high
     bounds = f"{significant(low)}–{significant(high)}" if low > 0 else TOO_FEW
-    told = wording.verdict(row) if row.verdict == "faster" else f"{times(row.against.speedup)}, {row.verdict}"
+    verdict = ": ".join(filter(None, (row.verdict, row.against.why)))
+    told = wording.verdict(row) if row.verdict == "faster" else f"{times(row.against.speedup)}, {verdict}"
     return f"{told} ({bounds})"
 
 

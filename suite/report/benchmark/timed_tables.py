@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from suite.records import DIRECTIONS, DTYPES, EVERY_CASE, ContractFacts, Measurement, Run, Status, WorkloadFacts
-from suite.statistics import Comparison, Interval, compare, interval
+from suite.statistics import LEVEL, Comparison, Interval, compare, interval
 from suite.store import Recorded
 
 BASELINE = "baseline"
@@ -212,8 +212,11 @@ def _rows(members: Sequence[Measured], baseline: str) -> tuple[Row, ...]:
     ]
     base = next((row for row in found if row.time and row.name == baseline), None)
     if base:
-        others = {row.name: row.of.seconds for row in found if row.time and row.run == base.run and row is not base}
-        against = compare(base.of.seconds, others)
+        others = {row.name: row.of for row in found if row.time and row.run == base.run and row is not base}
+        seconds, processes = (
+            {name: getattr(of, what) for name, of in others.items()} for what in ("seconds", "processes")
+        )
+        against = compare(base.of.seconds, seconds, LEVEL, processes, base.of.processes)
         found = [_compared(row, base, against) for row in found]
     return tuple(sorted(found, key=lambda row: (row.name != baseline, row.name)))
 

@@ -24,6 +24,11 @@ def verdict(row: Row) -> str:
     return row.verdict
 
 
+def reasoned(row: Row) -> str:
+    """The same, and why where it is unclear for more than the noise: "unclear: its processes differ"."""
+    return ": ".join(filter(None, (verdict(row), row.against.why if row.against else "")))
+
+
 def status(of: Measurement) -> str:
     """Why there is no time, in one to three words."""
     if of.reason == Reason.TOO_SLOW:

@@ -54,7 +54,7 @@ def _numbers(row: Row) -> dict[str, Any]:
     return {
         "t": [rounded(each, DIGITS) for each in (time.median, time.low, time.high)] if time else None,
         "u": [rounded(each, DIGITS) for each in (against.speedup, against.low, against.high)] if against else None,
-        "verdict": row.verdict,
+        "verdict": wording.reasoned(row) if row.against and row.against.why else row.verdict,
         "peak": rounded(row.shown_peak, DIGITS),
         "roof": rounded(row.roofline, 3),
         "joules": rounded(row.joules, DIGITS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from suite.records import Machine
 from suite.report import provenance
@@ -16,6 +16,7 @@ from suite.report.benchmark.views import Material, View, by_setting
 from suite.report.cells import NOTHING, plain
 from suite.report.page import Mark, Panel, Picture
 from suite.report.units import percent, rate_unit
+from suite.statistics import LEVEL
 
 MOST_PANELS = 4
 """The most panels that fit into one picture."""
@@ -23,15 +24,60 @@ LEAST_ERROR = 1e-3
 """In bounds: where an answer without any error is drawn, for an axis of powers of ten has no 0."""
 LONGEST_LABEL = 30
 """Characters of an implementation's name: longer labels would cover the marks of others."""
-FRONT = "filled and joined: no other is better in both"
+FRONT = f"filled and joined: no other is better in both; thin lines: {100 * LEVEL:g} % intervals, where rounds suffice"
 """How charts of two quantities explain their marks."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a chart shows of a row, and its interval where that was timed; None where it has no ends."""
+
+    amount: float
+    interval: tuple[float, float] | None = None
+
+
+def _ends(low: float, high: float) -> tuple[float, float] | None:
+    return (low, high) if 0 < low <= high < math.inf else None
+
+
+def time(row: Row) -> Value | None:
+    """The median time with its interval."""
+    return Value(row.time.median, _ends(row.time.low, row.time.high)) if row.time else None
+
+
+def rate(row: Row) -> Value | None:
+    """FLOPs per second in the median time, and at the ends of its interval."""
+    found = row.rate()
+    if not found or not row.time:
+        return None
+    ends = _ends(row.time.low, row.time.high)
+    work = found * row.time.median
+    return Value(found, ends and (work / ends[1], work / ends[0]))
+
+
+def memory(row: Row) -> Value | None:
+    """The net peak of memory."""
+    return None if row.net_peak is None else Value(row.net_peak)
+
+
+def speed(row: Row) -> Value | None:
+    """The speed-up as tables have it: of the ratios within rounds, 1 for the baseline."""
+    if row.verdict == BASELINE:
+        return Value(1.0, (1.0, 1.0))
+    return Value(row.against.speedup, _ends(row.against.low, row.against.high)) if row.against else None
+
+
+def relative(row: Row) -> Value | None:
+    """The time as a multiple of the baseline's: one over the speed-up."""
+    found = speed(row)
+    return found and Value(1 / found.amount, found.interval and (1 / found.interval[1], 1 / found.interval[0]))
 
 
 def pictures(view: View, of: Material) -> dict[str, Picture]:
     """The charts of one view by name; charts with too few points to compare are left out."""
     made = {
-        "time": _grown(view, of, "time", lambda row: row.median),
-        "memory": _grown(view, of, "memory", lambda row: row.net_peak),
+        "time": _grown(view, of, "time", time),
+        "memory": _grown(view, of, "memory", memory),
         "flash": _flash(view, of),
         "throughput": _throughput(view, of),
         "error": _error(view, of),
@@ -47,7 +93,7 @@ def _of_contract(contract: str, picture: Picture) -> Picture:
     return replace(picture, title=plain(f"{contract}: {picture.title[0].lower()}{picture.title[1:]}"))
 
 
-def _grown(view: View, of: Material, what: str, value: Callable[[Row], float | None]) -> Picture:
+def _grown(view: View, of: Material, what: str, value: Callable[[Row], Value | None]) -> Picture:
     """A quantity over the lengths of the ladder, in a panel for each direction and number of threads."""
     ladder = [table for table in view.related if table.facts.group == LADDER]
     grown = growths(ladder)
@@ -66,7 +112,17 @@ def _grown(view: View, of: Material, what: str, value: Callable[[Row], float | N
 def _how_to_read(panels: Sequence[Panel]) -> str:
     ends = {mark.points[-1][0] for panel in panels for mark in panel.marks}
     dotted = "; dotted: not measured at greater lengths" if len(ends) > 1 else ""
-    return f"s^2: with the square of the length; a line is of one run{dotted}"
+    bars = f"; upright: {100 * LEVEL:g} % intervals" if _has_intervals(panels) else ""
+    return f"s^2: with the square of the length; a line is of one run{bars}{dotted}"
+
+
+def _has_intervals(panels: Sequence[Panel]) -> bool:
+    return any(each for panel in panels for mark in panel.marks for each in mark.intervals)
+
+
+def _intervals_said(panels: Sequence[Panel]) -> str:
+    """How to read the lines through marks, where there are any."""
+    return f"thin lines: {100 * LEVEL:g} % intervals" if _has_intervals(panels) else ""
 
 
 def _with_power(name: str, fitted: float | None) -> str:
@@ -80,26 +136,33 @@ def _flash(view: View, of: Material) -> Picture:
         if table.facts.group.startswith("flash"):
             variants[table.short.partition("-")[2]].append(table)
     panels = [
-        Panel(variant.replace("e", "width ", 1).replace("-", ", "), _series(view, tables, Row.rate, _short))
+        Panel(variant.replace("e", "width ", 1).replace("-", ", "), _series(view, tables, rate, _short))
         for variant, tables in variants.items()
     ]
     title = "Throughput over sequence length, FlashAttention's grid"
     shown = [table for tables in variants.values() for table in tables]
-    return Picture("lines", title, _subtitle(view, shown, of), "length", "rate", _worth_it(panels))
+    kept = _worth_it(panels)
+    return Picture("lines", title, _subtitle(view, shown, of), "length", "rate", kept, _intervals_said(kept))
 
 
 def _series(
     view: View,
     tables: Sequence[TimedTable],
-    value: Callable[[Row], float | None],
+    value: Callable[[Row], Value | None],
     label: Callable[[str], str],
 ) -> tuple[Mark, ...]:
     styles, marks = _styles(view), []
     for name, rows in by_length(tables).items():
-        points = tuple((length, found) for length, row in rows.items() if (found := value(row)) is not None)
+        found = {length: each for length, row in rows.items() if (each := value(row)) is not None}
+        points = tuple((length, each.amount) for length, each in found.items())
+        intervals = tuple(each.interval for each in found.values())
         if points:
-            marks.append(Mark(_short(name), styles[name], points, label(name)))
+            marks.append(Mark(_short(name), styles[name], points, label(name), intervals=_if_any(intervals)))
     return tuple(marks)
+
+
+def _if_any(intervals: tuple[tuple[float, float] | None, ...]) -> tuple[tuple[float, float] | None, ...]:
+    return intervals if any(intervals) else ()
 
 
 def _worth_it(panels: Sequence[Panel]) -> tuple[Panel, ...]:
@@ -111,17 +174,18 @@ def _throughput(view: View, of: Material) -> Picture:
     """A bar of FLOPs per second for each implementation, in a panel for each representative workload."""
     styles, panels = _styles(view), []
     for table in view.representatives:
-        rates = [(rate, row) for row in table.measured if (rate := row.rate())]
-        unit = rate_unit(rate for rate, _ in rates)
+        rates = [(found, row) for row in table.measured if (found := rate(row))]
+        unit = rate_unit(found.amount for found, _ in rates)
         bars = []
-        for rate, row in sorted(rates, key=lambda each: (-each[0], each[1].name)):
+        for found, row in sorted(rates, key=lambda each: (-each[0].amount, each[1].name)):
             share = f", {percent(row.roofline)} of roofline" if row.roofline else ""
-            bars.append(Mark(_short(row.name), styles[row.name], ((rate, 0.0),), unit.of(rate) + share))
+            said, ends = unit.of(found.amount) + share, _if_any((found.interval,))
+            bars.append(Mark(_short(row.name), styles[row.name], ((found.amount, 0.0),), said, intervals=ends))
         panels.append(Panel(plain(table.workload, 60), tuple(bars)))
     kept = tuple(panel for panel in panels if panel.marks)
     subtitle = _subtitle(view, view.representatives, of)
     title = "Throughput" if view.is_model else "Throughput, by the pairs attended"
-    return Picture("bars", title, subtitle, "rate", "", kept)
+    return Picture("bars", title, subtitle, "rate", "", kept, _intervals_said(kept))
 
 
 def _error(view: View, of: Material) -> Picture:
@@ -130,9 +194,9 @@ def _error(view: View, of: Material) -> Picture:
     for table in view.representatives:
         places = {}
         for row in table.measured:
-            speed = 1.0 if row.verdict == BASELINE else row.against.speedup if row.against else None
-            if speed and row.of.error_ratio is not None and math.isfinite(row.of.error_ratio):
-                places[row.name] = max(row.of.error_ratio, LEAST_ERROR), speed
+            found, error = speed(row), row.of.error_ratio
+            if found and error is not None and math.isfinite(error):
+                places[row.name] = Value(max(error, LEAST_ERROR)), found
         panels.append(Panel(plain(table.workload, 60), _placed(view, places, better=(-1, 1))))
     kept = tuple(panel for panel in panels if len(panel.marks) > 2)[:MOST_PANELS]
     title = f"Speed against error: speed relative to {_baseline(view)}, error in units of its bound"
@@ -140,30 +204,33 @@ def _error(view: View, of: Material) -> Picture:
 
 
 def _tradeoff(view: View, of: Material) -> Picture:
-    """Memory against time at the longest rung of the ladder at which more than half of all were measured."""
+    """Memory against time at the longest rung of the ladder at which more than half of all were measured beside the
+    baseline: time as a multiple of the baseline's, so that it is the ratio of tables.
+    """
     ladder = {table.facts.length: table for table in view.tables if table.facts.group == LADDER and table.facts.length}
     rungs = {
-        length: {row.name: (row.median, row.net_peak) for row in table.measured if row.median and row.net_peak}
+        length: {row.name: (at, peak) for row in table.measured if (at := relative(row)) and (peak := memory(row))}
         for length, table in ladder.items()
     }
     most = max(map(len, rungs.values()), default=0)
     length = max((length for length, places in rungs.items() if 2 * len(places) > most), default=0)
     panel = Panel("", _placed(view, rungs.get(length, {}), better=(-1, -1)))
-    title, panels = f"Memory against time at {length:,} tokens", (panel,) if len(panel.marks) > 1 else ()
+    title = f"Memory against time at {length:,} tokens: time relative to {_baseline(view)}"
+    panels = (panel,) if len(panel.marks) > 1 else ()
     shown = [ladder[length]] if panels else []
-    return Picture("points", title, _subtitle(view, shown, of), "time", "memory", panels, FRONT)
+    return Picture("points", title, _subtitle(view, shown, of), "relative", "memory", panels, FRONT)
 
 
-def _placed(view: View, places: Mapping[str, tuple[float, float]], better: tuple[int, int]) -> tuple[Mark, ...]:
+def _placed(view: View, places: Mapping[str, tuple[Value, Value]], better: tuple[int, int]) -> tuple[Mark, ...]:
     """The points by name, in front those that none beats. `better` is 1 for an axis where more is better, else -1."""
     styles = _styles(view)
-    good = {name: (better[0] * at[0], better[1] * at[1]) for name, at in places.items()}
-    return tuple(
-        Mark(
-            _short(name), styles[name], (at,), _short(name), not any(_beats(good[other], good[name]) for other in good)
-        )
-        for name, at in sorted(places.items())
-    )
+    good = {name: (better[0] * across.amount, better[1] * up.amount) for name, (across, up) in places.items()}
+    marks = []
+    for name, (across, up) in sorted(places.items()):
+        front = not any(_beats(good[other], good[name]) for other in good)
+        ends = _if_any((across.interval or up.interval,))
+        marks.append(Mark(_short(name), styles[name], ((across.amount, up.amount),), _short(name), front, ends))
+    return tuple(marks)
 
 
 def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:

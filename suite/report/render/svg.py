@@ -19,6 +19,7 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"
 AXES = {
     "length": "sequence length",
     "time": "time of one call",
+    "relative": "time of one call, as a multiple of the baseline's",
     "memory": "peak memory of one call",
     "rate": "FLOPs per second",
     "error": "error, in units of the bound",
@@ -42,6 +43,7 @@ UNITS = {
     "memory": _scaled(units.SIZES),
     "rate": _scaled(units.RATES),
     "error": "format(datum.value, '~g')",
+    "relative": "format(datum.value, '~g') + '×'",
     "speed": "format(datum.value, '~g') + '×'",
     "epoch": "format(datum.value, '~g')",
     "loss": "format(datum.value, '~g')",
@@ -73,7 +75,7 @@ def _lines(picture: Picture) -> list[Any]:
     """Panels of lines over the length, each line labelled at its right end; the panels share their scales."""
     points = [point for panel in picture.panels for mark in panel.marks for point in mark.points]
     across = _Axis(picture.across, [x for x, _ in points], 1.12)
-    up = _Axis(picture.up, [y for _, y in points], 1.35)
+    up = _Axis(picture.up, [*(y for _, y in points), *_ends(picture.panels)], 1.35)
     longest = max(len(panel.marks) for panel in picture.panels)
     size = (
         270 if len(picture.panels) > 1 else 520,
@@ -94,6 +96,7 @@ def _line_panel(panel: Panel, across: _Axis, up: _Axis, size: tuple[int, int]) -
     styles = _styles(panel.marks)
     at, end = up.encoding(alt.Y, "at"), up.encoding(alt.Y, "y")
     each = alt.Detail("name:N")  # lines that look alike are several all the same
+    bars = _bars_of(panel.marks, across, up, upright=True)
     line = _chart(every).mark_line(strokeWidth=2)
     line = line.encode(across.encoding(alt.X, "x"), end, *styles[:1], styles[2], each)
     dots = _dots(every).encode(across.encoding(alt.X, "x"), end, *styles[:2])
@@ -106,7 +109,7 @@ def _line_panel(panel: Panel, across: _Axis, up: _Axis, size: tuple[int, int]) -
     sign = _dots(named).encode(at, *styles[:2], x=alt.value(width + 17))
     text = _chart(named).mark_text(align="left", baseline="middle", fontSize=12, font=FONT, color=INK)
     text = text.encode(at, x=alt.value(width + 26), text="label:N")
-    return _sized([dotted, line, dots, leader, sign, text], panel, size)
+    return _sized([dotted, bars, line, dots, leader, sign, text], panel, size)
 
 
 # Points
@@ -120,8 +123,10 @@ def _points(picture: Picture) -> list[Any]:
 
 def _point_panel(panel: Panel, picture: Picture, size: tuple[int, int]) -> Any:
     width, height = size
-    across = _Axis(picture.across, [mark.points[0][0] for mark in panel.marks], 1.6)
-    up = _Axis(picture.up, [mark.points[0][1] for mark in panel.marks], 2.2)
+    ends = _ends([panel])
+    sides, heights = ends if picture.timed_across else [], [] if picture.timed_across else ends
+    across = _Axis(picture.across, [*(mark.points[0][0] for mark in panel.marks), *sides], 1.6)
+    up = _Axis(picture.up, [*(mark.points[0][1] for mark in panel.marks), *heights], 2.2)
     pixels = [(across.pixel(x, width), up.pixel(y, height, down=True)) for x, y in (m.points[0] for m in panel.marks)]
     front = sorted(pixel for mark, pixel in zip(panel.marks, pixels, strict=True) if mark.front)
     boxes = beside(pixels, [mark.label for mark in panel.marks], size, front)
@@ -140,6 +145,7 @@ def _point_panel(panel: Panel, picture: Picture, size: tuple[int, int]) -> Any:
     styles = _styles(panel.marks)
     x, y = across.encoding(alt.X, "x"), up.encoding(alt.Y, "y")
     text_x, text_y = across.encoding(alt.X, "text_x"), up.encoding(alt.Y, "text_y")
+    bars = _bars_of(panel.marks, across, up, upright=not picture.timed_across)
     joined = _chart(best).mark_line(color=MUTED, strokeDash=[5, 4], strokeWidth=1.2).encode(x, y)
     leader = _chart(rows).mark_rule(strokeWidth=1).encode(x, y, styles[0], x2="near_x:Q", y2="text_y:Q")
     filled = _dots(best, 95).encode(x, y, *styles[:2])
@@ -147,7 +153,7 @@ def _point_panel(panel: Panel, picture: Picture, size: tuple[int, int]) -> Any:
     halo = _chart(rows).mark_text(align="left", fontSize=12, font=FONT, stroke="white", strokeWidth=3.5)
     text = _chart(rows).mark_text(align="left", fontSize=12, font=FONT, color=INK)
     words = [each.encode(text_x, text_y, text="label:N") for each in (halo, text)]
-    return _sized([joined, leader, hollow, filled, *words], panel, size)
+    return _sized([joined, bars, leader, hollow, filled, *words], panel, size)
 
 
 # Bars
@@ -159,16 +165,22 @@ def _bars(picture: Picture) -> list[Any]:
 
 
 def _bar_panel(panel: Panel) -> Any:
-    rows = [{**_said(mark), "x": mark.points[0][0], "place": place} for place, mark in enumerate(panel.marks)]
+    rows = []
+    for place, mark in enumerate(panel.marks):
+        at = mark.points[0][0]
+        low, high = next(iter(mark.intervals), None) or (at, at)
+        rows.append({**_said(mark), "x": at, "place": place, "low": low, "high": high, "end": max(at, high)})
     names = {place: mark.name for place, mark in enumerate(panel.marks)}
     width, height = 210, 24 * len(rows)
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, max(row["x"] for row in rows)], nice=False))
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, max(row["end"] for row in rows)], nice=False))
     y = alt.Y("place:O", axis=None, scale=alt.Scale(domain=list(names), paddingInner=0.28))
     bars = _chart(rows).mark_bar(cornerRadiusEnd=2).encode(x, y, _styles(panel.marks)[0])
-    said = _chart(rows).mark_text(align="left", dx=6, fontSize=12, font=FONT, color=INK).encode(x, y, text="label:N")
+    line = _chart(rows).mark_rule(strokeWidth=1.4, color=INK).encode(alt.X("low:Q", axis=None), y, x2="high:Q")
+    said = _chart(rows).mark_text(align="left", dx=6, fontSize=12, font=FONT, color=INK)
+    said = said.encode(alt.X("end:Q", axis=None), y, text="label:N")
     named = _chart(rows).mark_text(align="right", fontSize=12, font=FONT, color=INK)
     named = named.encode(y, x=alt.value(-8), text="name:N")
-    return _sized([bars, said, named], panel, (width, height))
+    return _sized([bars, line, said, named], panel, (width, height))
 
 
 # What they share
@@ -213,6 +225,25 @@ class _Axis:
 
 def _chart(rows: Sequence[dict[str, Any]]) -> Any:
     return alt.Chart(alt.Data(values=list(rows)))
+
+
+def _ends(panels: Sequence[Panel]) -> list[float]:
+    """The ends of all intervals: an axis has room for them."""
+    return [end for panel in panels for mark in panel.marks for each in mark.intervals if each for end in each]
+
+
+def _bars_of(marks: Sequence[Mark], across: _Axis, up: _Axis, *, upright: bool) -> Any:
+    """The intervals of all points as thin lines, upright or lying."""
+    rows = [
+        {**_said(mark), "x": x, "y": y, "low": of[0], "high": of[1]}
+        for mark in marks
+        for (x, y), of in zip(mark.points, mark.intervals, strict=False)
+        if of
+    ]
+    drawn = _chart(rows).mark_rule(strokeWidth=1.3, opacity=0.75)
+    if upright:
+        return drawn.encode(across.encoding(alt.X, "x"), up.encoding(alt.Y, "low"), _styles(marks)[0], y2="high:Q")
+    return drawn.encode(across.encoding(alt.X, "low"), up.encoding(alt.Y, "y"), _styles(marks)[0], x2="high:Q")
 
 
 def _dots(rows: Sequence[dict[str, Any]], size: int = 55) -> Any:
