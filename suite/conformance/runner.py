@@ -133,7 +133,7 @@ class Check:
 
     def answered(self, question: Question) -> Answer | Outcome:
         """What the implementation answers, or the outcome of a question that it declines beforehand."""
-        return self._declined(question) or answer(self.subject, question)
+        return self._declined(question) or answer(self.subject, question.with_truth())
 
     def concluded(self, question: Question, found: Answer | Outcome, by: Diagnostician | None = None) -> Outcome:
         """What an answer comes to. Mistakes get their names where there is somebody who knows them."""
@@ -238,7 +238,7 @@ class Check:
             question = self.questions.question(case, dtype, self.subject.understood)
             if self._untaken(question) or self._unanswerable(question):
                 continue
-            outcome = judge(self.subject, question, answer(self.subject, question))
+            outcome = judge(self.subject, question, answer(self.subject, question.with_truth()))
             if outcome.reason == Reason.UNTAKEN:
                 continue
             if outcome.status != Status.PASSED:
