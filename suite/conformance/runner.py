@@ -123,10 +123,10 @@ class Check:
             if (subject.name, case.name, dtype, subject.device) not in done
         ]
 
-    def outcome(self, case: Case, dtype: str) -> Outcome:
-        """Ask one question, unless the implementation declines it beforehand."""
+    def outcome(self, case: Case, dtype: str, names: bool = True) -> Outcome:
+        """Ask one question, unless the implementation declines it beforehand. A mistake gets its name with `names`."""
         question = self.question(case, dtype)
-        return self.diagnosed(question, self.answered(question))
+        return self.concluded(question, self.answered(question), self.diagnostician if names else None)
 
     def question(self, case: Case, dtype: str) -> Question:
         return self.questions.question(case, dtype, self.subject.understood)
