@@ -199,15 +199,17 @@ def _without_notes(graph: onnx.GraphProto) -> None:
 def kept(export: Callable[..., Graph]) -> Callable[..., Graph]:
     """The function with its graphs kept, in memory and in a file for each.
 
-    A graph depends on the repr of the arguments, the sources of implementations and the versions of EXPORTERS: their
-    hash names the file. A file that is damaged, or cannot be written, does no harm: the graph is exported again.
+    A graph depends on the repr of the arguments, the sources beside its own and those that all implementations share,
+    and the versions of EXPORTERS: their hash names the file. A file that is damaged, or cannot be written, does no
+    harm: the graph is exported again.
     """
 
     @cache
     @wraps(export)
     def found(*given: Any) -> Graph:
         name = hashlib.sha256(repr((export.__module__, given, *map(version, EXPORTERS))).encode())
-        for source in sorted(Path(inspect.getfile(export)).parent.parent.rglob("*.py")):
+        own = Path(inspect.getfile(export)).parent
+        for source in (*sorted(own.glob("*.py")), *sorted(own.parent.glob("_*.py"))):
             name.update(source.read_bytes())
         file = FOLDER.expanduser() / f"{name.hexdigest()[:32]}.onnx"
         with suppress(Exception):

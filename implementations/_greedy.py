@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 Step = Callable[[Tensor], Tensor]
 """The logits of the next token, b v, by the latest token of each item, b. It keeps what it needs of those before."""
@@ -33,6 +34,28 @@ def translation(step: Step, greedy: Mapping[str, int], like: Tensor) -> Tensor:
         if ended.all():
             break
     return tokens
+
+
+def with_weights(
+    translate: Callable[[Tensor, Tensor], Tensor],
+    watched: Callable[..., tuple[Tensor, dict[str, Tensor]]],
+    greedy: Mapping[str, int],
+) -> Callable[[Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]:
+    """Translations beside the attention weights of their steps: those of the model where it reads what it has said.
+
+    Steps behind a translation's end have zeros. The attentions of an encoder have no steps.
+    """
+
+    def beside(source: Tensor, lengths: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        tokens = translate(source, lengths)
+        _, found = watched(source, lengths, functional.pad(tokens[:, :-1], (1, 0), value=greedy["begin"]))
+        over = functional.pad((tokens == greedy["end"]).cumsum(1)[:, :-1] > 0, (1, 0))  # b steps
+        for name, rows in found.items():
+            if not name.startswith("encoder"):
+                found[name] = rows.masked_fill(over.view(len(rows), *[1] * (rows.dim() - 3), -1, 1), 0.0)
+        return tokens, found
+
+    return beside
 
 
 def by_whole_targets(model: Callable[..., Tensor], greedy: Mapping[str, int]) -> Callable[[Tensor, Tensor], Tensor]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from implementations._greedy import check_greedy, translation
+from implementations._greedy import check_greedy, translation, with_weights
 from implementations.seq2seq_attention._checks import check_inputs, check_model
 from suite import implementation
 
@@ -32,14 +32,16 @@ def seq2seq_attention(
     """Return the model of this config. Raises ValueError if the weights are not those of the config.
 
     With `need_weights` the model returns a pair: the logits, and the attention weights by their name, b t s. With
-    `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps.
+    `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps. With
+    both it returns the tokens and the weights of every step, zeros behind the end.
     """
     dtype = check_model(config, weights)
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     model = _Model(config, {name: tensor.to(wide) for name, tensor in weights.items()}, dtype)
     if greedy is not None:
         check_greedy(greedy, config["target_vocab"])
-        return partial(model.translate, greedy)
+        said = partial(model.translate, greedy)
+        return with_weights(said, model.watched, greedy) if need_weights else said
     return model.watched if need_weights else model
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implementations._greedy import check_greedy, translation
+from implementations._greedy import check_greedy, translation, with_weights
 from implementations._watching import Watching
 from implementations.transformer._checks import check_decoder, check_inputs, check_model
 from suite import implementation
@@ -35,6 +35,7 @@ def transformer(
 
     With `need_weights` the model returns a pair: that, and the weights of every attention by name, b h queries keys.
     With `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps.
+    With both it returns the tokens and the weights of every step, zeros behind the end.
     Raises ValueError for a config, weights or inputs that do not go together.
     """
     check_model(config, weights)
@@ -55,7 +56,8 @@ def transformer(
     if greedy is not None:
         check_decoder(config)
         check_greedy(greedy, config["target_vocab"])
-        return partial(translate, config, weights, attend, greedy)
+        said = partial(translate, config, weights, attend, greedy)
+        return with_weights(said, watched, greedy) if need_weights else said
     return watched if need_weights else partial(run, attend)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from implementations._greedy import by_whole_targets, check_greedy
+from implementations._greedy import by_whole_targets, check_greedy, with_weights
 from implementations._watching import watched
 from implementations.transformer._checks import check_decoder, check_inputs, check_model
 from suite import implementation
@@ -26,6 +26,7 @@ def transformer(
 
     With `need_weights` the model returns a pair: that, and the weights of every attention by name, b h queries keys.
     With `greedy`, the tokens `begin` and `end` and a number of `steps`, it is model(source, lengths) → tokens, b steps.
+    With both it returns the tokens and the weights of every step, zeros behind the end.
     Raises ValueError for a config, weights or inputs that do not go together.
     """
     check_model(config, weights)
@@ -35,7 +36,8 @@ def transformer(
     if greedy is not None:
         check_decoder(config)
         check_greedy(greedy, config["target_vocab"])
-        return by_whole_targets(model, greedy)
+        said = by_whole_targets(model, greedy)
+        return with_weights(said, watched(model, model.attentions()), greedy) if need_weights else said
     return watched(model, model.attentions()) if need_weights else model
 
 

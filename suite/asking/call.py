@@ -104,6 +104,8 @@ class Reply:
     """It was returned as the first of two, `(output, weights)`."""
     weights: Tensor | None = None
     """The weights that were returned beside it."""
+    weights_name: str = ""
+    """Their name, where they came in a dictionary."""
     device: str = "cpu"
     gradients: Mapping[str, Tensor | None] = field(default_factory=dict)
     raised: str = ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from suite.asking.call import Call, Calls
+from suite.asking.case import Case
 from suite.asking.contract import Contract, Deviation
 from suite.records import DTYPES
 
@@ -67,7 +69,16 @@ def rooms(package: str, **others: str) -> dict[str, Any]:
 
         return controls_in(f"{package}.deviations")
 
-    cases = made("cases.cases")
+    @cache
+    def cases_of(seed: int) -> tuple[Case, ...]:
+        """Those with the numbers of a seed. They are made once: a check asks for them several times."""
+        return tuple(made("cases.cases")())
+
+    def cases() -> list[Case]:
+        from suite.asking.tensors import seeded  # needs torch, as cases do
+
+        return list(cases_of(seeded()))
+
     found: dict[str, Any] = {
         "page": import_module(f"{package}.contract").__doc__,
         "cases": cases,

@@ -25,7 +25,7 @@ from suite.asking.due import Due, Form, Near, Posed
 from suite.asking.refused import Refused, Row
 from suite.asking.seen import Seen, Shares
 from suite.asking.tensors import Array, Generator, Inputs, as_tensor, as_tensors, dtype_of, generator
-from suite.asking.tokens import Tokens, chosen
+from suite.asking.tokens import chosen, chosen_and_seen
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, Precision, widest
 from suite.judging.rounded import Rounded, Unbounded
@@ -62,6 +62,8 @@ class Model:
     """The inputs' names, in order."""
     usual: Config
     """That of a case which names no other."""
+    of_source: str = "encoder"
+    """How the names of attentions begin whose rows are the source's positions, not steps of a translation."""
 
     def __call__(
         self,
@@ -124,8 +126,8 @@ class Model:
                 shares[name] = Shares(due, ~np.broadcast_to(of[name][1], due.form.shape))
         return tuple(Seen(output, shares) for output, shares in zip(outputs, found, strict=True))
 
-    def translated(self, calls: Sequence[Call]) -> tuple[Tokens, ...]:
-        """What is due of one model's calls that translate greedily.
+    def translated(self, calls: Sequence[Call]) -> tuple[Due, ...]:
+        """What is due of one model's calls that translate greedily, attention weights too where they are asked for.
 
         The eager model proposes tokens in float64; the oracle's logits, where these are read, say whether they are due.
         """
@@ -139,8 +141,13 @@ class Model:
             replace(call, tensors={**call.tensors, call.positional[-1]: tokens})
             for call, tokens in zip(calls, read, strict=True)
         ]
-        pairs = zip(self.dues(taught), proposed, strict=True)
-        return tuple(chosen(due, tokens.numpy(), greedy) for due, tokens in pairs)
+        said = [tokens.numpy() for tokens in proposed]
+        if not calls[0].need_weights:
+            return tuple(chosen(due, each, greedy) for due, each in zip(self.dues(taught), said, strict=True))
+        return tuple(
+            chosen_and_seen(due, each, greedy, lambda name: not name.startswith(self.of_source))
+            for due, each in zip(self.seen(taught), said, strict=True)
+        )
 
     def _truths(self, calls: Sequence[Call]) -> list[tuple[Rounded, Attentions]]:
         """What the oracle says of each call."""

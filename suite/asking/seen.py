@@ -77,9 +77,11 @@ class Shares:
     def _held(self, called: str, actual: Array) -> Verdict:
         """Each row's sum, and then the numbers."""
         sums = self.due.numbers.sum(-1).round()  # 1, or 0 of a query that may attend to nothing
-        room = row_room(actual.shape[-1], PRECISIONS[str(self.due.form.dtype)[6:]])
-        if says := compare.difference(actual.sum(-1), sums, np.full(sums.shape, room), name=f"the sum of {called}"):
-            return Verdict(Status.WRONG, says, compare.error_ratio(actual.sum(-1), sums, np.array(room)), True)
+        room = np.full(sums.shape, row_room(actual.shape[-1], PRECISIONS[str(self.due.form.dtype)[6:]]))
+        if isinstance(self.due, Near):
+            room[np.isinf(self.due.allowed)] = np.inf  # rows of which nothing is known
+        if says := compare.difference(actual.sum(-1), sums, room, name=f"the sum of {called}"):
+            return Verdict(Status.WRONG, says, compare.error_ratio(actual.sum(-1), sums, room), True)
         if isinstance(self.due, Within):
             return closest([(called, actual, self.due.output, 1.0)])
         value, allowed = self.due.value, self.due.allowed

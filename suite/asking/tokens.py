@@ -1,9 +1,11 @@
-"""Tokens that a model chooses one after the other: what is due of them, as far as no rounding may choose otherwise."""
+"""Tokens that a model chooses one after the other, and the attention weights of its steps: what is due of them, as far
+as no rounding may choose otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 
 from suite.asking.call import Reply
 from suite.asking.due import Due, Form, Near
+from suite.asking.seen import Seen, Shares
 from suite.judging import compare
 from suite.judging.verdicts import Verdict
 from suite.records import Status
@@ -61,6 +64,35 @@ def chosen(logits: Near, proposed: Array, greedy: Mapping[str, int]) -> Tokens:
     largest = np.sort(logits.numbers, -1)
     clear = largest[..., -1] - largest[..., -2] > 2 * logits.allowed
     ended = np.cumsum(best == end, -1) > 0
-    before = np.pad(ended[:, :-1], ((0, 0), (1, 0)))
-    sure = np.logical_and.accumulate((clear & (best == proposed)) | before, -1)
+    sure = np.logical_and.accumulate((clear & (best == proposed)) | _before(ended, first=False), -1)
     return Tokens(Form(best.shape, torch.int64), np.where(ended, end, best), sure)
+
+
+def chosen_and_seen(taught: Seen, proposed: Array, greedy: Mapping[str, int], of_steps: Callable[[str], bool]) -> Seen:
+    """The same, with what is due of the weights beside it.
+
+    Of attentions whose rows are steps, those up to a translation's end count, if they read known tokens.
+    """
+    assert isinstance(taught.of, Near)
+    tokens = chosen(taught.of, proposed, greedy)
+    over = _before(np.cumsum(tokens.value == greedy["end"], -1) > 0, first=False)
+    unknown = ~_before(tokens.known, first=True) & ~over
+    attentions = {
+        name: _of_steps(shares, over, unknown) if of_steps(name) else shares
+        for name, shares in taught.attentions.items()
+    }
+    return Seen(tokens, attentions)
+
+
+def _before(steps: Array, *, first: bool) -> Array:
+    """What each step has of the one before it, b t."""
+    return np.pad(steps[:, :-1], ((0, 0), (1, 0)), constant_values=first)
+
+
+def _of_steps(shares: Shares, over: Array, unknown: Array) -> Shares:
+    """What is due of weights, b … t s: zeros in steps that are over, and nothing in those that are unknown, b t."""
+    assert isinstance(shares.due, Near)
+    value, allowed = shares.due.value, shares.due.allowed
+    over, unknown = (each.reshape(len(each), *[1] * (value.ndim - 3), -1) for each in (over, unknown))
+    due = replace(shares.due, value=np.where(over[..., None], 0.0, value), allowed=np.where(unknown, np.inf, allowed))
+    return Shares(due, shares.hidden | over[..., None])

@@ -137,13 +137,16 @@ class Gate:
                 known[check.case, check.dtype] = check
                 return
             lost: list[Outcome] = []
+            named: set[frozenset[str]] = set()  # what failures need whose mistakes have names; only the first is shown
             for case, dtype in missing:
                 if self._over:
                     return
                 if len(lost) >= HUNG_IN_A_ROW:  # each answer would take the time limit, or a process of its own
                     known[case, dtype] = replace(lost[-1], case=case, dtype=dtype)
                     continue
-                outcome = known[case, dtype] = check.outcome(self._of(dtype)[case, dtype][0], dtype)
+                of, needs = self._of(dtype)[case, dtype]
+                outcome = known[case, dtype] = check.outcome(of, dtype, names=needs not in named)
+                named |= {needs} if outcome.fails else set()
                 lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []
             if keeps and not any(known[key].status in (Status.HUNG, Status.DIED) for key in missing):
                 files = check.subject.files()

@@ -24,7 +24,11 @@ def catches(case: Case, calls: tuple[Call, ...], truth: object, deviation: Devia
     If the case's bounds are loose only NaN and infinity count, for the rest is luck. What Python says of a slip in the
     deviation's own code is not the mistake that it is named for.
     """
-    failed = failure(case, calls, truth, deviation.function)
+    return shows_the_mistake(case, truth, failure(case, calls, truth, deviation.function))
+
+
+def shows_the_mistake(case: Case, truth: object, failed: Verdict | None) -> bool:
+    """Whether a deviation's failure, if it fails, is that of its mistake."""
     if failed is None or SLIP.search(failed.detail):
         return False
     return case.counts(truth) or failed.error_ratio == math.inf

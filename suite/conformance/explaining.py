@@ -171,7 +171,7 @@ class Shown:
     def posed(self, call: Call) -> Question:
         case, conventions = self.of.posed((call,)), self.check.subject.understood
         needs = self.check.subject.contract.needs((call,))
-        return Question(case, self.question.dtype, (call,), needs, case.truth((call,), conventions))
+        return Question(case, self.question.dtype, (call,), needs, conventions).with_truth()
 
     def fails(self, call: Call) -> tuple[bool, float]:
         """Whether a call fails as the outcome does, and how long its answer took. GaveUp if the process ended."""

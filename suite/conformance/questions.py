@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from suite.asking import Call, Case, Contract, Conventions, Reply, Unanswered
+from suite.asking.tensors import seeded
 from suite.records import Outcome, Reason, Status
 
 Answer = tuple[Reply, ...] | Unanswered
@@ -74,13 +75,37 @@ class Subject:
 
 @dataclass(frozen=True)
 class Question:
-    """A case in one dtype under one set of conventions. Its truth is computed before any implementation is asked."""
+    """A case in one dtype under one set of conventions."""
 
     case: Case
     dtype: str
     calls: tuple[Call, ...]
     needs: frozenset[str]
-    truth: Any
+    conventions: Conventions = field(default_factory=dict)
+
+    @cached_property
+    def truth(self) -> Any:
+        """What is due. It takes longer than most answers, so it is computed once, and not for who declines."""
+        return self.case.truth(self.calls, self.conventions)
+
+    def with_truth(self) -> Question:
+        """The question once its truth is known, before somebody is asked who may share this process."""
+        _ = self.truth
+        return self
+
+
+_NEEDED: dict[tuple[int, int, str, int], tuple[Case, Contract, frozenset[str]]] = {}
+"""What a case of a contract needs, by both of them, dtype and seed. It is read off calls, whose numbers are drawn for
+that alone: seconds for a contract of thousands of questions. Both are kept beside it, so that no others take their
+place."""
+
+
+def _needed(contract: Contract, case: Case, dtype: str, calls: tuple[Call, ...] = ()) -> frozenset[str]:
+    """What these calls of the case need, which are made if there are none yet."""
+    key = (id(contract), id(case), dtype, seeded())
+    if key not in _NEEDED:
+        _NEEDED[key] = case, contract, contract.needs(calls or case.calls(dtype))
+    return _NEEDED[key][-1]
 
 
 class Questions:
@@ -89,14 +114,12 @@ class Questions:
     def __init__(self, contract: Contract, keep: bool) -> None:
         self.contract, self.keep = contract, keep
         self._kept: dict[tuple[str, str, str], Question] = {}
-        self._needs: dict[tuple[str, str], frozenset[str]] = {}
 
     def question(self, case: Case, dtype: str, conventions: Conventions) -> Question:
         key = (case.name, dtype, repr(sorted(conventions.items())))
         if key not in self._kept:
             calls = case.calls(dtype)
-            needs = self._needs[case.name, dtype] = self.contract.needs(calls)
-            question = Question(case, dtype, calls, needs, case.truth(calls, conventions))
+            question = Question(case, dtype, calls, _needed(self.contract, case, dtype, calls), conventions)
             if not self.keep:
                 return question
             self._kept[key] = question
@@ -104,6 +127,4 @@ class Questions:
 
     def needs(self, case: Case, dtype: str) -> frozenset[str]:
         """The features that a question needs, found without computing its truth."""
-        if (case.name, dtype) not in self._needs:
-            self._needs[case.name, dtype] = self.contract.needs(case.calls(dtype))
-        return self._needs[case.name, dtype]
+        return _needed(self.contract, case, dtype)

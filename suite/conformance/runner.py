@@ -125,17 +125,17 @@ class Check:
             if (subject.name, case.name, dtype, subject.device) not in done
         ]
 
-    def outcome(self, case: Case, dtype: str) -> Outcome:
-        """Ask one question, unless the implementation declines it beforehand."""
+    def outcome(self, case: Case, dtype: str, names: bool = True) -> Outcome:
+        """Ask one question, unless the implementation declines it beforehand. A mistake gets its name with `names`."""
         question = self.question(case, dtype)
-        return self.diagnosed(question, self.answered(question))
+        return self.concluded(question, self.answered(question), self.diagnostician if names else None)
 
     def question(self, case: Case, dtype: str) -> Question:
         return self.questions.question(case, dtype, self.subject.understood)
 
     def answered(self, question: Question) -> Answer | Outcome:
         """What the implementation answers, or the outcome of a question that it declines beforehand."""
-        return self._declined(question) or answer(self.subject, question)
+        return self._declined(question) or answer(self.subject, question.with_truth())
 
     def concluded(self, question: Question, found: Answer | Outcome, by: Diagnostician | None = None) -> Outcome:
         """What an answer comes to. Mistakes get their names where there is somebody who knows them."""
@@ -241,7 +241,7 @@ class Check:
             question = self.questions.question(case, dtype, self.subject.understood)
             if self._untaken(question) or self._unanswerable(question):
                 continue
-            outcome = judge(self.subject, question, answer(self.subject, question))
+            outcome = judge(self.subject, question, answer(self.subject, question.with_truth()))
             if outcome.reason == Reason.UNTAKEN:
                 continue
             if outcome.status != Status.PASSED:

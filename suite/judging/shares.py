@@ -17,7 +17,6 @@ from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import special
 
 Array = np.ndarray[Any, Any]
 
@@ -148,6 +147,8 @@ def _least(total: int, probability: float, tail: float) -> int:
         return 0
     if probability >= 1:
         return total
+    from scipy import special  # 0.2 s, which checks without dropout need not wait for
+
     # as scipy.stats.binom.ppf, which takes a second to import
     near: int = max(0, math.ceil(special.bdtrik(tail, total, probability)))
     too_far = near > 0 and special.bdtr(near - 1, total, probability) >= tail

@@ -86,12 +86,12 @@ def _parsed(source: bytes, file: Path) -> ModuleSource:
         return ModuleSource("", (), None, f"SyntaxError: {error.msg} ({file.name}, line {error.lineno})")
     except (ValueError, RecursionError, MemoryError) as error:
         return _unreadable(error, file)
-    decorators = _decorators(tree)
     statements = list(_statements(tree.body))
+    decorators = _decorators(statements)
     return ModuleSource(
         summary=_first_line(tree),
         functions=tuple(_function(node, decorators) for node in statements if isinstance(node, CALLED)),
-        names=_names(tree, statements),
+        names=_names(tree if any(word in source for word in BINDING) else None, statements),
         deferred=tuple(node.name for node in statements if isinstance(node, ast.AsyncFunctionDef)),
     )
 
@@ -112,10 +112,10 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(handler.body)
 
 
-def _decorators(tree: ast.Module) -> frozenset[str]:
+def _decorators(statements: Sequence[ast.stmt]) -> frozenset[str]:
     """The names under which this module knows the decorator: `implementation`, `suite.implementation`."""
     names = set()
-    for node in ast.walk(tree):
+    for node in statements:
         if isinstance(node, ast.ImportFrom) and node.module in HOMES:
             names |= {alias.asname or alias.name for alias in node.names if alias.name == "implementation"}
         elif isinstance(node, ast.Import):
@@ -171,7 +171,12 @@ def _of_instances(node: ast.ClassDef) -> tuple[str, ...] | None:
     return None
 
 
-def _names(tree: ast.Module, statements: Sequence[ast.stmt]) -> frozenset[str] | None:
+BINDING = (b"globals", b"exec", b"setattr")
+"""What writes to a module's dictionary. Where no such word is in a file, nobody has to look for it node by node."""
+
+
+def _names(binding: ast.Module | None, statements: Sequence[ast.stmt]) -> frozenset[str] | None:
+    """The names that statements bind; None where the source does not show all. `binding` may have such words."""
     names: set[str] = set()
     for statement in statements:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -182,10 +187,8 @@ def _names(tree: ast.Module, statements: Sequence[ast.stmt]) -> frozenset[str] |
             stored = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
             names |= {node.id for node in stored if isinstance(node.ctx, ast.Store)}
     # A star import, a module's __getattr__ and writes to its dictionary bind names that the source does not show.
-    unseen = {"*", "__getattr__"} & names or {
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in ("globals", "exec", "setattr")
-    }
-    return None if unseen else frozenset(names)
+    words = {node.id.encode() for node in ast.walk(binding) if isinstance(node, ast.Name)} if binding else set()
+    return None if {"*", "__getattr__"} & names or words & {*BINDING} else frozenset(names)
 
 
 def _first_line(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:

@@ -62,6 +62,8 @@ class Pass:
     weights: Tensor | None = None
     """What was returned beside the output."""
     pair: bool = False
+    name: str = ""
+    """That of the weights, where they came in a dictionary."""
     attentions: Mapping[str, Any] = field(default_factory=dict)
     """The same by name, where attention weights were asked for."""
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from suite import float32
 from suite.asking import Call, Reply
-from suite.asking.pairs import is_pair, output_of, weights_of
+from suite.asking.pairs import is_pair, name_of, output_of, unclear, weights_of
 from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.answers import Answer, Pass, parted
@@ -194,6 +194,7 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
         kind=kind,
         pair=done.pair,
         weights=weights,
+        weights_name=done.name,
         device=output.device.type,
         gradients={name: None if each is None else snapshot_of(each) for name, each in gradients.items()},
         left=left,
@@ -225,7 +226,7 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
     if call.need_weights:
         output, attentions = parted(returned)
         return Pass(inputs, output, attentions=attentions)
-    return Pass(inputs, output_of(returned), weights_of(returned), is_pair(returned))
+    return Pass(inputs, output_of(returned), weights_of(returned), is_pair(returned), name_of(returned))
 
 
 def _gone_forward(shared: _Shared, number: int) -> Pass:
@@ -236,7 +237,7 @@ def _gone_forward(shared: _Shared, number: int) -> Pass:
 
 def _looked_at(output: Any) -> tuple[str, Tensor | None]:
     """What was returned, in words, and a snapshot where it has numbers of its own."""
-    kind = kind_of(output)
+    kind = unclear(output) or kind_of(output)
     if kind is None:
         return "Tensor", snapshot_of(output)
     if kind.startswith(SUBCLASS):

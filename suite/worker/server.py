@@ -27,6 +27,8 @@ LONGEST_MESSAGE = 1 << 16
 """Bytes of a question to a server, or of its answer, at most."""
 WORKER = "suite.worker.__main__"
 """The module that every worker runs."""
+WITH_THE_FIRST_GRADIENT = "torch.fx.experimental.symbolic_shapes"
+"""A module that PyTorch imports with the first gradient, sympy with it: 0.4 s, which every worker would take anew."""
 PASSED_ON = "PYTEST_CURRENT_TEST"
 """A variable that pytest changes from test to test and that no library reads as it starts. It is sent with each fork,
 so that not every test needs a server of its own."""
@@ -40,6 +42,8 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored nobody can be waited for
     for module in modules:
         import_module(module)
+    with suppress(ImportError):  # another version of PyTorch may need it no more
+        import_module(WITH_THE_FIRST_GRADIENT)
     gc.collect()
     gc.freeze()  # what is never looked at is never copied
     while True:

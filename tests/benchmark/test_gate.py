@@ -100,10 +100,12 @@ class Asked:
 
     def __init__(self, status: Callable[[str], str], wait: float = 0.0) -> None:
         self.status, self.wait, self.cases = status, wait, list[str]()
+        self.named = list[str]()
 
-    def outcome(self, case: Any, dtype: str) -> Outcome:
+    def outcome(self, case: Any, dtype: str, names: bool) -> Outcome:
         time.sleep(self.wait)
         self.cases.append(case.name)
+        self.named += [case.name] if names else []
         return Outcome("attention/x", "attention", case.name, dtype, "cpu", self.status(case.name), "x")
 
 
@@ -125,6 +127,18 @@ def test_each_case_is_asked_once_whatever_uses_it(monkeypatch: pytest.MonkeyPatc
     assert Counter(asked.cases).most_common(1)[0][1] == 1
     assert {"plain/small", "causal/square_5"} <= set(asked.cases)
     assert not {"gradients/plain", "bool_mask/random", "bad_input/widths"} & set(asked.cases)
+
+
+def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name for each of hundreds of wrong answers takes a minute, and a refusal shows one."""
+    asked = Asked(lambda case: "wrong")
+    gate = gate_of(monkeypatch, asked)
+
+    gate.ask([X], [("float32", CAUSALLY)])
+
+    shown = [gate.refusal("attention/x", "float32", features) for features in (FORWARD, CAUSALLY)]
+    assert all(any(f"it fails {name} (float32)" in str(refused) for name in asked.named) for refused in shown)
+    assert len(asked.named) < 10 < len(asked.cases)
 
 
 @pytest.mark.parametrize("status", ["hung", "died"])

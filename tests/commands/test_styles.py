@@ -147,6 +147,23 @@ def test_nothing_may_come_along(check: Check) -> None:
     assert check("nothing_beside").status == 0
 
 
+def test_a_dictionary_may_name_the_weights(check: Check) -> None:
+    status, lines, _ = check("by_name")
+
+    assert (status, lines) == (0, ["attention/by_name  8/8 passed", PAIR])
+
+
+@pytest.mark.parametrize(("name", "of"), [("by_no_name", "'lse', 'p'"), ("by_two_names", "'attn', 'weights'")])
+def test_of_a_dictionary_that_does_not_say_which_are_the_weights_one_line_says_so(
+    check: Check, name: str, of: str
+) -> None:
+    status, lines, _ = check(name, cases=("plain/small",))
+
+    says = f"a Tensor beside a dictionary of {of}, which says of no one tensor that it is 'weights'"
+    assert status == 1
+    assert f"1 × wrong: returned {says}, should return a Tensor" in lines[1]
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -167,8 +184,9 @@ def test_a_pair_says_which_of_the_two_is_wrong(check: Check, name: str, says: st
     assert says in lines[1]
 
 
-def test_wrong_weights_are_reproduced_by_what_is_pasted(check: Check) -> None:
-    _, lines, _ = check("wrong_weights")
+@pytest.mark.parametrize("name", ["wrong_weights", "wrong_by_name"])
+def test_wrong_weights_are_reproduced_by_what_is_pasted(check: Check, name: str) -> None:
+    _, lines, _ = check(name)
 
     pasted = lines[next(place for place, line in enumerate(lines) if line.startswith("# the smallest")) :]
     ran = subprocess.run([sys.executable, "-"], input="\n".join(pasted), capture_output=True, text=True, timeout=120)

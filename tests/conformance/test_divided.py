@@ -98,16 +98,16 @@ def test_declarations_that_are_not_so(write: Write) -> None:
         import suite
         from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-        @suite.implementation(lacks={"float16": "too coarse", "soul": "none"}, conventions={"causal": "upside_down"})
+        @suite.implementation(lacks={"rank3": "heads alone", "soul": "none"}, conventions={"causal": "upside_down"})
         def kernel(query, key, value):
             return sdpa(query, key, value)
         """,
     )
-    one = outcomes([str(file)], 1, "plain")
+    one = outcomes([str(file)], 1, "plain", "ranks/three")
 
-    assert outcomes([str(file)], 2, "plain") == one
+    assert outcomes([str(file)], 2, "plain", "ranks/three") == one
     assert {outcome.case for outcome in one if outcome.dtype == "*"} == {
-        "declared/float16",
+        "declared/rank3",
         "declared/soul",
         "declared/causal",
     }

@@ -97,6 +97,26 @@ def nothing_beside(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, N
     return weights_of(query, key) @ value, None
 
 
+def by_name(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """Returns its scores too: which of the two are the weights, their names say."""
+    weights = weights_of(query, key)
+    return weights @ value, {"scores": query @ key.transpose(-2, -1), "weights": weights}
+
+
+def wrong_by_name(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    return weights_of(query, key) @ value, {"attn_weights": query @ key.transpose(-2, -1)}
+
+
+def by_no_name(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    weights = weights_of(query, key)
+    return weights @ value, {"lse": weights, "p": weights}
+
+
+def by_two_names(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    weights = weights_of(query, key)
+    return weights @ value, {"attn": weights, "weights": weights}
+
+
 def wrong_weights(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """Returns scores, not weights, beside an output that is right."""
     return weights_of(query, key) @ value, query @ key.transpose(-2, -1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from suite.asking.foreign import backwards, bias_first
 from suite.asking.staged import Staged
 
 Part = Mapping[str, Tensor]
+Watched = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Mapping[str, Tensor]]]
+"""A model that gives the weights of its attentions beside its logits."""
 Attended = tuple[Tensor, Callable[[], Tensor]]
 """What several heads give, b l d, and their weights, b h l s, for who asks."""
 
@@ -86,19 +89,37 @@ STYLES = {
 
 
 def source_by_source(
-    model: Callable[[Tensor, Tensor, Tensor], Tensor], greedy: Mapping[str, int]
-) -> Callable[..., Tensor]:
-    """Translations of one source after the other, as lists of numbers, by a model that gives logits."""
+    model: Callable[[Tensor, Tensor, Tensor], Tensor], greedy: Mapping[str, int], watched: Watched | None = None
+) -> Callable[..., Any]:
+    """Translations of one source after the other, as lists of numbers, by a model that gives logits.
 
-    def translate(source: Tensor, lengths: Tensor) -> Tensor:
-        found = []
+    With `watched`, which gives its weights too, those of the steps stand beside them.
+    """
+    end, steps = greedy["end"], greedy["steps"]
+
+    def translate(source: Tensor, lengths: Tensor) -> Any:
+        found, shown = [], []
         for row, length in zip(source.split(1), lengths.split(1), strict=True):
             said = [greedy["begin"]]
-            while len(said) <= greedy["steps"] and greedy["end"] not in said[1:]:
+            while len(said) <= steps and end not in said[1:]:
                 logits = model(row, length, torch.tensor([said]))[0, -1].tolist()
                 said.append(logits.index(max(logits)))
-            words = said[1 : said.index(greedy["end"], 1)] if greedy["end"] in said[1:] else said[1:]
-            found.append(words + [greedy["end"]] * (greedy["steps"] - len(words)))
-        return torch.tensor(found)
+            words = said[1 : said.index(end, 1)] if end in said[1:] else said[1:]
+            found.append(words + [end] * (steps - len(words)))
+            if watched is not None:
+                shown.append(_of_steps(watched(row, length, torch.tensor([said[:-1]]))[1], steps))
+        tokens = torch.tensor(found)
+        return (tokens, {name: torch.cat([of[name] for of in shown]) for name in shown[0]}) if shown else tokens
 
     return translate
+
+
+def _of_steps(shown: Mapping[str, Tensor], steps: int) -> dict[str, Tensor]:
+    """Weights of as many steps as there may be, those that were not made filled up with zeros."""
+    found = dict(shown)
+    for name, rows in shown.items():
+        if not name.startswith("encoder"):
+            columns = steps if name.endswith("self_attention") else rows.shape[-1]
+            found[name] = rows.new_zeros(*rows.shape[:-2], steps, columns)
+            found[name][..., : rows.shape[-2], : rows.shape[-1]] = rows
+    return found

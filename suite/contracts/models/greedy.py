@@ -9,11 +9,15 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from suite.asking.mistakes import Wrong, formula, rows, then
+from suite.contracts.shown import Found
 
 Greedy = Mapping[str, int]
 """The tokens `begin` and `end`, and how many `steps` there are at most."""
 Run = Callable[[Tensor, Tensor, Tensor], Tensor]
 """The logits, b t v, of source, lengths and the tokens so far."""
+
+Watched = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Found]]
+"""The same, and the weights of every attention by name, b … t s."""
 
 
 class Translating:
@@ -30,6 +34,17 @@ class Translating:
                 break
         return self.cut(tokens[:, 1:], end, steps, greedy["begin"])
 
+    def translated_and_shown(
+        self, run: Run, watched: Watched, greedy: Greedy, source: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Found]:
+        """The same, and the weights of the model where it reads what it has said, up to the end."""
+        tokens = self.translated(run, greedy, source, lengths)
+        _, shown = watched(source, lengths, self.reread(tokens, greedy["begin"]))
+        over = pad((tokens == greedy["end"]).cumsum(1)[:, :-1] > 0, (1, 0))  # b t
+        return tokens, {
+            name: rows if name.startswith("encoder") else self.behind(rows, over) for name, rows in shown.items()
+        }
+
     @staticmethod
     def check_greedy(greedy: Greedy, vocabulary: int) -> Greedy:
         """Raise for tokens that are none, and for no steps; return what was given."""
@@ -43,6 +58,9 @@ class Translating:
     latest = formula(lambda logits: logits[:, -1])
     pick = formula(lambda logits, tokens, end: logits.argmax(-1))
     enough = staticmethod(lambda ended: bool(ended.all()))
+    reread = formula(lambda tokens, begin: pad(tokens[:, :-1], (1, 0), value=begin))
+    # the weights of steps, b … t s, where some are over, b t
+    behind = formula(lambda rows, over: rows.masked_fill(over.reshape(len(over), *[1] * (rows.dim() - 3), -1, 1), 0.0))
     cut = formula(lambda tokens, end, steps, begin: ended_by(end, tokens, end, steps))
 
 
@@ -136,6 +154,17 @@ MISTAKES: dict[str, Mapping[str, Wrong]] = {
             lambda tokens, end, steps, begin: ended_by(end, tokens, end, steps)[:, : tokens.shape[1]],
         ),
         int32_tokens=Wrong("tokens are int32", then(lambda tokens: tokens.int())),
+    ),
+    "reread": rows(
+        shows_steps_of_their_own_tokens=Wrong(
+            "the attention weights beside a translation are those of steps that read the token which they choose",
+            lambda tokens, begin: tokens,
+        )
+    ),
+    "behind": rows(
+        shows_steps_behind_the_end=Wrong(
+            "beside a translation the attention weights of steps behind its end are shown", lambda rows, over: rows
+        )
     ),
     "check_greedy": rows(
         clamps_greedy=Wrong(

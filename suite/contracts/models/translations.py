@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from suite.asking import Calls
-from suite.asking.model import Config, Model, ModelCase, Weights
+from suite.asking.model import NOTHING, Config, Model, ModelCase, Weights
 from suite.asking.tensors import Array, Generator, Inputs, generator, seeded
 
 GREEDY = {"begin": 1, "end": 2, "steps": 8}
@@ -52,9 +52,13 @@ def translating(
     why: str,
     dtypes: tuple[str, ...],
     items: Sequence[int] = (4,),
+    making: Mapping[str, Any] = NOTHING,
     **unusual: int,
 ) -> Translated:
-    """A case that translates so many sources in each of its calls; unusual may be `steps`."""
+    """A case that translates so many sources in each of its calls; unusual may be `steps`.
+
+    `making` is what the factory is given besides.
+    """
 
     def calls(random: Generator) -> Sequence[Inputs]:
         found = drawn(model, config)
@@ -62,7 +66,7 @@ def translating(
         chosen = [[next(places) for _ in range(count)] for count in items]
         return [{"source": found.sources[those], "lengths": found.lengths[those]} for those in chosen]
 
-    case = model(name, why, config, dtypes, calls=calls, making={"greedy": {**GREEDY, **unusual}})
+    case = model(name, why, config, dtypes, calls=calls, making={"greedy": {**GREEDY, **unusual}, **making})
     return Translated(**vars(case))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from suite.asking import Call, Reply
 from suite.asking.due import Due, Within
 from suite.asking.layouts import INPUTS
+from suite.asking.pairs import NAMES
 from suite.contracts.attention import feature
 from suite.contracts.attention.contract import needs
 from suite.contracts.attention.reproduction.numbers import seed_of
@@ -111,7 +112,7 @@ def _printed(call: Call, reply: Reply, due: Within, formula: Sequence[str]) -> l
     if due.form.unfit(reply) and not due.form._gradients(reply):
         return _form(called, reply, formula)
     if reply.weights is not None and not due.verdict(replace(reply, weights=None)).detail:
-        return _weights(call, formula)
+        return _weights(call, reply.weights_name, formula)
     name, place = _worst(reply, due)
     if name:
         both = f"({called}, due)"
@@ -122,11 +123,12 @@ def _printed(call: Call, reply: Reply, due: Within, formula: Sequence[str]) -> l
     return [*lines, f'print("came", came{at}, "due", due{at})']
 
 
-def _weights(call: Call, formula: Sequence[str]) -> list[str]:
-    """Of a pair whose output is right: the weights beside it."""
+def _weights(call: Call, name: str, formula: Sequence[str]) -> list[str]:
+    """Of a pair whose output is right: the weights beside it, which may have a name there."""
     *steps, last = formula
     due, _, _ = last.rpartition(" @ ")
-    return [*steps, due, f"came = {_called(call)}[1]", 'print("came", came.tolist(), "due", due.tolist())']
+    beside = f"[1][{name!r}]" if name in NAMES else "[1]"
+    return [*steps, due, f"came = {_called(call)}{beside}", 'print("came", came.tolist(), "due", due.tolist())']
 
 
 def _form(called: str, reply: Reply, formula: Sequence[str]) -> list[str]:

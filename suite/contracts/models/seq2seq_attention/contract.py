@@ -43,7 +43,8 @@ section 11.4, build it: the encoder reads in one direction, and the decoder begi
                      before it, and chooses that of the largest logit, of equal ones the lowest. A translation ends
                      before its first end token: that is not part of it, and from there on all tokens are `end`. Where
                      two logits lie nearer to each other than both may be off, either token is right, and nothing that
-                     follows is judged
+                     follows is judged. With need_weights the model returns (tokens, attention weights): row t is that
+                     of the step which chose token t, and zeros behind a translation's end
     dropout          none: models are built for inference
     calls            a model keeps nothing from one call to the next, nor of another model of its config
     rounding         any order, and each step may be rounded to the weights' dtype: a position's logits may lie twice as

@@ -41,7 +41,7 @@ def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Call
         model = partial(_model, config, weights, dtype, step, affine)
         if greedy is not None:
             known = Recurrent.check_greedy(greedy, config["target_vocab"])
-            return source_by_source(lambda *inputs: model(*inputs)[0], known)
+            return source_by_source(lambda *inputs: model(*inputs)[0], known, model if need_weights else None)
         return model if need_weights else lambda *inputs: model(*inputs)[0]
 
     return factory

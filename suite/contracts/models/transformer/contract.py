@@ -50,7 +50,9 @@ Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of t
                      tokens before it, and chooses that of the largest logit, of equal ones the lowest. A translation
                      ends before its first end token: that is not part of it, and from there on all tokens are `end`.
                      Tokens are the same for both ways of decoding. Where two logits lie nearer to each other than both
-                     may be off, either token is right, and nothing that follows is judged
+                     may be off, either token is right, and nothing that follows is judged. With need_weights the model
+                     returns (tokens, attention weights), of the decoder those of all `steps`: row i is that of the step
+                     which chose token i, and zeros behind a translation's end
     attention        a plug: any implementation of the contract `attention`, called once wherever the model attends,
                      with tensors b h l p of the weights' dtype, unscaled, and a boolean attn_mask or is_causal where
                      something is hidden; a plug may lack all else. In cached decoding a call has one query, and the

@@ -39,15 +39,19 @@ def _factory(run: Run) -> Factory:
         Transformer.check_weights(weights, shapes(config))
         dtype = weights["source_embedding"].dtype
 
-        def model(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Any:
+        def watched(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> tuple[Tensor, Shown]:
             Transformer.check_inputs(config, source, lengths, target)
             shown: Shown = {}
             output = run(config, weights, shown, source, lengths, target).to(dtype)
-            return (output, {name: each.to(dtype) for name, each in shown.items()}) if need_weights else output
+            return output, {name: each.to(dtype) for name, each in shown.items()}
+
+        def model(*inputs: Tensor) -> Tensor:
+            return watched(*inputs)[0]
 
         if greedy is None:
-            return model
-        return source_by_source(model, Transformer.check_greedy(greedy, config["target_vocab"]))
+            return watched if need_weights else model
+        known = Transformer.check_greedy(greedy, config["target_vocab"])
+        return source_by_source(model, known, watched if need_weights else None)
 
     return factory
 

@@ -7,6 +7,7 @@ their levels in their own files; after a change of levels, `python -m suite.conf
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,14 @@ def rows(profile: str = FULL, seed: int = 0) -> list[Row]:
     levels.
     """
     if seed:
-        return drawn(SPACE, seed, fused=profile == FULL)
+        return list(_drawn(seed, profile == FULL))
     files = (PAIRS,) if profile == QUICK else (PAIRS, TRIPLES)
     return [SPACE.read(line) for file in files for line in file.read_text().splitlines()]
+
+
+@lru_cache(maxsize=4)  # drawing takes seconds, and one check asks for the same array several times
+def _drawn(seed: int, fused: bool) -> tuple[Row, ...]:
+    return tuple(drawn(SPACE, seed, fused=fused))
 
 
 def case(row: Row) -> Case:

@@ -138,6 +138,8 @@ def greedy() -> Iterator[Case]:
     yield said(USUAL, "greedy/one_item", "a single source", PRECISE, items=(1,))
     yield said(USUAL, "greedy/one_step", "the first token alone", PRECISE, steps=1)
     yield said(USUAL, "greedy/again", "of each call its own", PRECISE, items=(3, 1, 3))
+    yield said(USUAL, "greedy/weights", "the weights of every step beside the tokens, zeros behind the end", PRECISE,
+               items=(3, 1), making=WATCHED)  # fmt: skip
 
 
 def others(random: Generator) -> Sequence[Inputs]:

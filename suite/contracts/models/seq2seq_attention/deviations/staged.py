@@ -39,8 +39,12 @@ class Recurrent(Translating, Staged):
         )
         if greedy is None:
             return run if need_weights else lambda *inputs: run(*inputs)[0]
-        known = self.check_greedy(greedy, config["target_vocab"])
-        return partial(self.translated, lambda *inputs: run(*inputs)[0], known)
+        known, said = self.check_greedy(greedy, config["target_vocab"]), lambda *inputs: run(*inputs)[0]
+        return (
+            partial(self.translated_and_shown, said, run, known)
+            if need_weights
+            else partial(self.translated, said, known)
+        )
 
     def run(
         self,

@@ -19,6 +19,7 @@ from suite.contracts.models.transformer.cases.draws import (
     ENCODER,
     SQUARE,
     USUAL,
+    WATCHED,
     drawn,
     faint,
     far_apart,
@@ -120,6 +121,9 @@ def greedy() -> Iterator[Case]:
     yield said(CACHED, "greedy/cached_one_step", "the first token alone", PRECISE, steps=1)
     yield said(USUAL, "greedy/again", "of each call its own", PRECISE, items=(3, 1, 3))
     yield said(CACHED, "greedy/cached_again", "of each call its own, with a cache", PRECISE, items=(3, 1, 3))
+    shown = partial(said, dtypes=PRECISE, making=WATCHED)
+    yield shown(USUAL, "greedy/weights", "the weights of every step beside the tokens, zeros behind the end")
+    yield shown(CACHED, "greedy/cached_weights", "the same with a cache, of each call its own", items=(3, 1))
 
 
 class Far(Changed):

@@ -35,8 +35,12 @@ class Transformer(Translating, Blocks):
     ) -> Callable[..., Any]:
         if greedy is None:
             return super().compute(config, weights, attention=attention, need_weights=need_weights)
-        model, run, _ = self.made(config, weights, attention)
-        return partial(model.translated, run, self.check_greedy(greedy, config["target_vocab"]))
+        model, run, kept = self.made(config, weights, attention)
+        known = self.check_greedy(greedy, config["target_vocab"])
+        if not need_weights:
+            return partial(model.translated, run, known)
+        watched = partial(model.watched, run, kept, next(iter(weights.values())).dtype)
+        return partial(model.translated_and_shown, run, watched, known)
 
     def run(
         self,
