@@ -101,6 +101,18 @@ def test_what_cannot_be_carried_out_is_one_line_before_anything_is_started(
     assert not (tmp_path / "results").exists()
 
 
+def test_a_sweep_is_carried_out_by_one_launcher_at_a_time(
+    write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("submitit")
+    write("sweep.toml", "[check]\ntargets = ['attention/loops']")
+
+    with sweeping.one_launcher(tmp_path / "sweep.sweep"):
+        assert status_of("sweep", "sweep.toml") == 2
+
+    assert "another attnsuite is writing to" in capsys.readouterr().err
+
+
 def test_without_submitit_a_line_says_what_to_install(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
