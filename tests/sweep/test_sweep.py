@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from killed import LAUNCHER, KilledSweep, stored
+from killed import HOME, LAUNCHER, KilledSweep, stored
 
 from suite.commands import sweeping
 from suite.records import Shard
@@ -31,6 +31,7 @@ KERNEL = """
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(HOME))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with another")
