@@ -7,7 +7,8 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from suite.report import refuse_foreign_index
 from suite.report.files import write
 from suite.report.summary import versions_lines
 from suite.report.versions import NAME, Tried, versions_page
+from suite.store import files
 from suite.sweep import request
 from suite.sweep.carrying import Carried, carry_out
 from suite.sweep.command import Expected, ShardCommand
@@ -72,7 +74,22 @@ def sweep(options: Options) -> int:
     if options.dry_run:
         return say(of, options.launch)
     refuse_foreign_index(of.results)
-    return swept(of, places(of, options.launch), options)
+    with one_launcher(of.folder):
+        return swept(of, places(of, options.launch), options)
+
+
+@contextmanager
+def one_launcher(folder: Path) -> Iterator[None]:
+    """Nobody else carries out the sweep meanwhile. UsageError where somebody does."""
+    with files.one_line(folder, "written"):
+        folder.mkdir(parents=True, exist_ok=True)
+    held, unlocked = files.lock(folder)
+    if unlocked:
+        told(unlocked)
+    try:
+        yield
+    finally:
+        files.unlock(held)
 
 
 def words_of() -> dict[str, Words]:
@@ -97,9 +114,21 @@ def _option(info: Any) -> str:
 
 def places(of: Sweep, launch: str) -> list[Place]:
     """Where all is asked: here, or in each environment, which is built where it is not there yet."""
-    return [planned(of, launch, place) for place in (_built(each, of) for each in environments(of))] or [
-        planned(of, launch, Place("", sys.executable, of.folder, of.results))
-    ]
+    if not of.versions:
+        return [planned(of, launch, Place("", sys.executable, of.folder, of.results))]
+    found = [_planned(of, launch, _built(each, of)) for each in environments(of)]
+    if all(place.why_not for place in found):
+        raise UsageError(found[0].why_not)
+    return found
+
+
+def _planned(of: Sweep, launch: str, place: Place) -> Place:
+    """The place with its commands. One where the request cannot be carried out says why, and the others go on."""
+    try:
+        return planned(of, launch, place)
+    except UsageError as error:
+        told(f"{place.name}: {error}")
+        return replace(place, why_not=str(error))
 
 
 def environments(of: Sweep) -> list[Environment]:
@@ -159,13 +188,18 @@ def engine_of(of: Sweep, options: Options) -> Engine:
     logs = of.folder / "logs" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     if options.launch == "slurm":
         return Slurm(logs, options.jobs, of.alone, of.slurm)
-    return Local(logs, options.jobs or len(os.sched_getaffinity(0)), of.alone)
+    return Local(logs, options.jobs or _cores(), of.alone)
+
+
+def _cores() -> int:
+    """The cores that this process may use, where the system says that."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def swept(of: Sweep, where: Sequence[Place], options: Options) -> int:
     """Carry out all commands, merge what is answered, and say what came of it."""
     commands = [command for place in where for command in place.commands]
-    carried = Carried(commands, told, options.attempts)
+    carried = Carried(commands, lambda line: told(escaped(line)), options.attempts)
     there = sum(carried.look(each) for each in commands)
     if there:
         told(f"{there} of {len(commands)} shards are answered already")
@@ -210,7 +244,7 @@ def conclude(carried: Carried, options: Options, failed: bool) -> int:
     """Say what was not answered and how to ask it again; the exit status."""
     for each in carried.unanswered:
         often = f"after {each.attempts} attempts" if each.attempts else "without an attempt"
-        print(f"{each.command} is not answered {often}: {each.why}")
+        print(escaped(f"{each.command} is not answered {often}: {each.why}"))
         print(f"  {each.command.shell}")
     rows = [row for found in carried.answers.values() for row in found]
     failures = sum(row.fails for row in rows)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from killed import HOME
 
 from suite import machine
 from suite.sweep.environments import Environment
@@ -65,6 +66,7 @@ def test_a_sweep_says_which_version_gets_what_wrong(
     pytest.importorskip("submitit")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(HOME))
     write("mine.py", KERNEL)
     wheels = {
         name: wheel(tmp_path, version, scale) for name, version, scale in (("old", "0.1", 2.0), ("new", "0.2", 1.0))

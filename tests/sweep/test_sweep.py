@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from killed import LAUNCHER, KilledSweep, stored
+from killed import HOME, LAUNCHER, KilledSweep, stored
 
 from suite.commands import sweeping
 from suite.records import Shard
@@ -31,6 +31,7 @@ KERNEL = """
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(HOME))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with another")
@@ -99,6 +100,18 @@ def test_what_cannot_be_carried_out_is_one_line_before_anything_is_started(
     assert said.count("\n") == 1
     assert re.match(f"attnsuite: .*{says}", said)
     assert not (tmp_path / "results").exists()
+
+
+def test_a_sweep_is_carried_out_by_one_launcher_at_a_time(
+    write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("submitit")
+    write("sweep.toml", "[check]\ntargets = ['attention/loops']")
+
+    with sweeping.one_launcher(tmp_path / "sweep.sweep"):
+        assert status_of("sweep", "sweep.toml") == 2
+
+    assert "another attnsuite is writing to" in capsys.readouterr().err
 
 
 def test_without_submitit_a_line_says_what_to_install(
