@@ -5,10 +5,12 @@ import sys
 from dataclasses import replace
 
 import pytest
+import reporting_on_many_rows
 from builders import MACHINE, measured, outcome
 from pages import TIMED, ladder
 
 from suite.commands import reporting
+from suite.report.files import LONGEST_PAGE
 from suite.store import Results
 
 
@@ -81,12 +83,26 @@ class Absent(MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 from suite.commands import reporting
+from suite.report.files import LONGEST_PAGE
 reporting.report(Path({str(path)!r}))
 assert "torch" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done
+
+
+def test_pages_of_many_rows_are_short_and_their_tables_whole(tmp_path):
+    reporting_on_many_rows.write(tmp_path, 8000)
+
+    assert reporting_on_many_rows.report(tmp_path, None).startswith("exit 0; ")
+
+    pages = [tmp_path / "README.md", *(tmp_path / MACHINE.name).glob("*.md")]
+    lengths = {page.name: len(page.read_text().splitlines()) for page in pages}
+    assert set(lengths) == {"README.md", "conformance.md", "benchmark.md"}
+    assert max(lengths.values()) <= LONGEST_PAGE, lengths
+    assert len((tmp_path / MACHINE.name / "benchmark.csv").read_text().splitlines()) == 401
+    assert (tmp_path / "report.html").stat().st_size < 8 * 2**20
 
 
 def test_report_works_without_torch(tmp_path):
