@@ -70,14 +70,14 @@ def rooms(package: str, **others: str) -> dict[str, Any]:
         return controls_in(f"{package}.deviations")
 
     @cache
-    def cases_of(seed: int) -> tuple[Case, ...]:
-        """Those with the numbers of a seed. They are made once: a check asks for them several times."""
+    def usual() -> tuple[Case, ...]:
+        """The cases of seed 0, made once: a check asks for them several times."""
         return tuple(made("cases.cases")())
 
     def cases() -> list[Case]:
         from suite.asking.tensors import seeded  # needs torch, as cases do
 
-        return list(cases_of(seeded()))
+        return list(made("cases.cases")() if seeded() else usual())
 
     found: dict[str, Any] = {
         "page": import_module(f"{package}.contract").__doc__,
