@@ -7,8 +7,9 @@ import torch
 
 import suite
 from implementations.attention import chunked
+from implementations.attention._chunks import FLASH_TILE, Chunks, chosen
 
-TILES = [chunked._Chunks(1, 2, 3, 5), chunked._Chunks(2, 3, 8, 16)]
+TILES = [Chunks(1, 2, 3, 5, 5, one=False), Chunks(2, 3, 8, 16, 16, one=False)]
 FAMILIES = (
     "plain", "documents", "causal", "bool_mask", "float_mask", "mask_gradient", "empty_row", "empty_row_gradients",
     "scale", "heads", "ranks", "no_keys", "gradients", "dropout",
@@ -17,10 +18,8 @@ FAMILIES = (
 
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: "x".join(map(str, tile)))
-def test_tiles_of_any_size_keep_the_contract(
-    tile: chunked._Chunks, dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(chunked, "_chunks", lambda *inputs: tile)
+def test_tiles_of_any_size_keep_the_contract(tile: Chunks, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked, "chosen", lambda *sizes: tile)
 
     found = suite.check(chunked.attention, cases=FAMILIES, dtypes=dtype)
 
@@ -32,7 +31,7 @@ def test_sums_that_would_overflow_or_vanish_are_those_of_shifted_powers(
     scores: float, values: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first half of the queries sees scores that are small, the second these."""
-    monkeypatch.setattr(chunked, "_chunks", lambda *inputs: chunked._Chunks(1, 1, 8, 16))
+    monkeypatch.setattr(chunked, "chosen", lambda *sizes: Chunks(1, 1, 8, 16, 16, one=False))
     torch.manual_seed(0)
     query, key, value = torch.randn(16, 4), torch.rand(64, 4) + 0.5, torch.rand(64, 4) * values
     query[8:] = scores / 2
@@ -47,3 +46,47 @@ def test_sums_that_would_overflow_or_vanish_are_those_of_shifted_powers(
     torch.testing.assert_close(output.double(), due, rtol=1e-4, atol=0.0)
     for found, expected in zip(gradients, due_gradients, strict=True):
         torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_backward_in_tiles_of_its_own_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked, "chosen", lambda *sizes: Chunks(1, 1, 3, 5, 2, one=False))
+
+    found = suite.check(chunked.attention, cases=("gradients", "mask_gradient", "window"), dtypes="float64")
+
+    assert [outcome for outcome in found if outcome.status != "passed"] == []
+
+
+def test_with_dropout_a_backward_whose_tiles_draw_other_numbers_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked, "chosen", lambda *sizes: Chunks(1, 1, 3, 5, 2, one=False))
+
+    found = suite.check(chunked.attention, cases=("dropout",), dtypes="float64")
+
+    assert "wrong" in {outcome.status for outcome in found}
+
+
+def sizes(batch: int, heads: int, queries: int, keys: int, width: int = 64) -> list[torch.Size]:
+    return [torch.Size((batch, heads, length, width)) for length in (queries, keys, keys)]
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 7])
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("keys", [4096, 5000, 2**15, 2**20])
+def test_a_tile_takes_no_more_than_the_flash_kernel_of_pytorch(keys: int, bounded: bool, lanes: int) -> None:
+    cpu = torch.device("cpu")
+
+    tile = chosen(*sizes(1, 1, keys, keys), torch.float32, cpu, lanes, bounded, False)
+
+    assert 4 * tile.queries * tile.keys <= FLASH_TILE * lanes
+    upstream = tile.queries * 64
+    assert 4 * (2 * tile.queries * tile.backward_keys + upstream) <= 2 * FLASH_TILE * lanes
+
+
+def test_with_dropout_both_passes_have_the_same_tiles() -> None:
+    tile = chosen(*sizes(1, 1, 4096, 4096), torch.float32, torch.device("cpu"), 1, False, True)
+
+    assert tile.keys == tile.backward_keys
+
+
+@pytest.mark.parametrize(("queries", "one"), [(0, False), (1, True), (4096, False)])
+def test_one_tile_holds_all_scores_where_they_are_few(queries: int, one: bool) -> None:
+    assert chosen(*sizes(1, 2, queries, 64), torch.float32, torch.device("cpu"), 1, False, False).one == one
