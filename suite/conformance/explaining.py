@@ -111,7 +111,8 @@ class Explainer:
             return None
         question = self._question(outcome)
         kind = Accepted if isinstance(question.case, Refused) else Shown
-        for call in question.calls:
+        for each in question.calls:
+            call = replace(each, backward_of=None)  # alone it has a forward of its own
             found = kind(self.check, question, self._reproducing, outcome).smallest(call, self.budget)
             if found:
                 lines, gave_up = found

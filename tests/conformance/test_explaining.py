@@ -73,6 +73,14 @@ def test_the_smallest_input_is_small() -> None:
     assert max(map(len, reproduction.lines)) < 200
 
 
+def test_a_backward_of_an_earlier_call_is_shown_with_a_forward_of_its_own() -> None:
+    outcomes, found = explained("wrong_gradient_of_value", "order")
+
+    assert any(outcome.fails for outcome in outcomes)
+    (reproduction,) = found.reproductions
+    assert "came [" in pasted(reproduction.lines)
+
+
 def test_a_check_that_passes_explains_nothing() -> None:
     _, found = explained("causal_and_wide", "plain")
 
