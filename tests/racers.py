@@ -41,6 +41,8 @@ class Fake:
     """Seconds of launching that a device does not see, because it flushes its cache meanwhile."""
     copying: float = 0.0
     """Seconds that it takes to copy what a call of a proof returned."""
+    reading: float = 0.0
+    """Seconds that the suite takes to read the inputs of a call of a proof."""
     witnessed: bool = True
     """Whether the suite's own clock sees what its samples take; else what is claimed, as of remembered answers."""
 
@@ -58,12 +60,12 @@ class Fake:
     def run_proof(self, passes: int) -> Any:
         if said := self._answer("run_proof", passes):
             return said
-        each = self.takes(self.turn) + self.copying
+        each = self.takes(self.turn) + self.copying + self.reading
         self.now.now += passes * len(self.loaded) * each + 0.001
         return Done()
 
     def idle_proof(self) -> Any:
-        self.now.now += len(self.loaded) * self.copying + 0.001
+        self.now.now += len(self.loaded) * (self.copying + self.reading) + 0.001
         return Done()
 
     def proof_found(self, rows: Any) -> Any:

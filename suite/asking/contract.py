@@ -74,8 +74,8 @@ class Contract:
     """Where libraries honestly differ, and what may be declared there; the first is the contract's own."""
     adapt: Callable[[Call, Conventions], Call] = lambda call, conventions: call
     """The same question in the words of a declared convention."""
-    unanswerable: Callable[[Case, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
-    """Why a question has no defined answer under these conventions, or empty."""
+    unanswerable: Callable[[Any, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
+    """Why a case or a workload has no defined answer under these conventions, or empty."""
     findings: Path | None = None
     """The file of what shipping libraries really get wrong, where there is one."""
     strangers: Callable[[], Sequence[Stranger]] = tuple

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from suite.asking.call import Call
+from suite.asking.call import Call, Conventions
 from suite.records import PASSES
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ class Workload(ABC):
         On the device `meta` its numbers and weights have no data. Masks, lengths and tokens have theirs there too:
         what the call needs of an implementation is read off them.
         """
+
+    def under(self, conventions: Conventions) -> Workload:
+        """The same workload as it is asked of whoever declares these conventions; itself where they change nothing."""
+        return self
 
     def loss(self, output: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
         """What a training step makes smaller, a number without axes: of an answer and all inputs by name."""

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from torch import Tensor
 
+from suite.measure.fetching import Fetching
 from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared, Rows
 from suite.records import Status
 
@@ -73,6 +74,8 @@ class Entry(Generic[AnyRacer]):
     prepared: Prepared
     direction: str
     cache: str
+    fetching: Fetching | None = None
+    """Tells what the suite takes to bring the inputs of a call of a proof into the cache; None where it does not."""
     calls: int = 0
     """How many calls make a sample; at first what the participant found when it was prepared."""
     seconds: list[float] = field(default_factory=list)

@@ -202,7 +202,7 @@ class Speed:
         with alone(self.device), undisturbed(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             threads = torch.get_num_threads()
-            found = self._timed(loaded.function, table, stage)
+            found = self._timed(loaded.function, table.under(loaded.declaration), stage)
             found = changed_threads(threads) or found
         return self.row(table, found) if isinstance(found, Failed) else found
 

@@ -28,11 +28,12 @@ OVERHEAD = 0.03
 """Seconds that a proof may take beyond its calls: for waking the process, and for scheduling."""
 OVERHEAD_OF_CALL = 5e-6
 """Seconds by which each call of a proof may be longer at least: for copying what it returned. Where that takes longer,
-as it does on a GPU, what it takes is measured."""
+as it does on a GPU, what it takes is measured, and so is what it takes to read the inputs before the call."""
 LONGEST_HEAD_START = 1e-3
 """Seconds that launching may be hidden at most, whatever a process says: flushing a cache of 1 GB takes less."""
 TOLERANCE = 2
-"""How many times as long as claimed calls may take in a proof: the inputs are not in the cache."""
+"""How many times as long as claimed calls may take in a proof: not all that a call uses lies where it does in samples,
+and what disturbs one block of calls is not averaged over."""
 TOLERANCE_OF_BACKWARD = 6
 """The same for a backward, before which comes its forward, of up to four times the backward's length."""
 DRIFT_SAMPLES = 5
@@ -52,6 +53,8 @@ class Proof:
         self.entry, self._trusted, self._asking = entry, trusted, asking or Asking()
         self._attempts = 0
         self._drift = 1.0
+        self._fetching = 0.0
+        """Seconds of each call that are reading its inputs."""
 
     def attempt(self, numbers: Sequence[int], rows: Rows, random: Random) -> None:
         """Try once, on inputs of rounds with these numbers; without effect where the entry is proved or has failed.
@@ -78,7 +81,7 @@ class Proof:
         return max(1.0, quick(taken) / quick(trusted.seconds)) if taken else 1.0
 
     def _time_calls(self, claim: float, numbers: Sequence[int], rows: Rows, random: Random) -> None:
-        """Time calls on inputs that were all made before; each result is copied at once.
+        """Time calls on inputs that were all made before, each read just before its call. Results are copied at once.
 
         So nothing can be remembered, put off, or claimed without having been done. Short calls are repeated on the same
         inputs, for one pass would be lost in the time that a question takes.
@@ -86,6 +89,8 @@ class Proof:
         most = max(1, min(MOST_INPUTS, math.ceil(NEW_INPUTS / claim)))
         if not (count := load(self.entry, numbers[:most])):
             return
+        if self.entry.fetching:
+            self._fetching = self.entry.fetching.seconds(count, anew=self._attempts > 1)
         calls = min(MOST_PROOF_CALLS, math.ceil(REPEATED / claim))
         for passes in sorted({1, calls // count // TRIAL, calls // count} - {0}):
             self._run(claim, passes, count)
@@ -119,8 +124,8 @@ class Proof:
         return min(LONGEST_HEAD_START, least if self._trusted is None else self._trusted.prepared.head_start)
 
     def _beside_the_call(self) -> float:
-        """Seconds of each call that are no part of the claim: copying its result, and on a GPU what launching took
-        while the cache was flushed. Both are the same for all, so that nobody can make them longer.
+        """Seconds of each call that are no part of the claim: reading its inputs and copying its result, and on a GPU
+        what launching took while the cache was flushed. They are the same for all, so that nobody can make them longer.
         """
         copying = min(self._asking.each, LONGEST_HEAD_START) if self._head_start else 0.0
-        return max(OVERHEAD_OF_CALL, copying) + self._head_start
+        return max(OVERHEAD_OF_CALL, copying) + self._fetching + self._head_start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import torch
 from suite.asking import ALL, Contract, Workload
 from suite.conformance.selection import matches
 from suite.conformance.session import check_device
+from suite.measure.fetching import Fetching
 from suite.measure.protocol import Failed, Job
 from suite.records import CACHES, DTYPES, PASSES, PROFILES, STEP, Measurement, Status, UsageError
 from suite.records.limits import TIME_LIMIT
@@ -47,14 +48,25 @@ class Table:
         """The workload and the direction, in words."""
         return f"{self.workload.name} {self.direction.replace('_', ' and ')}"
 
-    def job(self, contract: Contract) -> Job:
-        """What is measured, by name."""
-        return Job(contract.name, self.workload.name, self.dtype, self.direction, self.cache)
+    def job(self, contract: Contract, declaration: Declaration) -> Job:
+        """What is measured of an implementation, by name."""
+        of = contract.name, self.workload.name, self.dtype, self.direction, self.cache
+        return Job(*of, dict(declaration.conventions))
+
+    def under(self, declaration: Declaration) -> Table:
+        """The same as it is asked of an implementation, by the conventions that this declares."""
+        return replace(self, workload=self.workload.under(declaration.conventions))
 
     def row(self, name: str, contract: str, device: str, failed: Failed | None = None) -> Measurement:
         """The row of an implementation in this table: of one that failed, or, yet without times, of one measured."""
         key = name, contract, self.workload.name, self.dtype, device, self.threads, self.direction, self.cache
         return Measurement(*key, Status.MEASURED) if failed is None else Measurement(*key, **vars(failed))
+
+    def fetching(self, kind: str) -> Fetching | None:
+        """What tells how long it takes to read the inputs of a call on such a device; None where they are not read."""
+        if kind != "cpu" or self.cache != "hot":
+            return None
+        return Fetching(self.workload.turned(self.workload.call(self.dtype, self.direction, device="meta"), 0))
 
     def features(self, contract: Contract) -> frozenset[str]:
         """What a call needs of an implementation."""
@@ -69,7 +81,8 @@ class Table:
                 return Failed(Status.DECLINED, f"takes no {' and no '.join(untaken)}")
         needs = self.features(contract) | {self.dtype, kind}
         lacks = (f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs)
-        return next((Failed(Status.DECLINED, gap) for gap in lacks), None)
+        undefined = contract.unanswerable(self.workload, self.features(contract), declaration.conventions)
+        return next((Failed(Status.DECLINED, gap) for gap in filter(None, (*lacks, undefined))), None)
 
 
 @dataclass(frozen=True)

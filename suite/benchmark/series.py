@@ -152,13 +152,14 @@ class Benchmark:
         self, row: Measurement, entry: Entry[Participant], table: Table, timed: TimedTable, weighed: Weight
     ) -> Measurement:
         """The row with all that was measured."""
+        asked = table.under(entry.participant.declaration)
         known = weighed if isinstance(weighed, Weighed) else Weighed({}, "")
         note = f"no memory: {weighed}" if isinstance(weighed, Failed) else ""
         if weighed is None:
             note = "timed in this process, for no other can import it; its memory is not told from the suite's"
         return replace(
             row,
-            detail="; ".join(filter(None, (_doubt(entry), note))),
+            detail="; ".join(filter(None, (_doubt(entry), _other_work(table, asked), note))),
             seconds=tuple(entry.seconds),
             calls=entry.calls,
             stopped=entry.stopped,
@@ -166,7 +167,7 @@ class Benchmark:
             warm_up=entry.prepared.warm_up,
             making=entry.prepared.making,
             memory=known.memory,
-            work=dict(table.workload.work(table.dtype, table.direction)),
+            work=dict(asked.workload.work(table.dtype, table.direction)),
             ceilings=self.ceilings.get((table.dtype, table.threads), {}),
             error_ratio=entry.error_ratio,
             own_clock=entry.own_clock,
@@ -217,6 +218,12 @@ class Benchmark:
 def _doubt(entry: Entry[Participant]) -> str:
     """What a row says where the suite's own clock does not bound its time."""
     return entry.unbounded and f"{NOT_BOUNDED}: {entry.unbounded}"
+
+
+def _other_work(table: Table, asked: Table) -> str:
+    """What a row says where the work that an implementation's conventions ask for is not that of the contract's."""
+    due, done = (of.workload.work(table.dtype, table.direction)["attended"] for of in (table, asked))
+    return "" if done == due else f"by the conventions that it declares it does {done / max(due, 1):.3g} times the work"
 
 
 def _is_absent(implementation: Implementation) -> bool:

@@ -95,12 +95,13 @@ class Timing:
         """Time all that can take part."""
         entries: list[Entry[Participant]] = []
         failed: dict[str, Failed] = {}
+        fetching = table.fetching(self.request.kind)
         for each in participants:
             prepared = self._prepared(each, table)
             if isinstance(prepared, Failed):
                 failed[each.name] = prepared
             else:
-                entries.append(Entry(each, prepared, table.direction, table.cache))
+                entries.append(Entry(each, prepared, table.direction, table.cache, fetching))
         if not entries:
             return TimedTable([], failed, {})
         with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
@@ -118,7 +119,7 @@ class Timing:
         if detail := longest.forbids(work, self.request.slowest) or self._hangs(each.name, table.threads, work):
             return too_slow(detail)
         with self.accounts.spending("preparing"):
-            answer = each.prepare(table.job(self.contract))
+            answer = each.prepare(table.job(self.contract, each.declaration))
         if isinstance(answer, Failed):
             if answer.status == Status.HUNG:
                 self._hung[each.name, table.threads] = LongestCall(table.says, self.request.time_limit, work)
@@ -149,7 +150,8 @@ class Timing:
             self.accounts.move("between rounds", "warm_up", entry.warmed)
             with self.accounts.spending("verification"):
                 spent = entry.participant.used() - used[entry.name]
-                verify(table, entry, rows, spent, entry.participant.approximate)
+                asked = table.under(entry.participant.declaration)
+                verify(asked, entry, rows, spent, entry.participant.approximate)
             self._confirm(entry, table)
             if self.request.kind == "cpu" or entry.failed:  # on a GPU the task is yet to be weighed
                 entry.participant.release()

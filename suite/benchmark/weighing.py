@@ -35,5 +35,6 @@ class Weighing:
     def _weighed(self, table: Table, entry: Entry[Participant]) -> Weight:
         call = entry.name, table.workload.name, table.dtype, table.threads, table.direction == "forward"
         if call not in self._known:
-            self._known[call] = entry.participant.weigh(table.job(self._contract), entry.prepared.expected)
+            job = table.job(self._contract, entry.participant.declaration)
+            self._known[call] = entry.participant.weigh(job, entry.prepared.expected)
         return self._known[call]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from statistics import median
 from time import perf_counter  # bound before any submission is imported, which may replace what it finds
@@ -14,6 +15,8 @@ from suite.uncollected import uncollected
 
 LARGEST_FLUSH = 2**27
 """Bytes written at most to flush a CPU's cache: a server's last level may be larger, but it is not one core's alone."""
+ASSUMED_CACHE = 2**25
+"""Bytes of the largest cache where the system does not tell."""
 LATEST_END = 1e-4
 """Seconds for which a device may seem busy after the end of a call: asking takes as long."""
 FLUSHES = 5
@@ -152,8 +155,14 @@ def clock_of(device: str, cache: str) -> Clock:
 
 def flush_bytes() -> int:
     """How many bytes to write so that a core's caches hold nothing else: twice the largest of them."""
+    return min(LARGEST_FLUSH, 2 * largest_cache())
+
+
+@cache
+def largest_cache() -> int:
+    """Bytes of the largest of a core's caches, as the system says."""
     sizes = []
     for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = file.read_text().strip()
         sizes.append(int(text.rstrip("KMG")) * {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1], 1))
-    return min(LARGEST_FLUSH, 2 * max(sizes, default=2**25))
+    return max(sizes, default=ASSUMED_CACHE)

@@ -7,7 +7,7 @@ tensors; what comes in is checked here, field by field, for it comes from a proc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -49,6 +49,8 @@ class Job:
     dtype: str
     direction: str
     cache: str = "hot"
+    conventions: Mapping[str, Any] = field(default_factory=dict)
+    """What whoever is asked declares."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from random import Random
@@ -19,6 +18,8 @@ from suite.asking.pairs import output_of
 from suite.asking.step import LOSS
 from suite.measure import SAMPLE, Stopwatch, calls_per_sample
 from suite.measure.clock import Before, Call
+from suite.measure.fetching import fetch
+from suite.measure.one_thread import one_thread
 from suite.measure.step import Step
 from suite.records import STEP
 from suite.signatures import Adapted
@@ -41,9 +42,6 @@ INPUT_RATE = 1.5e9
 inputs did, so that no run spends most of its time on inputs."""
 LONG = 1e-3
 """Seconds: the suite's own clock bounds calls that take this long or longer; see `suite.benchmark.own_clock`."""
-FETCHED = 2**23
-"""Bytes: inputs of a long call up to this size are fetched into the cache before a call of a proof, where those of a
-sample are. Of larger ones most lie elsewhere anyway."""
 PROOF_BYTES = 2**26
 """Bytes of inputs that are made in advance for a proof: 64 MiB, which every machine has to spare."""
 COPIED = 2**22
@@ -88,9 +86,10 @@ class Task:
         self.call, self.before, self._both = self._bound(self.inputs)
         self._proof_calls: list[tuple[Call, Before | None]] = []
         self._proof_results: list[Any] = []
-        self._fetches = False
+        self._fetch = fetch if cache == "hot" else lambda inputs: None
+        """Brings the inputs of a call of a proof where those of a sample are."""
         self._proof_inputs: list[list[Tensor]] = []
-        """What of the inputs of each call of a proof lies in the machine's own memory."""
+        """What is new in each call of a proof."""
         size = sum(self.inputs[name].nbytes for name in turned) if torch.device(device).type == "cpu" else 0
         self._length = max(SAMPLE, size / INPUT_RATE)  # not by a clock: identical functions get identical samples
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache, length=self._length)
@@ -125,7 +124,7 @@ class Task:
         self._proof_calls, self._proof_results, self._proof_inputs = [], [], []
         self.stopwatch.result = None
         self._blocks.clear()
-        with _one_thread():
+        with one_thread():
             for _ in range(BLOCKS):  # each fills a gap of the heap, so that what follows goes elsewhere
                 self._blocks.append(torch.empty(self._random.randrange(LARGEST_BLOCK), dtype=torch.uint8))
             turned = self._turned(number)
@@ -134,7 +133,7 @@ class Task:
             first = next(iter(turned.values()))
             _swap_numbers(first)
         warmed = self.stopwatch.warm(expected)
-        with _one_thread():
+        with one_thread():
             _swap_numbers(first)
         return warmed
 
@@ -144,7 +143,7 @@ class Task:
 
     def overwrite(self, number: int) -> None:
         """Write the numbers of that round into the inputs, whose memory stays where it is."""
-        with _one_thread():
+        with one_thread():
             for name, tensor in self._workload.turned(self._base, number).items():
                 self.inputs[name].data.copy_(tensor)
 
@@ -184,21 +183,17 @@ class Task:
         """Copy what the last timed call returned, so that a thread of the function's own cannot complete it later."""
         self.stopwatch.result = self._copied(self.stopwatch.result)
 
-    def load_proof(self, numbers: Sequence[int], expected: float = 0.0) -> int:
-        """Make the inputs of these rounds, as many as there is room for and one at least. Returns how many.
-
-        A call is expected to take so many seconds.
-        """
-        self._fetches = expected >= LONG
+    def load_proof(self, numbers: Sequence[int]) -> int:
+        """Make the inputs of these rounds, as many as there is room for and one at least. Returns how many."""
         self._proof_calls, self._proof_results, self._proof_inputs = [], [], []
-        with _one_thread():
+        with one_thread():
             turned = self._turned(0)
             size = sum(tensor.numel() * tensor.element_size() for tensor in turned.values())
             for number in numbers[: max(1, PROOF_BYTES // max(1, size))]:
                 changed = {name: tensor.clone() for name, tensor in self._turned(number).items()}
                 kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
                 self._proof_calls.append(self._bound(kept | changed)[:2])
-                self._proof_inputs.append([tensor for tensor in changed.values() if tensor.device.type == "cpu"])
+                self._proof_inputs.append(list(changed.values()))
         return len(self._proof_calls)
 
     def run_proof(self, passes: int) -> None:
@@ -219,13 +214,6 @@ class Task:
             self._copied(result)
         self.stopwatch.wait()
 
-    def _fetch(self, inputs: Sequence[Tensor]) -> None:
-        """Read inputs of a call that takes long enough, so that they are in the cache as those of a sample are."""
-        if self._fetches and sum(tensor.nbytes for tensor in inputs) <= FETCHED:
-            with _one_thread():
-                for tensor in inputs:
-                    tensor.sum()
-
     def proof_found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         """Rows of what each of those calls returned, stacked."""
         found = [self._found_in(result, rows) for result in self._proof_results]
@@ -244,7 +232,7 @@ class Task:
         if isinstance(result, tuple):
             return tuple(map(self._copied, result))
         if type(result) is Tensor and result.numel() * result.element_size() <= COPIED:
-            with _one_thread(), as_it_lies():
+            with one_thread(), as_it_lies():
                 return METHODS.clone(METHODS.detach(result))
         return result
 
@@ -276,21 +264,6 @@ class Task:
 
         calls: dict[str, Call] = {"forward": without_gradients, "backward": backward, "forward_backward": both}
         return calls[self._direction], forward if self._direction == "backward" else None, both
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep PyTorch's pool of threads out of the suite's own work.
-
-    Its threads spin for some 5 ms after each task, in the way of other pools. When PyTorch's pool copied their results,
-    calls of an onnxruntime session on both of two cores took 8 ms each instead of 0.6 ms.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _swap_numbers(tensor: Tensor) -> None:

@@ -118,7 +118,7 @@ class Scale:
 
 def make_task(function: Callable[..., Any], job: Job, device: str, cache: str = "hot") -> Task:
     """The task of a job, in this process."""
-    workload = contract(job.contract).workload(job.workload)
+    workload = contract(job.contract).workload(job.workload).under(job.conventions)
     return Task(function, workload, job.dtype, job.direction, device, cache)
 
 

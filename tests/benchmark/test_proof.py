@@ -5,17 +5,32 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 import torch
 from clocks import Time
-from racers import Asked, Fake, asked, noisy, race
+from racers import Asked, Fake, asked, entry_of, noisy, race
 
 from suite.benchmark import new_numbers, proof
+from suite.benchmark.race import race as race_of
 from suite.measure import FEWEST
+from suite.measure.fetching import Fetching
 from suite.measure.protocol import Failed, Found, Loaded
 from suite.records import Status
+
+
+class Read(Fetching):
+    """Reading takes what the tests say."""
+
+    def __init__(self, takes: float) -> None:
+        super().__init__({})
+        self.takes, self.asked = takes, list[tuple[int, bool]]()
+
+    def seconds(self, calls: int, anew: bool = False) -> float:
+        self.asked.append((calls, anew))
+        return self.takes
 
 
 def short(turn: int) -> float:
@@ -186,6 +201,42 @@ def test_one_that_stalls_between_its_calls_is_out(now: Time, cache: str) -> None
 
     says = "its samples took 12 s, the calls in them, as it claims, 0.02 s"
     assert found.failed == (Failed(Status.REFUSED, says) if cache == "hot" else None), "a flush takes long too"
+
+
+@pytest.mark.parametrize(("claims", "believed"), [(1.0, True), (0.7, True), (1 / 3, False), (1e-3, False)])
+@pytest.mark.parametrize("reading", [0.0, 6e-4])
+def test_reading_inputs_from_memory_is_allowed_for_and_no_more(
+    now: Time, claims: float, believed: bool, reading: float
+) -> None:
+    """A call of 0.2 ms on inputs that take three times as long to read, timed without a baseline."""
+    entry = entry_of(Fake("a", now, lambda turn: 2e-4, claims, reading=reading, witnessed=False), calls=25)
+    entry.fetching = Read(reading)
+
+    race_of([entry], "base", {"output": [3]}, 0.02, Random(0))
+
+    assert (entry.failed is None, entry.proved) == (believed, believed)
+
+
+def test_where_reading_is_not_known_it_counts_as_the_call_s(now: Time) -> None:
+    (found,) = race(Fake("a", now, lambda turn: 2e-4, reading=6e-4), calls=25)
+
+    assert str(found.failed).startswith("refused: it claims 0.0002 s for a call, but 100 calls on new numbers took 0.0")
+
+
+def test_another_attempt_reads_anew(now: Time) -> None:
+    class Busy(Fake):
+        def run_proof(self, passes: int) -> Any:
+            self.now.now += 5.0 * (len(read.asked) < 3)
+            return super().run_proof(passes)
+
+    read = Read(0.0)
+    entry = entry_of(Busy("a", now, short), calls=10)
+    entry.fetching = read
+
+    race_of([entry], "base", {"output": [3]}, 0.02, Random(0))
+
+    assert read.asked == [(40, False), (40, True), (40, True)]
+    assert entry.proved
 
 
 @pytest.mark.parametrize("verb", ["load_proof", "run_proof", "proof_found"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 
 from suite.asking import EVERYWHERE, Call, Calls, Case, Contract, Conventions, Workload, rooms
-from suite.contracts.attention.feature import arguments, features
+from suite.contracts.attention.feature import adapted, arguments, features
 
 LARGE = 2**16
 """Multiplications per operand, b·h·l·s·(e + v), beyond which a case needs the feature `large`."""
@@ -119,13 +119,6 @@ def _shapes(call: Call) -> frozenset[str]:
     return frozenset(word for word, needed in found.items() if needed) | {str(query.dtype).removeprefix("torch.")}
 
 
-def adapt(call: Call, conventions: Conventions) -> Call:
-    """The same question in the words of a declared convention."""
-    for each in features():
-        call = each.adapt(call, conventions)
-    return call
-
-
 def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
     """Why a question has no defined answer under these conventions, or empty."""
     return next(filter(None, (each.unanswerable(case, needed, conventions) for each in features())), "")
@@ -146,7 +139,7 @@ CONTRACT = Contract(
     conventions=CONVENTIONS,
     parameter_features=PARAMETERS,
     needs=needs,
-    adapt=adapt,
+    adapt=adapted,
     unanswerable=unanswerable,
     strict_core=True,
     shaped=shaped,

@@ -274,6 +274,13 @@ def given(values: Mapping[str, Any], drawing: Drawing) -> dict[str, Any]:
     return found
 
 
+def adapted(call: Call, conventions: Conventions) -> Call:
+    """The same question in the words of a declared convention."""
+    for each in features():
+        call = each.adapt(call, conventions)
+    return call
+
+
 def visible(arguments: Mapping[str, Any], grid: Grid, conventions: Conventions) -> Any:
     """Which keys each query may attend to, all features together; None where nothing is hidden."""
     found = None

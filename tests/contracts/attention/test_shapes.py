@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from suite.benchmark import Benchmark, Request
 from suite.contracts import contract
-from suite.records import UsageError
+from suite.contracts.attention.feature import Grid, visible
+from suite.records import Outcome, UsageError
+from suite.registry import from_function
 from tests.contracts.test_workloads import judged
 
 CONTRACT = contract("attention")
@@ -88,3 +97,91 @@ def test_dropout_is_held_against_what_is_drawn_seldom() -> None:
         found["output"] *= 0.1
 
     assert judged(workload, spoil=unscaled).status == "wrong"  # type: ignore[arg-type]
+
+
+# Under conventions
+
+LOWER = {"causal": "lower_right", "window": "lower_right", "repeated_calls": "equal_bits"}
+
+
+def over(seen: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention to the keys that each query may see; zeros where it may see none."""
+    scores = (query @ key.mT * query.shape[-1] ** -0.5).masked_fill(~seen, -1e30)
+    return (scores.softmax(-1) * seen.any(-1, keepdim=True)) @ value
+
+
+def aligned(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False, window: Any = None) -> Tensor:
+    """Causal or windowed attention whose last query stands at the last key."""
+    i, j = torch.arange(query.shape[-2])[:, None] + key.shape[-2] - query.shape[-2], torch.arange(key.shape[-2])
+    left, right = window or (key.shape[-2], 0)
+    return over((j >= i - left) & (j <= i + right), query, key, value)
+
+
+def as_the_contract(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    queries, keys = query.shape[-2], key.shape[-2]
+    grid = Grid(torch.arange(queries), torch.arange(keys), queries, keys)
+    return over(visible(options, grid, {}), query, key, value)
+
+
+@pytest.mark.parametrize("typed", ["h=2,l=4,s=9,causal", "l=9,s=4,causal", "h=2,l=5,s=12,window=2:1"])
+@pytest.mark.parametrize("direction", ["forward", "forward_backward"])
+def test_an_answer_is_held_against_the_convention_that_is_declared(typed: str, direction: str) -> None:
+    ours = CONTRACT.of_shape(typed)
+    theirs = ours.under(LOWER)
+
+    assert judged(theirs, aligned, direction=direction).status == "passed"  # type: ignore[arg-type]
+    assert judged(theirs, direction=direction, kernel=as_the_contract).status == "wrong"  # type: ignore[arg-type]
+    assert judged(ours, aligned, direction=direction).status == "wrong"  # type: ignore[arg-type]
+    assert judged(ours, direction=direction, kernel=as_the_contract).status == "passed"  # type: ignore[arg-type]
+    assert theirs.work("float32", direction)["attended"] != ours.work("float32", direction)["attended"]
+    assert theirs.name == ours.name
+    assert theirs.under({}) == ours
+
+
+def test_a_mask_that_hides_is_asked_and_judged_as_one() -> None:
+    ours = CONTRACT.of_shape("h=2,l=20,e=8,mask=bool")
+    theirs = ours.under({"bool_mask": "may_not"})
+
+    def hiding(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> Tensor:
+        return sdpa(query, key, value, attn_mask=~attn_mask)
+
+    assert judged(theirs, hiding).status == "passed"  # type: ignore[arg-type]
+    assert judged(theirs, sdpa).status == "wrong"  # type: ignore[arg-type]
+    assert ours.under({"repeated_calls": "equal_bits"}) is ours, "it is not of a feature"
+
+
+def declared(function: Any, **more: Any) -> Any:
+    named = from_function(function)
+    return replace(named, declaration=replace(named.declaration, **more))
+
+
+@pytest.mark.parametrize("declares", [LOWER, {}])
+def test_a_convention_that_is_declared_counts_where_an_own_shape_is_timed(
+    declares: dict[str, str], passed: Callable[..., list[Outcome]]
+) -> None:
+    def kernel(query: Tensor, key: Tensor, value: Tensor, is_causal: bool = False) -> Tensor:
+        return aligned(query, key, value, is_causal)
+
+    named = declared(kernel, conventions=declares)
+    of = Benchmark(
+        CONTRACT, [named], Request(shapes=("h=2,l=8,s=32,causal",), budget=0.005),
+        {"attention/kernel": passed("attention/kernel")}, ceilings={("float32", 1): {"flops": 1e9, "bytes": 1e9}},
+    )  # fmt: skip
+
+    (row,) = [row for _, rows in of.run() for row in rows]
+
+    if declares:
+        assert row.status == "measured", row.detail
+        assert row.work["attended"] == 4 * 64 * 2 * (25 + 32) * 8 / 2, "25 to 32 keys of each query, in two heads"
+        assert "by the conventions that it declares it does 6.33 times the work" in row.detail
+    else:
+        assert (row.status, row.detail[:37]) == ("refused", "while it was timed its answer was wro")
+
+
+def test_what_a_convention_leaves_undefined_is_declined() -> None:
+    (table,) = Request(shapes=("l=9,s=4,causal",), backward=True).tables(CONTRACT)[1:2]
+    undefined = declared(sdpa, conventions={"causal": "lower_right", "empty_row": "nan"}).declaration
+
+    failed = table.declined(undefined, CONTRACT, "cpu")
+
+    assert str(failed) == "declined: its convention answers NaN in empty rows, which leaves the gradients undefined"

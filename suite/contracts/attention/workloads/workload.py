@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from suite import asking
-from suite.asking import Call
+from suite.asking import Call, Conventions
 from suite.asking.tensors import generator
 from suite.contracts.attention import feature, oracle
 from suite.contracts.attention.cases.draws import Sizes
@@ -62,6 +62,7 @@ class Workload(asking.Workload):
         profiles: Mapping[str, tuple[str, ...]] | None = None,
         cores: Mapping[str, tuple[int, ...]] | None = None,
         dtypes: Mapping[str, tuple[str, ...]] | None = None,
+        conventions: Conventions | None = None,
         **values: Any,
     ) -> None:
         self.name, self.why, self.queries, self.keys, self.width, self.heads = name, why, queries, keys, width, heads
@@ -70,11 +71,18 @@ class Workload(asking.Workload):
         self.profiles = profiles or {"standard": ("forward",), "full": ("forward",)}
         self.cores = cores or {}
         self.dtypes = dtypes or {"cpu": ("float32",), "cuda": ("float16", "bfloat16")}
+        self.conventions = conventions or {}
+        """What whoever is asked declares, of what features let him choose."""
 
     def but(self, **changes: Any) -> Workload:
         """The same workload with changes."""
         fields = {name: value for name, value in vars(self).items() if name != "values"}
         return type(self)(**(fields | self.values | changes))
+
+    def under(self, conventions: Conventions) -> Workload:
+        known = {point for each in feature.features() for point in each.conventions}
+        found = {point: chosen for point, chosen in conventions.items() if point in known}
+        return self if found == self.conventions else self.but(conventions=found)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(self) == vars(other)
@@ -134,7 +142,8 @@ class Workload(asking.Workload):
         given = self._given(dtype, device)
         tensors |= {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
         options = {name: value for name, value in given.items() if name not in tensors}
-        return Call(tensors, options, gradient_of=GRADIENTS if backward else (), output_gradient=upstream)
+        call = Call(tensors, options, gradient_of=GRADIENTS if backward else (), output_gradient=upstream)
+        return feature.adapted(call, self.conventions)
 
     def _given(self, dtype: str, device: str) -> dict[str, Any]:
         """The features' arguments."""
@@ -191,7 +200,7 @@ class Workload(asking.Workload):
             shape = (len(places), self.value_width if name in ("output", "value") else self.width)
             if complaint := unlike(f"rows of {name}", found[name], shape, getattr(torch, dtype)):
                 return Verdict(Status.WRONG, complaint, np.inf)
-        call = _turned(self, dtype, direction, number)
+        call = _turned(self.under({}), dtype, direction, number)
         pairs = []
         drawn = rows.get("output", rows.get("query", ()))
         for pair in sorted({row // self.queries for row in drawn}):
@@ -281,6 +290,7 @@ class Workload(asking.Workload):
             queries=self.queries,
             output_gradient=upstream,
             gradient_of=gradient_of,
+            conventions=self.conventions,
         )
         return oracle.attention(asked, PRECISIONS[dtype], widest(dtype))
 
@@ -307,7 +317,7 @@ def _pairs(workload: Workload) -> float:
     for start in range(0, workload.queries, BLOCK):
         rows = range(start, min(start + BLOCK, workload.queries))
         pairs = every * len(rows) * workload.keys
-        seen = feature.visible(options, Grid.of(workload.queries, workload.keys, rows), {})
+        seen = feature.visible(options, Grid.of(workload.queries, workload.keys, rows), workload.conventions)
         found += pairs if seen is None else int(seen.sum()) * (pairs / max(seen.size, 1))
     return found
 
@@ -315,12 +325,15 @@ def _pairs(workload: Workload) -> float:
 @lru_cache(maxsize=2)
 def _group_gradients(workload: Workload, dtype: str, direction: str, number: int, key_head: int) -> dict[str, Bounded]:
     """What is true of the gradients in a round. All implementations of a table are asked for the same."""
-    return workload.group_gradients(_turned(workload, dtype, direction, number), dtype, key_head)
+    return workload.group_gradients(_turned(workload.under({}), dtype, direction, number), dtype, key_head)
 
 
 @lru_cache(maxsize=1)
 def _turned(workload: Workload, dtype: str, direction: str, number: int) -> Call:
-    """The call of a round. All implementations of a table are held against the same: to draw it takes a second."""
+    """The call of a round. All implementations of a table are held against the same: to draw it takes a second.
+
+    It is in the contract's words, as the oracle takes it, whatever conventions there are.
+    """
     call = _drawn_call(workload, dtype, direction)
     return replace(call, tensors={**call.tensors, **workload.turned(call, number)})
 
