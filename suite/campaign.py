@@ -31,6 +31,7 @@ from suite.walls import found_elsewhere, in_words
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request, Table
     from suite.benchmark.kept import Kept
+    from suite.benchmark.kept_ceilings import KeptCeilings
     from suite.conformance.session import Session
 
 
@@ -195,6 +196,16 @@ def kept_verdicts(device: str, believed: bool) -> Kept:
     from suite.benchmark.kept import Kept
 
     return Kept(device, believed)
+
+
+def kept_ceilings(request: Request, believed: bool) -> KeptCeilings:
+    """Ceilings in the user's cache folder, which are only written where they are not to be `believed`.
+
+    Nor are they by a profile, whose tables are published: it measures them itself.
+    """
+    from suite.benchmark.kept_ceilings import KeptCeilings
+
+    return KeptCeilings(request.device, believed and request.timed_as is None)
 
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:

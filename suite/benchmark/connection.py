@@ -15,9 +15,6 @@ from suite.measure.protocol import AnyAnswer, Done, Failed, read
 from suite.records import Status
 from suite.worker import Died, Failure, Ready, Worker
 
-SERVICE = "suite.measure.bench:begin"
-"""What workers are told to answer with."""
-
 
 class Here:
     """A bench in this process, which meanwhile has as many threads as another would have."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from suite.asking import Case, Contract, questions
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.kept import Kept, needs_of
-from suite.benchmark.request import cores
+from suite.benchmark.processes import cores
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import CheckRequest, Session, alone
 from suite.measure.protocol import Failed

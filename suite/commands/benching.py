@@ -40,11 +40,13 @@ def bench(
     baseline: str = "",
     anew: bool = False,
     dry_run: bool = False,
+    foresee: Callable[[], None] = lambda: None,
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status.
 
     `asked` makes the request, of the name of the baseline where one is given. It is called late, because it loads
-    torch: a target that does not exist is said at once. With `anew` no verdict that was kept is believed.
+    torch: a target that does not exist is said at once. `foresee` is called before that, and may begin in the
+    background what takes as long. With `anew` no verdict that was kept is believed.
     A `dry_run` says what would be timed, and starts and writes nothing.
     """
     named = chosen(targets, leave_out, contract, signature=signature)
@@ -52,6 +54,7 @@ def bench(
     if len(named) == 1 and targets and (missing := registry.absent(named[0])):
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
     refuse_foreign_index(results)
+    foresee()
     timed = campaign.with_workloads(named)
     if not timed:
         contracts = ", ".join(dict.fromkeys(each.contract for each in named))
@@ -63,10 +66,11 @@ def bench(
     if dry_run:
         say_plan(benchmarks)
         return 0
-    benchmarks[0].expect()
     for benchmark in benchmarks:
         benchmark.earlier = campaign.known_outcomes(results, declarations, request.device)
         benchmark.kept = campaign.kept_verdicts(request.device, believed=not anew)
+        benchmark.kept_ceilings = campaign.kept_ceilings(request, believed=not anew)
+    benchmarks[0].expect()
     new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
     total = sum(len(benchmark.tables()) for benchmark in benchmarks)
     lines = sys.stderr if json_file == "-" else sys.stdout
@@ -75,7 +79,7 @@ def bench(
         with Shown(total, lines, measurement=lambda each: rows.write(row(each))) as shown:
             found = campaign.bench(benchmarks, writer, shown)
         campaign.finish(writer, benchmarks, request)
-    report(results, writer.run.machine.name, lines)
+    report(results, writer.run.machine.name, lines, draws=total > 1)  # one table is no chart
     for command in repeated(found, declarations, request, signature, beside):
         print(escaped(command), file=lines)
     return status(found)

@@ -90,10 +90,10 @@ def steps(logs: Sequence[float], usual: float = USUAL, series: int = 1) -> list[
 
 def of_all(series: Sequence[Sequence[float]]) -> list[list[Step]]:
     """The steps in all series of a machine; none where ruptures is not installed."""
-    if absent():
+    long = sum(len(logs) >= 2 * LEAST for logs in series)
+    if not long or absent():
         return [[] for _ in series]
     usual = usual_spread(series)
-    long = sum(len(logs) >= 2 * LEAST for logs in series)
     return [steps(logs, usual, long) for logs in series]
 
 

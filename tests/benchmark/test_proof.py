@@ -25,7 +25,6 @@ class Read(Fetching):
     """Reading takes what the tests say."""
 
     def __init__(self, takes: float) -> None:
-        super().__init__({})
         self.takes, self.asked = takes, list[tuple[int, bool]]()
 
     def seconds(self, calls: int, anew: bool = False) -> float:

@@ -121,7 +121,15 @@ class Bench:
             self.baseline,
             self.anew,
             self.dry_run,
+            self.foresee,
         )
+
+    def foresee(self) -> None:
+        """Have processes begin to import what is timed and weighed, while this one finds out what that is."""
+        if self.device == "cpu" and not self.dry_run:
+            from suite.benchmark.processes import expect_measured
+
+            expect_measured(self.threads[0] if self.threads else 1)
 
     def request(self, baseline: str = "") -> Request:
         """What is timed, and how. `baseline` is the name of the implementation that was found for the option."""

@@ -32,19 +32,20 @@ class Charts:
     note: str = ""
 
 
-def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
+def write_charts(folder: Path | str, recorded: Recorded, draws: bool = True) -> Charts:
     """Draw what is recorded into `folder`, and remove charts of a former report that show something else.
 
-    Without the libraries that draw, a chart of a former report stays as long as it shows what is recorded now.
+    Without the libraries that draw, or where nothing is to be drawn, a chart of a former report stays as long as it
+    shows what is recorded now.
     Raises UsageError when the folder cannot be written, and for a picture of such a name that was not drawn here.
     """
     folder, drawn = Path(folder), due(recorded)
-    lacking = absent() if drawn else []
+    lacking = absent() if drawn and draws else []
     kept: list[Chart] = []
     missing = 0
     for name, picture in drawn.items():
         stamp = stamp_of_picture(picture)
-        if not lacking:
+        if draws and not lacking:
             if not _is_drawn(folder / name, stamp):
                 refuse_foreign(folder / name, lambda text: STAMP.search(text) is not None)
                 replace_file(folder / name, _stamped(_drawn(picture), stamp))
@@ -53,7 +54,7 @@ def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
             continue
         kept.append(Chart(name, picture.title, picture))
     removed = _remove_others(folder, {chart.file for chart in kept})
-    note = note_of(lacking, missing, removed) if missing else ""
+    note = note_of(lacking, missing, removed) if missing and draws else ""
     return Charts(tuple(kept), note)
 
 
