@@ -121,7 +121,7 @@ class Benchmark:
         with self.seconds.spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}
             gate.ask([each for each in self.implementations if not _is_absent(each)], uses)
-        for line in filter(None, (gate.signed[name] for name in sorted(gate.signed))):
+        for line in filter(None, (*(gate.signed[name] for name in sorted(gate.signed)), gate.said)):
             self.introduce(line)
         return gate
 
