@@ -191,6 +191,24 @@ def known_outcomes(results: Path, declarations: Sequence[Declaration], device: s
     return found
 
 
+def prepare(
+    benchmarks: Sequence[Benchmark],
+    results: Path,
+    declarations: Sequence[Declaration],
+    request: Request,
+    believed: bool,
+) -> None:
+    """Give benchmarks what earlier runs found: what the user's cache folder has, only where it is to be `believed`.
+
+    Then what the first of them needs begins to be imported.
+    """
+    for benchmark in benchmarks:
+        benchmark.earlier = known_outcomes(results, declarations, request.device)
+        benchmark.kept = kept_verdicts(request.device, believed)
+        benchmark.kept_ceilings = kept_ceilings(request, believed)
+    benchmarks[0].expect()
+
+
 def kept_verdicts(device: str, believed: bool) -> Kept:
     """Verdicts in the user's cache folder, which are only written where they are not to be `believed`."""
     from suite.benchmark.kept import Kept

@@ -12,6 +12,7 @@ from suite.benchmark.entry import Witnessed
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.processes import SERVICE, TIMED, WEIGHED, cores_of, with_threads
 from suite.benchmark.request import memory_limit
+from suite.benchmark.waiting import own_waits
 from suite.conformance.session import is_shipped
 from suite.measure.protocol import (
     AnyAnswer,
@@ -153,6 +154,12 @@ class Participant:
     def used(self) -> float:
         """Seconds of CPU time that the process that is timed has used; 0 where it has none of its own."""
         return self._timing.used() if isinstance(self._timing, Elsewhere) else 0.0
+
+    def waited(self) -> float:
+        """Seconds in which it was not computed because others had the core: as the system says, of its process and of
+        this one, which has to hear its answers.
+        """
+        return own_waits() + (self._timing.waited() if isinstance(self._timing, Elsewhere) else 0.0)
 
     def files(self) -> list[str] | None:
         """The files that the process that is timed has imported and mapped; None where that is not known."""

@@ -66,11 +66,7 @@ def bench(
     if dry_run:
         say_plan(benchmarks)
         return 0
-    for benchmark in benchmarks:
-        benchmark.earlier = campaign.known_outcomes(results, declarations, request.device)
-        benchmark.kept = campaign.kept_verdicts(request.device, believed=not anew)
-        benchmark.kept_ceilings = campaign.kept_ceilings(request, believed=not anew)
-    benchmarks[0].expect()
+    campaign.prepare(benchmarks, results, declarations, request, believed=not anew)
     new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
     total = sum(len(benchmark.tables()) for benchmark in benchmarks)
     lines = sys.stderr if json_file == "-" else sys.stdout

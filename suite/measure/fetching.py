@@ -15,8 +15,7 @@ from suite.measure.one_thread import one_thread
 from suite.uncollected import uncollected
 
 PASSES = 3
-"""Times that inputs are fetched to know how long it takes. The shortest counts: what disturbs one only adds to it, and more
-would allow more."""
+"""Times that inputs are fetched to know how long it takes. The shortest counts: what disturbs one only adds to it."""
 
 
 def fetch(inputs: Iterable[Tensor]) -> None:
