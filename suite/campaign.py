@@ -31,6 +31,7 @@ from suite.walls import found_elsewhere, in_words
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request, Table
     from suite.benchmark.kept import Kept
+    from suite.benchmark.kept_ceilings import KeptCeilings
     from suite.conformance.session import Session
 
 
@@ -190,11 +191,40 @@ def known_outcomes(results: Path, declarations: Sequence[Declaration], device: s
     return found
 
 
+def prepare(
+    benchmarks: Sequence[Benchmark],
+    results: Path,
+    declarations: Sequence[Declaration],
+    request: Request,
+    believed: bool,
+) -> None:
+    """Give benchmarks what earlier runs found: what the user's cache folder has, only where it is to be `believed`.
+
+    Then what the first of them needs begins to be imported.
+    """
+    for benchmark in benchmarks:
+        benchmark.earlier = known_outcomes(results, declarations, request.device)
+        benchmark.kept = kept_verdicts(request.device, believed)
+        benchmark.kept_ceilings = kept_ceilings(request, believed)
+    for first in benchmarks[:1]:
+        first.expect()
+
+
 def kept_verdicts(device: str, believed: bool) -> Kept:
     """Verdicts in the user's cache folder, which are only written where they are not to be `believed`."""
     from suite.benchmark.kept import Kept
 
     return Kept(device, believed)
+
+
+def kept_ceilings(request: Request, believed: bool) -> KeptCeilings:
+    """Ceilings in the user's cache folder, which are only written where they are not to be `believed`.
+
+    Nor are they by a profile, whose tables are published: it measures them itself.
+    """
+    from suite.benchmark.kept_ceilings import KeptCeilings
+
+    return KeptCeilings(request.device, believed and request.timed_as is None)
 
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from suite.asking import Case, Contract, questions
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.kept import Kept, needs_of
-from suite.benchmark.request import cores
+from suite.benchmark.processes import cores
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import CheckRequest, Session, alone
 from suite.measure.protocol import Failed
@@ -39,6 +39,10 @@ class Gate:
     """What was found in earlier runs, where that is believed; what is found now is kept there."""
     signed: dict[str, str] = field(default_factory=dict)
     """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
+    wanted: int = 0
+    """How many questions are due, of all implementations together."""
+    before: dict[str, int] = field(default_factory=dict)
+    """How many of them each answered in earlier runs, which is believed."""
     _known: dict[str, dict[Key, Outcome]] = field(default_factory=dict)
     _believed: dict[str, Sequence[Key]] = field(default_factory=dict)
     """The implementations of whom something is believed that was kept, with all that is wanted of each."""
@@ -50,6 +54,7 @@ class Gate:
         session = self._session()
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
+        self.wanted += len(wanted) * len(implementations)
         here = [each for each in implementations if function_here(each) is not None]
         elsewhere = [each for each in implementations if function_here(each) is None]
         with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:
@@ -73,6 +78,12 @@ class Gate:
         self._known.pop(declaration.full_name)
         with alone(self.device):
             self._ask(self._session(), implementation, wanted, believes=False)
+
+    @property
+    def said(self) -> str:
+        """What was asked, in a line; empty where nothing was due."""
+        before, of = sum(self.before.values()), f"{self.wanted} questions that need no more than these workloads use"
+        return f"conformance: {of}: {self.wanted - before} now, {before} answered before" if self.wanted else ""
 
     def refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None:
         """Why an implementation may not be timed in a dtype with these features, and the finding that knows it."""
@@ -128,6 +139,7 @@ class Gate:
             known |= held
             self._believed[declaration.full_name] = wanted
         missing = [key for key in wanted if key not in known]
+        self.before[declaration.full_name] = len(wanted) - len(missing)
         if not missing or (EVERY_CASE, EVERY_CASE) in known:
             return
         with ExitStack() as stack:

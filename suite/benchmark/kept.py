@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -87,19 +86,19 @@ class Kept:
     def _place(self, declaration: Declaration) -> Path:
         parts = (declaration, declaration.plug) if declaration.plug else (declaration,)
         named = [word for each in parts for word in (str(Path(each.file).absolute()), each.function)]
-        digest = _digest([declaration.full_name, self._device, *named])
-        return cache_folder() / "verdicts" / f"{digest}.json.gz"
+        name = digest([declaration.full_name, self._device, *named])
+        return cache_folder() / "verdicts" / f"{name}.json.gz"
 
     def _key(self, declaration: Declaration) -> str:
         """All that verdicts depend on beside files that a worker has loaded."""
-        return _digest([self._surroundings, asdict(declaration), registry.source_hash(declaration)])
+        return digest([self._surroundings, asdict(declaration), registry.source_hash(declaration)])
 
     @cached_property
     def _surroundings(self) -> str:
         """The suite's own source, every installed distribution, the machine, and the environment."""
         variables = {name: value for name, value in os.environ.items() if name not in SESSION}
         here = asdict(machine.here()), sys.version, sys.path, installed()
-        return _digest([machine.suite_hash(), self._device, *here, variables])
+        return digest([machine.suite_hash(), self._device, *here, variables])
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome:
@@ -111,8 +110,8 @@ def needs_of(
     contract: str, dtype: str, device: str, found: Callable[[], Mapping[str, Collection[str]]]
 ) -> Mapping[str, Collection[str]]:
     """What each case needs, by name: as kept for this very suite, or as `found` now, which draws all cases."""
-    digest = _digest([machine.suite_hash(), installed(), sys.version, contract, dtype, device])
-    place = cache_folder() / "needs" / f"{digest}.json"
+    name = digest([machine.suite_hash(), installed(), sys.version, contract, dtype, device])
+    place = cache_folder() / "needs" / f"{name}.json"
     with suppress(OSError, ValueError):
         kept = json.loads(place.read_bytes())
         return {str(case): [str(word) for word in words] for case, words in kept.items()}
@@ -124,8 +123,12 @@ def needs_of(
 
 
 def installed() -> list[str]:
-    """Every installed distribution, and its version."""
-    return sorted(f"{each.metadata['Name']}=={each.version}" for each in metadata.distributions())
+    """Every installed distribution with its version: the names of the folders in which they say so themselves."""
+    found = set()
+    for folder in sys.path:
+        with suppress(OSError):
+            found |= {each.name for each in Path(folder).iterdir() if each.suffix in (".dist-info", ".egg-info")}
+    return sorted(found)
 
 
 def signatures(files: Iterable[str]) -> Signatures:
@@ -166,7 +169,8 @@ def _libraries() -> tuple[str, ...]:
     return tuple({f"{each}/" for folder in folders for each in (folder, os.path.realpath(folder))})
 
 
-def _digest(what: Any) -> str:
+def digest(what: Any) -> str:
+    """Anything that can be written as text, as one number that names it."""
     return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode(errors="surrogateescape")).hexdigest()[
         :24
     ]

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
-from suite.benchmark.connection import SERVICE, Elsewhere, Here, lost
+from suite.benchmark.connection import Elsewhere, Here, lost
 from suite.benchmark.entry import Witnessed
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
-from suite.benchmark.request import cores, memory_limit
+from suite.benchmark.processes import SERVICE, WEIGHED, cores_of, timed_as, with_threads
+from suite.benchmark.request import memory_limit
+from suite.benchmark.waiting import own_waits
 from suite.conformance.session import is_shipped
-from suite.measure.memory import ENVIRONMENT
 from suite.measure.protocol import (
     AnyAnswer,
     Ceilings,
@@ -31,14 +32,7 @@ from suite.measure.protocol import (
 )
 from suite.records.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
 from suite.registry import Declaration
-from suite.worker import Ready, Worker, expect
-
-TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
-"""Environment of a process that is timed. By default glibc starts to reuse freed blocks of up to 32 MiB sooner or
-later, depending on how the heap lies: two processes of the same code then differ by up to 2 times, all their lives."""
-NUMBER = "ATTNSUITE_PROCESS"
-"""The variable that says which of an implementation's timed processes one is, of those after the first: each number has
-a server of its own to be forked from, so that where PyTorch lies in memory is drawn anew."""
+from suite.worker import Ready, Worker
 
 
 @dataclass
@@ -169,7 +163,7 @@ class Participant:
         if failed := self._rehearse(job):
             self._close_weighing()
             return failed
-        self._weighing = self._weighing or self._elsewhere(ENVIRONMENT)
+        self._weighing = self._weighing or self._elsewhere(WEIGHED)
         answer = self._weighing.ask(Weighed, "weigh", {"job": asdict(job), "expected": expected})
         if isinstance(answer, Failed) or answer.spent:
             self._close_weighing()
@@ -184,6 +178,12 @@ class Participant:
     def used(self) -> float:
         """Seconds of CPU time that the processes that are timed have used; 0 where it has none of its own."""
         return sum(each.used() for each in self._apart)
+
+    def waited(self) -> float:
+        """Seconds in which it was not computed because others had the core: as the system says, of its processes and of
+        this one, which has to hear its answers.
+        """
+        return own_waits() + sum(each.waited() for each in self._apart)
 
     def files(self) -> list[str] | None:
         """The files that the processes that are timed have imported and mapped; None where that is not known."""
@@ -218,7 +218,7 @@ class Participant:
         Where the call started threads, that process is of no use: the next one has to do without a small call.
         """
         if self._weighing is None:
-            self._weighing, self._rehearsed = self._elsewhere(ENVIRONMENT), set()
+            self._weighing, self._rehearsed = self._elsewhere(WEIGHED), set()
         if (job.contract, job.dtype) in self._rehearsed:
             return None
         self._rehearsed.add((job.contract, job.dtype))
@@ -235,7 +235,7 @@ class Participant:
         self._weighing = None
 
     def _to_be_timed(self, number: int) -> Elsewhere:
-        return self._elsewhere(_timed_as(number), _cores(self.threads, 0))
+        return self._elsewhere(timed_as(number), cores_of(self.threads, 0))
 
     def _elsewhere(self, environment: Mapping[str, str], together: Collection[int] = ()) -> Elsewhere:
         """A process with this environment, which moves to the cores `together` once it has imported."""
@@ -244,8 +244,8 @@ class Participant:
             self.device,
             self.time_limit,
             IMPORTS_AT_ONCE_LIMIT,
-            environment={**environment, **_with_threads(self.threads)},
-            cores=_cores(self.threads, self.place),
+            environment={**environment, **with_threads(self.threads)},
+            cores=cores_of(self.threads, self.place),
             service=SERVICE,
             walled=not self.trusted and not is_shipped(self.declaration),
         )
@@ -261,35 +261,6 @@ def participant(implementation: Implementation, **settings: Any) -> Participant:
 def is_approximate(declaration: Declaration) -> bool:
     """Whether an implementation declares that its accuracy is measured, and not bounded."""
     return declaration.conventions.get("accuracy") == "measured"
-
-
-def expect_participants(threads: int, processes: int = 1) -> None:
-    """Begin to import what processes will be forked from: those held against the contract, the timed, the weighed."""
-    expect({})
-    for place, environment in enumerate((*map(_timed_as, range(processes)), ENVIRONMENT)):
-        expect({**environment, **_with_threads(threads)}, _cores(threads, place), SERVICE)
-
-
-def _timed_as(number: int) -> Mapping[str, str]:
-    """The environment of one of the processes that are timed."""
-    return {**TIMED, NUMBER: str(number)} if number else TIMED
-
-
-def _cores(threads: int, place: int) -> list[int]:
-    """As many neighbouring cores as there are threads, the last ones for place 0, the ones before for place 1, and so
-    on.
-
-    None where the number of threads is not set.
-    """
-    every = cores()
-    first = (place + 1) * threads
-    return [every[(each - first) % len(every)] for each in range(threads)]
-
-
-def _with_threads(threads: int) -> dict[str, str]:
-    """The variables that tell libraries how many threads to start; none where their number is not set."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return dict.fromkeys(names, str(threads)) if threads else {}
 
 
 def _as_lists(rows: Rows) -> dict[str, list[int]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
 from suite.asking import ALL, Contract, Workload
+from suite.benchmark.processes import cores
 from suite.conformance.selection import matches
 from suite.conformance.session import check_device
 from suite.measure.fetching import Fetching
@@ -70,7 +69,7 @@ class Table:
         """What tells how long it takes to read the inputs of a call on such a device; None where they are not read."""
         if kind != "cpu" or self.cache != "hot":
             return None
-        return Fetching(self.workload.turned(self.workload.call(self.dtype, self.direction, device="meta"), 0))
+        return Fetching(self.workload, self.dtype, self.direction)
 
     def features(self, contract: Contract) -> frozenset[str]:
         """What a call needs of an implementation."""
@@ -262,24 +261,6 @@ class Request:
 
 def _or_step(workloads: Sequence[Workload]) -> str:
     return ", or as a training step" if any(STEP in workload.directions for workload in workloads) else " alone"
-
-
-def cores() -> list[int]:
-    """The cores that this process may use, one of each physical core's threads, as the system numbers them."""
-    if not hasattr(os, "sched_getaffinity"):
-        return list(range(psutil.cpu_count(logical=False) or psutil.cpu_count() or 1))
-    first: dict[str, int] = {}
-    for core in sorted(os.sched_getaffinity(0)):
-        first.setdefault(_siblings(core), core)
-    return list(first.values())
-
-
-def _siblings(core: int) -> str:
-    """The threads of a core's physical core, in the system's words; where it says nothing, the core itself."""
-    try:
-        return Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text().strip()
-    except OSError:
-        return str(core)
 
 
 def memory_limit() -> int:

@@ -17,14 +17,16 @@ from suite.benchmark.entry import Entry
 from suite.benchmark.gate import Gate
 from suite.benchmark.implementation import Implementation, declaration_of
 from suite.benchmark.kept import Kept
+from suite.benchmark.kept_ceilings import KeptCeilings
 from suite.benchmark.own_clock import NOT_BOUNDED
-from suite.benchmark.participant import Participant, expect_participants, participant
+from suite.benchmark.participant import Participant, participant
+from suite.benchmark.processes import expect_measured
 from suite.benchmark.request import Request, Table, memory_limit
 from suite.benchmark.timing import TimedTable, Timing
 from suite.benchmark.weighing import Weighing, Weight
 from suite.measure.protocol import Energy, Failed, Rates, Weighed
 from suite.records import EVERY_CASE, Measurement, Outcome
-from suite.worker import await_servers
+from suite.worker import await_servers, expect
 
 Key = tuple[str, ...]
 """What tells a row from others: see `Measurement.key`."""
@@ -51,6 +53,8 @@ class Benchmark:
     introduce: Callable[[str], None] = lambda line: None
     """Is told which signature an implementation was taken to have, where that is not the contract's own."""
     ceilings: dict[tuple[str, int], Rates] = field(default_factory=dict)
+    kept_ceilings: KeptCeilings | None = None
+    """Those of earlier runs, where these are believed, or at least kept."""
 
     def __post_init__(self) -> None:
         self._weighing = Weighing(self.contract)
@@ -67,7 +71,14 @@ class Benchmark:
     def expect(self) -> None:
         """Begin in the background to import what `run` will need."""
         if self.request.kind == "cpu":
-            expect_participants(self.tables()[0].threads, self.request.in_processes)
+            expect_measured(self.tables()[0].threads, self.request.in_processes)
+            if not all(map(self._is_known, self.implementations)):
+                expect({})
+
+    def _is_known(self, implementation: Implementation) -> bool:
+        """Whether something is known of it from before, so that it is likely that nothing has to be asked."""
+        of = declaration_of(implementation)
+        return bool(self.earlier.get(of.full_name) or (self.kept and self.kept.outcomes(of)))
 
     def run(self, done: Collection[Key] = ()) -> Iterator[tuple[Table | None, list[Measurement]]]:
         """Yield the rows of each table, and first those about all workloads. Tables that are `done` are left out.
@@ -110,7 +121,7 @@ class Benchmark:
         with self.seconds.spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}
             gate.ask([each for each in self.implementations if not _is_absent(each)], uses)
-        for line in filter(None, (gate.signed[name] for name in sorted(gate.signed))):
+        for line in filter(None, (*(gate.signed[name] for name in sorted(gate.signed)), gate.said)):
             self.introduce(line)
         return gate
 
@@ -194,18 +205,23 @@ class Benchmark:
     def _find_ceilings(self, table: Table, entries: Sequence[Entry[Participant]]) -> None:
         """Measure what the machine reaches, once for each dtype and number of threads.
 
-        In the baseline's process, if it takes part: another may have changed what a product or a copy takes.
+        In the process of one that ships here, if any takes part: another may have changed what a product or a copy
+        takes. What such a process said is kept.
         """
         key = table.dtype, table.threads
         able = [entry.participant for entry in entries if not entry.failed]
         if key in self.ceilings or not able:
             return
-        baseline = f"{self.contract.name}/{self.contract.baseline}"
-        trusted = next((each for each in able if each.name == baseline), able[0])
+        if self.kept_ceilings and (known := self.kept_ceilings.of(*key)):
+            self.ceilings[key] = known
+            return
+        trusted = next((each for each in able if each.shipped), able[0])
         with self.seconds.spending("ceilings"):
             answer = trusted.ceilings(table.dtype)
         if not isinstance(answer, Failed):
             self.ceilings[key] = answer.ceilings
+            if self.kept_ceilings and trusted.shipped:
+                self.kept_ceilings.keep(*key, answer.ceilings)
 
     def _row(self, table: Table, name: str, failed: Failed | None) -> Measurement:
         return table.row(name, self.contract.name, self.request.device, failed)

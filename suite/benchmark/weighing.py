@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from suite.asking import Contract
 from suite.benchmark.entry import Entry
 from suite.benchmark.participant import Participant
-from suite.benchmark.request import Table, cores
+from suite.benchmark.processes import cores
+from suite.benchmark.request import Table
 from suite.measure.protocol import Failed, Weighed
 
 Weight = Weighed | Failed | None

@@ -41,11 +41,13 @@ def bench(
     baseline: str = "",
     anew: bool = False,
     dry_run: bool = False,
+    foresee: Callable[[], None] = lambda: None,
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status.
 
     `asked` makes the request, of the name of the baseline where one is given. It is called late, because it loads
-    torch: a target that does not exist is said at once. With `anew` no verdict that was kept is believed.
+    torch: a target that does not exist is said at once. `foresee` is called before that, and may begin in the
+    background what takes as long. With `anew` no verdict that was kept is believed.
     A `dry_run` says what would be timed, and starts and writes nothing.
     """
     named = chosen(targets, leave_out, contract, signature=signature)
@@ -53,6 +55,7 @@ def bench(
     if len(named) == 1 and targets and (missing := registry.absent(named[0])):
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
     refuse_foreign_index(results)
+    foresee()
     timed = with_workloads(named)
     beside = base_of(baseline, timed) if baseline else None
     declarations = campaign.with_baseline(timed, leave_out, beside)
@@ -68,7 +71,8 @@ def bench(
     if (there := sharding.measurements_there(folder, new)) is not None:
         told(sharding.said_of_answered(folder, new, len(there)))
         return status(there)
-    total = prepare(here, folder, declarations, anew)
+    campaign.prepare(here, folder, declarations, request, believed=not anew)
+    total = sum(len(benchmark.tables()) for benchmark in here)
     lines = sys.stderr if json_file == "-" else sys.stdout
     with JsonRows(json_file) as rows, Results(folder).open_run(new) as writer:
         say_how_it_starts(writer)
@@ -76,7 +80,7 @@ def bench(
             found = campaign.bench(here, writer, shown)
         campaign.finish(writer, benchmarks, request)
     if request.shard is None:
-        report(results, writer.run.machine.name, lines)
+        report(results, writer.run.machine.name, lines, draws=total > 1)  # one table is no chart
     for command in repeated(found, declarations, request, signature, beside):
         print(escaped(command), file=lines)
     return status(found)
@@ -97,19 +101,6 @@ def in_shard(benchmarks: Sequence[Benchmark], request: Request) -> list[Benchmar
     if not found:
         told(sharding.said_of_none(request.shard))
     return found
-
-
-def prepare(benchmarks: Sequence[Benchmark], results: Path, declarations: Sequence[Declaration], anew: bool) -> int:
-    """Begin to start what the first benchmark needs, and give all of them the outcomes and verdicts that are known.
-
-    Returns how many tables there are.
-    """
-    for benchmark in benchmarks[:1]:
-        benchmark.expect()
-    for benchmark in benchmarks:
-        benchmark.earlier = campaign.known_outcomes(results, declarations, benchmark.request.device)
-        benchmark.kept = campaign.kept_verdicts(benchmark.request.device, believed=not anew)
-    return sum(len(benchmark.tables()) for benchmark in benchmarks)
 
 
 def repeated(

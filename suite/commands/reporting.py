@@ -13,8 +13,10 @@ from suite.uncollected import uncollected
 
 
 @uncollected()
-def report(results: Path, only: str = "", lines: TextIO | None = None) -> None:
+def report(results: Path, only: str = "", lines: TextIO | None = None, draws: bool = True) -> None:
     """Write the tables and charts of every machine in `results`, or of one, and the index; print their paths.
+
+    Charts are made where it `draws`.
 
     Paths go to `lines`, or to standard output. Raises UsageError if there are no results.
     """
@@ -23,7 +25,7 @@ def report(results: Path, only: str = "", lines: TextIO | None = None) -> None:
         raise UsageError(f"{results} holds no results; `attnsuite run` makes them")
     for name, recorded in machines.items():
         if name == (only or name):
-            written, note = write_machine(results / name, recorded)
+            written, note = write_machine(results / name, recorded, draws)
             if note:
                 print(f"{results / name}: {note}", file=sys.stderr)
             for path in written:

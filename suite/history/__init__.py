@@ -33,12 +33,14 @@ def history_of(results: Path, baseline: str = "", by_commit: bool = False) -> Hi
     if by_commit:
         dates = commit_dates(results)
         machines = [sorted(of, key=lambda each: _dated(each.run, dates)) for of in machines]
+    series = tuple(series for of in machines for series in series_of(of))
+    long = any(len(each.points) >= 2 * LEAST for each in series)
     return History(
         tuple(run for of in machines for run in marked(of)),
-        tuple(series for of in machines for series in series_of(of)),
+        series,
         tuple(answers for of in machines for answers in conformance_of(of)),
         tuple(changed for of in machines for changed in status_changes(of)),
-        tuple(filter(None, (absent() if kept else "", _left_out(kept)))),
+        tuple(filter(None, (absent() if long else "", _left_out(kept)))),
         2 * LEAST,
     )
 

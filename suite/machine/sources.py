@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 
 import suite
 
 
 def suite_hash(folder: Path | None = None) -> str:
-    """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data, or over those in a folder."""
-    folder = folder or Path(suite.__file__).parent
+    """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data, or over those in a folder.
+
+    Its own are read once in a process, which goes on with what it has imported.
+    """
+    return _own() if folder is None else _hashed(folder)
+
+
+@cache
+def _own() -> str:
+    return _hashed(Path(suite.__file__).parent)
+
+
+def _hashed(folder: Path) -> str:
     hashed = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.suffix in (".py", ".json", ".toml"):

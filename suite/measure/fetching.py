@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from statistics import median
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from time import perf_counter
 
 import torch
 from torch import Tensor
 
+from suite.asking import Workload
 from suite.measure.clock import largest_cache
 from suite.measure.one_thread import one_thread
 from suite.uncollected import uncollected
 
 PASSES = 3
-"""Times that inputs are fetched to know how long it takes: the median counts."""
+"""Times that inputs are fetched to know how long it takes. The shortest counts: what disturbs one only adds to it."""
 
 
 def fetch(inputs: Iterable[Tensor]) -> None:
@@ -27,13 +28,10 @@ def fetch(inputs: Iterable[Tensor]) -> None:
 
 
 class Fetching:
-    """What it takes to fetch inputs that were not used last, by the clock of this process.
+    """What it takes to fetch the inputs of a workload that are new in each call, by the clock of this process."""
 
-    `inputs` are those that are new in each call, by name; of those without data the sizes are enough.
-    """
-
-    def __init__(self, inputs: Mapping[str, Tensor]) -> None:
-        self._inputs = inputs
+    def __init__(self, workload: Workload, dtype: str, direction: str) -> None:
+        self._workload, self._dtype, self._direction = workload, dtype, direction
         self._known: dict[int, float] = {}
         """By the number of calls."""
 
@@ -43,13 +41,24 @@ class Fetching:
             self._known[calls] = self._measured(calls)
         return self._known[calls]
 
+    @cached_property
+    def _inputs(self) -> Sequence[Tensor]:
+        """Inputs of such sizes: to draw their numbers would take longer, and PyTorch loads its compiler for tensors on
+        the device `meta`.
+        """
+        call = self._workload.call(self._dtype, self._direction, device="meta")
+        given = {name: torch.zeros((), dtype=each.dtype).expand(each.shape) for name, each in call.tensors.items()}
+        with one_thread():
+            return list(self._workload.turned(call.__class__(given, call.options), 0).values())
+
     def _measured(self, calls: int) -> float:
+        inputs = self._inputs
         with one_thread(), uncollected():
-            made = [[torch.ones_like(each, device="cpu") for each in self._inputs.values()] for _ in range(calls)]
+            made = [[torch.ones_like(each) for each in inputs] for _ in range(calls)]
             times = []
             for _ in range(PASSES):
                 started = perf_counter()
-                for inputs in made:
-                    fetch(inputs)
+                for each in made:
+                    fetch(each)
                 times.append((perf_counter() - started) / calls)
-        return median(times)
+        return min(times)

@@ -15,11 +15,6 @@ import torch
 
 from suite.machine import nvidia
 
-ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_WAIT_POLICY": "PASSIVE",
-}  # fmt: skip
-"""Environment of a process whose memory is measured: with it glibc returns freed blocks of 64 KiB and more to the
-system and takes them anew. Such a process may share its cores with another, so its waiting threads must not spin."""
 KNOWN_ALLOCATIONS = (2**20, 2**22, 2**24, 2**26)
 """Bytes of the allocations by which the resident meter is calibrated, a factor of 4 apart; the median counts."""
 NEGLIGIBLE_SHARE = 0.01

@@ -58,7 +58,8 @@ class Measurement:
     work: Mapping[str, float] = field(default_factory=dict)
     """`attended` and `convention`: FLOPs by the pairs attended, and as FlashAttention counts; `bytes`, moved once."""
     ceilings: Mapping[str, float] = field(default_factory=dict)
-    """What this machine reached in the same run: `flops` per second in a matrix product, `bytes` per second copied."""
+    """What this machine reached in the same run: `flops` per second in a matrix product, `bytes` per second copied. If
+    that was in an earlier run, `age` is how many seconds before."""
     error_ratio: float | None = None
     """The largest error, in bounds, of the sampled rows of one timed round chosen at random."""
     own_clock: float | None = None

@@ -30,13 +30,15 @@ OF_CLAIMS = ("claims.md", "claims.csv")
 """The files that are removed when no claim is left."""
 
 
-def write_machine(folder: Path, recorded: Recorded) -> tuple[list[Path], str]:
+def write_machine(folder: Path, recorded: Recorded, draws: bool = True) -> tuple[list[Path], str]:
     """Write all files of a machine and return their paths, and why charts were left out (empty if none were).
+
+    Unless it `draws`, no chart is made, and one of a former report stays where it is still true.
 
     Raises UsageError when the folder cannot be written.
     """
     written = write_conformance(folder, recorded)
-    charts = write_charts(folder, recorded)
+    charts = write_charts(folder, recorded, draws)
     for name in ("benchmark", "learning", "claims"):
         written += _write(folder, recorded, name, charts)
     written += [folder / chart.file for chart in charts.charts]

@@ -8,7 +8,8 @@ from random import Random
 from time import perf_counter
 
 from suite.asking import Workload
-from suite.benchmark.request import BUDGETS, cores
+from suite.benchmark.processes import cores
+from suite.benchmark.request import BUDGETS
 from suite.contracts import contract
 from suite.records.stopwatch import Agreement, StopwatchAudit, Trial, percent
 from suite.stopwatch.agreement import TRITON, no_triton, with_torch, with_triton

@@ -10,8 +10,8 @@ from random import Random
 from suite.asking import Workload
 from suite.benchmark.entry import Entry
 from suite.benchmark.participant import Participant
+from suite.benchmark.processes import cores
 from suite.benchmark.race import race
-from suite.benchmark.request import cores
 from suite.measure.fetching import Fetching
 from suite.measure.protocol import Failed, Job
 from suite.records.stopwatch import SLOWDOWNS, Trial
@@ -43,7 +43,7 @@ class AuditTable:
         injected = {BASELINE: 0.0, **{f"identical_{place}": 0.0 for place in range(1, identical + 1)}}
         injected |= {f"slower_{100 * share:.0f}": share for share in slowdowns}
         self.injected = {f"{CONTRACT}/{name}": share for name, share in injected.items()}
-        self._fetching = Fetching(workload.turned(workload.call("float32", device="meta"), 0))
+        self._fetching = Fetching(workload, "float32", "forward")
         self.trials: list[Trial] = []
         self.entries: list[Entry[Participant]] = []
         self.failed: list[str] = []

@@ -158,8 +158,9 @@ def _memory(of: Measurement, run: Run) -> Complaints:
 
 
 def _rates(of: Measurement, run: Run) -> Complaints:
-    """Work in less time than the machine took for it in the same run."""
-    if not of.seconds or not all(map(math.isfinite, (*of.work.values(), *of.ceilings.values()))):
+    """Work in less time than the machine took for it in the same run; in an earlier one it may have been busy."""
+    finite = all(map(math.isfinite, (*of.work.values(), *of.ceilings.values())))
+    if not of.seconds or "age" in of.ceilings or not finite:
         return
     seconds = median(of.seconds)
     flops, ceiling = of.work.get("attended", 0.0), of.ceilings.get("flops", math.inf)

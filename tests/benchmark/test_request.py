@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from suite.asking import Call
-from suite.benchmark import Request, request
+from suite.benchmark import Request, processes, request
 from suite.contracts import contract
 from suite.contracts.attention.workloads import Workload
 from suite.records import UsageError
@@ -130,10 +130,10 @@ def test_cores_are_one_thread_of_each_physical_core(monkeypatch: pytest.MonkeyPa
     """Siblings lie side by side on some machines and far apart on others."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 6, 7})
 
-    monkeypatch.setattr(request, "_siblings", lambda core: f"{core // 2 * 2}-{core // 2 * 2 + 1}")
-    assert request.cores() == [0, 2, 6]
-    monkeypatch.setattr(request, "_siblings", lambda core: f"{core % 4},{core % 4 + 4}")
-    assert request.cores() == [0, 1, 2, 3]
+    monkeypatch.setattr(processes, "_siblings", lambda core: f"{core // 2 * 2}-{core // 2 * 2 + 1}")
+    assert processes.cores() == [0, 2, 6]
+    monkeypatch.setattr(processes, "_siblings", lambda core: f"{core % 4},{core % 4 + 4}")
+    assert processes.cores() == [0, 1, 2, 3]
 
 
 class Masked(Workload):

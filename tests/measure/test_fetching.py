@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from suite.contracts.attention.workloads.workload import Workload
 from suite.measure import fetching
 from suite.measure.fetching import Fetching, fetch
 
@@ -38,13 +39,13 @@ def test_what_no_cache_holds_is_not_read(monkeypatch: pytest.MonkeyPatch, cache:
 
 
 def test_what_reading_takes_is_measured_of_all_inputs_by_turns() -> None:
-    known = Fetching({"key": torch.empty(4, 6, device="meta"), "tokens": torch.zeros(5, dtype=torch.int64)})
+    known = Fetching(Workload("test/small", "", 4, 6, 8), "bfloat16", "forward")
 
     with Reads() as seen:
         taken = known.seconds(3)
 
     assert 0 < taken < 1
-    assert seen.bytes == [96, 40] * 3 * fetching.PASSES
+    assert seen.bytes == [4 * 8 * 2, 6 * 8 * 2, 6 * 8 * 2] * 3 * fetching.PASSES
     with Reads() as again:
         assert known.seconds(3) == taken
     assert not again.bytes

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from implementations.attention import matmul
 from suite import machine, registry
 from suite.__main__ import app
-from suite.benchmark.request import cores
+from suite.benchmark.processes import cores
 from suite.commands import auditing
 from suite.contracts import contract
 from suite.measure.protocol import Failed

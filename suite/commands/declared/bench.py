@@ -132,7 +132,17 @@ class Bench:
             self.baseline,
             self.anew,
             self.dry_run,
+            self.foresee,
         )
+
+    def foresee(self) -> None:
+        """Have processes begin to import what is timed and weighed, while this one finds out what that is."""
+        if self.device == "cpu" and not self.dry_run:
+            from suite.benchmark.processes import cores, expect_measured
+
+            threads = self.threads[0] if self.threads else 1
+            if 1 <= threads <= len(cores()):
+                expect_measured(threads)
 
     def request(self, baseline: str = "") -> Request:
         """What is timed, and how. `baseline` is the name of the implementation that was found for the option."""

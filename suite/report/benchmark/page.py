@@ -197,9 +197,11 @@ def _reached(found: Iterable[TimedTable]) -> Reached:
 
 
 def _ceilings(reached: Reached, machine: Machine) -> Table:
+    aged = any("age" in ceilings for ceilings in reached.values())
     columns = (
         Column(key="contract"), Column("device", "device"), Column("dtype", "dtype"), Column("threads", "threads"),
         Column("run", "run"), Column("matrix product", "flops_per_second"), Column("copy", "bytes_per_second"),
+        *([Column("measured", "age_in_seconds")] if aged else []),
     )  # fmt: skip
     rows: list[Sequence[object]] = []
     for (of, run), ceilings in reached.items():
@@ -207,8 +209,15 @@ def _ceilings(reached: Reached, machine: Machine) -> Table:
         product = number(flops, rate_unit([flops]).of(flops) if flops else NOTHING, "FLOP/s")
         copy = number(copied, f"{significant(copied / 1e9)} GB/s" if copied else NOTHING, "B/s")
         threads = number(of.threads, wording.threads(of.threads, machine) or NOTHING)
-        rows.append((of.contract, of.device, of.dtype, threads, run, product, copy))
+        since = [_since(ceilings)] if aged else []
+        rows.append((of.contract, of.device, of.dtype, threads, run, product, copy, *since))
     return table(columns, rows)
+
+
+def _since(ceilings: Mapping[str, float]) -> object:
+    """When ceilings were measured: in their own run, or so long before."""
+    age = ceilings.get("age")
+    return number(age, "in this run" if age is None else f"{significant(age / 3600)} h before")
 
 
 def _once(of: Table) -> Table:

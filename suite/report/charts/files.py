@@ -40,7 +40,8 @@ class Charts:
         """What the page says of charts that are left out, which follows from the files alone."""
         if not self.missing:
             return ""
-        return f"Charts left out: {self.missing}. To draw them: python -m pip install {' '.join(NEEDED.values())}."
+        needed = f"python -m pip install {' '.join(NEEDED.values())}"
+        return f"Charts left out: {self.missing}. To draw them: {needed}, then attnsuite report."
 
     @property
     def told(self) -> str:
@@ -49,19 +50,20 @@ class Charts:
         return f"{self.note}{gone}" if self.missing else ""
 
 
-def write_charts(folder: Path | str, recorded: Recorded) -> Charts:
+def write_charts(folder: Path | str, recorded: Recorded, draws: bool = True) -> Charts:
     """Draw what is recorded into `folder`, and remove charts of a former report that show something else.
 
-    Without the libraries that draw, a chart of a former report stays as long as it shows what is recorded now.
+    Without the libraries that draw, or where nothing is to be drawn, a chart of a former report stays as long as it
+    shows what is recorded now.
     Raises UsageError when the folder cannot be written, and for a picture of such a name that was not drawn here.
     """
     folder, drawn = Path(folder), due(recorded)
-    lacking = absent() if drawn else []
+    lacking = absent() if drawn and draws else []
     kept: list[Chart] = []
     missing = 0
     for name, picture in drawn.items():
         stamp = stamp_of_picture(picture)
-        if not lacking:
+        if draws and not lacking:
             if not _is_drawn(folder / name, stamp):
                 refuse_foreign(folder / name, lambda text: STAMP.search(text) is not None)
                 replace_file(folder / name, _stamped(_drawn(picture), stamp))

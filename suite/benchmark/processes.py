@@ -1,0 +1,71 @@
+"""What the processes of a benchmark are started with: known before PyTorch is imported, which takes longest of all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+
+from suite.worker import expect
+
+SERVICE = "suite.measure.bench:begin"
+"""What answers in a process that is timed or weighed."""
+TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
+"""Environment of a process that is timed. By default glibc starts to reuse freed blocks of up to 32 MiB sooner or
+later, depending on how the heap lies: two processes of the same code then differ by up to 2 times, all their lives."""
+NUMBER = "ATTNSUITE_PROCESS"
+"""The variable that says which of an implementation's timed processes one is, of those after the first: each number has
+a server of its own to be forked from, so that where PyTorch lies in memory is drawn anew."""
+WEIGHED = {
+    "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_WAIT_POLICY": "PASSIVE",
+}  # fmt: skip
+"""Environment of a process whose memory is measured: with it glibc returns freed blocks of 64 KiB and more to the
+system and takes them anew. Such a process may share its cores with another, so its waiting threads must not spin."""
+
+
+def expect_measured(threads: int, processes: int = 1) -> None:
+    """Begin in the background to import what processes with so many threads are forked from: the timed, the weighed."""
+    for place, environment in enumerate((*map(timed_as, range(processes)), WEIGHED)):
+        expect({**environment, **with_threads(threads)}, cores_of(threads, place), SERVICE)
+
+
+def timed_as(number: int) -> Mapping[str, str]:
+    """The environment of one of the processes that are timed, counted from 0."""
+    return {**TIMED, NUMBER: str(number)} if number else TIMED
+
+
+def with_threads(threads: int) -> dict[str, str]:
+    """The variables that tell libraries how many threads to start; none where their number is not set."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return dict.fromkeys(names, str(threads)) if threads else {}
+
+
+def cores_of(threads: int, place: int) -> list[int]:
+    """As many neighbouring cores as there are threads, the last ones for place 0, the ones before for place 1, and so
+    on.
+
+    None where the number of threads is not set.
+    """
+    every = cores()
+    first = (place + 1) * threads
+    return [every[(each - first) % len(every)] for each in range(threads)]
+
+
+def cores() -> list[int]:
+    """The cores that this process may use, one of each physical core's threads, as the system numbers them."""
+    if not hasattr(os, "sched_getaffinity"):
+        return list(range(psutil.cpu_count(logical=False) or psutil.cpu_count() or 1))
+    first: dict[str, int] = {}
+    for core in sorted(os.sched_getaffinity(0)):
+        first.setdefault(_siblings(core), core)
+    return list(first.values())
+
+
+def _siblings(core: int) -> str:
+    """The threads of a core's physical core, in the system's words; where it says nothing, the core itself."""
+    try:
+        return Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text().strip()
+    except OSError:
+        return str(core)

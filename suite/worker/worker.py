@@ -1,0 +1,329 @@
+"""One implementation in its own process: started when it is needed, asked, suspended, ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, TypeVar
+
+from suite.asking import Call, Reply
+from suite.records import Status, UsageError
+from suite.records.limits import LAST_WORDS_LIMIT, TIME_LIMIT
+from suite.registry import Broken, Declaration, Missing, absent, find
+from suite.worker.greeting import Import, greeting_from
+from suite.worker.inputs import Left, compared, sent_with
+from suite.worker.process import Process, TooMuch
+from suite.worker.replies import replies_from
+from suite.worker.started import expect
+from suite.worker.wire import Garbage, as_data
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The implementation is imported. Its declaration now says what only an import could tell."""
+
+    declaration: Declaration
+
+
+@dataclass(frozen=True)
+class Died:
+    """The process ended, or answered garbage. `printed` is the last that it wrote."""
+
+    how: str
+    """`SIGSEGV`, `exit status 3`, `answered garbage: …`."""
+    printed: str = ""
+    status: ClassVar[Status] = Status.DIED
+
+    def __str__(self) -> str:
+        last = self.printed.rpartition("\n")[2][-200:]
+        return f"died: {self.how}" + (f"; the last it printed: {last}" if last else "")
+
+
+@dataclass(frozen=True)
+class Hung:
+    """No answer within the time limit."""
+
+    seconds: float
+    printed: str = ""
+    status: ClassVar[Status] = Status.HUNG
+
+    def __str__(self) -> str:
+        return f"hung: no answer within {self.seconds:g} s"
+
+
+Lost = TypeVar("Lost", Died, Hung)
+Failure = Missing | Broken | Died | Hung
+
+
+class Worker:
+    """One implementation in a process of its own, which starts when it is first needed and again after a death.
+
+    `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole question, crossing
+    included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
+    could not be started is not tried again. Use it as a context manager, from one thread at a time. The process is
+    bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the verbs other
+    than `ask`; see `suite.worker.__main__`. The process is an interpreter of its own on a GPU, whose drivers need not
+    survive a fork; else it may be forked from one that has imported PyTorch.
+
+    One that is `walled` is kept from what is not its own, as far as this machine can, and has a folder for itself to
+    work in; `memory_limit` is in bytes, 0 is none.
+    """
+
+    def __init__(
+        self,
+        target: Declaration | str,
+        device: str = "cpu",
+        time_limit: float = TIME_LIMIT,
+        start_limit: float = TIME_LIMIT,
+        *,
+        environment: Mapping[str, str] | None = None,
+        cores: Collection[int] = (),
+        service: str = "",
+        walled: bool = False,
+        memory_limit: int = 0,
+    ) -> None:
+        self.declaration = _one(target) if isinstance(target, str) else target
+        self.device = device
+        self.time_limit = time_limit
+        self.start_limit = start_limit
+        self._environment = dict(environment or {})
+        self._cores, self._service = frozenset(cores), service
+        self._walled, self._memory_limit = walled, memory_limit
+        self.walls: tuple[str, ...] = ()
+        """The names of the walls that stand around the process, once it is ready."""
+        self._process: Process | None = None
+        self._state: Ready | Failure | None = None
+        self._deadline = 0.0
+        self._questions = 0
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The process's number, or None while there is none."""
+        return self._process.pid if self._process else None
+
+    def foresee(self) -> None:
+        """Begin, in the background, what takes longest of a start, for a process that is needed later or never.
+
+        On a CPU that is the import of PyTorch by the process which workers are forked from: `start` would wait for it.
+        """
+        if self.device == "cpu":
+            expect(self._environment, self._cores)
+        else:
+            self.start()
+
+    def start(self) -> None:
+        """Start the process and the import in the background; without effect where that has happened."""
+        if self._process is not None or self._state is not None:
+            return
+        if self.declaration.broken:
+            self._state = Broken(self.declaration, self.declaration.broken)
+        elif not self.declaration.python:  # what another interpreter lacks is known to that alone
+            self._state = absent(self.declaration)
+        if self._state is not None:
+            return
+        self._process = Process(
+            self._environment,
+            self._cores,
+            service=self._service,
+            fresh=self.device != "cpu",
+            python=self.declaration.python,
+            walled=self._walled,
+            memory=self._memory_limit,
+        )
+        self._deadline = time.monotonic() + self.start_limit
+        self._questions = 0
+        path = [str(Path(entry or ".").resolve()) for entry in _importable(self.declaration.python)]
+        declared = _placed(self.declaration) | {"plug": self.declaration.plug and _placed(self.declaration.plug)}
+        hello = {"declaration": declared, "device": self.device, "path": path, "service": self._service}
+        with suppress(EOFError, TimeoutError, TooMuch):  # `ready` finds the same and says it
+            self._process.send(hello, self._deadline, replies=2)
+
+    def ready(self) -> Ready | Failure:
+        """Wait until the implementation is imported, or say why it cannot be. Raises `UsageError` as `load` does."""
+        self.start()
+        if self._state is None:
+            said = self._receive(self._deadline, self.start_limit)
+            if not isinstance(said, Failure):
+                self.walls = tuple(said)
+                said = self._receive(self._deadline, self.start_limit)
+            self._state = said if isinstance(said, Failure) else self._started(said)
+        return self._state
+
+    def ask(self, calls: Sequence[Call], time_limit: float | None = None) -> tuple[Reply, ...] | Failure:
+        """The replies to the calls, made in order in the process, or why there are none."""
+        sent: list[Left] = []
+        arguments = {"calls": [as_data(call) for call in calls]}
+        answer = self.request("ask", arguments, time_limit, meanwhile=lambda: sent.extend(sent_with(calls)))
+        if isinstance(answer, Failure):
+            return answer
+        try:
+            return compared(calls, replies_from(answer, calls), sent)
+        except Garbage as garbage:
+            return self._garbage(garbage)
+
+    def request(
+        self,
+        verb: str,
+        arguments: Mapping[str, Any],
+        time_limit: float | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> Any | Failure:
+        """What a verb answers in the process: data and tensors, as they came. `meanwhile` is done here while it works.
+
+        Verbs are `ask` and those of the service.
+        """
+        state = self.ready()
+        if not isinstance(state, Ready):
+            return state
+        process = self._running
+        limit = self.time_limit if time_limit is None else time_limit
+        deadline = time.monotonic() + limit
+        self._questions += 1
+        process.forget()
+        try:
+            process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline)
+            meanwhile()
+        except (EOFError, TimeoutError, TooMuch):
+            pass  # `_receive` finds the same and says it
+        except Garbage as garbage:
+            return self._garbage(garbage)
+        except BaseException:  # half a question was sent: nothing can follow it
+            self._end()
+            raise
+        answer = self._receive(deadline, limit)
+        if isinstance(answer, Failure):
+            return answer
+        if not isinstance(answer, dict) or answer.get("id") != self._questions:
+            return self._garbage("no answer to this question")
+        if "failed" in answer:
+            return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"]).strip()))
+        return answer.get("answer")
+
+    def files(self) -> list[str] | None:
+        """The files that its answers depend on, as the process says; None where that is not known."""
+        answer = self.request("files", {})
+        if not isinstance(answer, list) or not all(isinstance(each, str) for each in answer):
+            return None
+        return answer
+
+    def suspend(self) -> None:
+        """Stop the process where it stands, so that it takes no time from others."""
+        if self._process is not None:
+            self._process.suspend()
+
+    def resume(self) -> None:
+        """Let a suspended process go on."""
+        if self._process is not None:
+            self._process.resume()
+
+    def move(self, cores: Collection[int]) -> None:
+        """Bind the process, and all that it has started, to these cores; the next one starts on its own again."""
+        if self._process is not None:
+            self._process.move(cores)
+
+    def close(self) -> None:
+        """Kill the process and all that it has started."""
+        self._end()
+
+    def _receive(self, deadline: float, limit: float) -> Any | Failure:
+        process = self._running
+        try:
+            return process.receive(deadline)
+        except EOFError:
+            how = process.end(LAST_WORDS_LIMIT)
+            return self._lost(Died(how, process.printed))
+        except TimeoutError:
+            process.end()
+            return self._lost(Hung(limit, process.printed))
+        except TooMuch as error:
+            process.end()
+            return self._lost(Died(str(error), process.printed))
+        except Garbage as garbage:
+            return self._garbage(garbage)
+        except BaseException:  # Ctrl-C: what comes later would answer another question
+            self._end()
+            raise
+
+    def _started(self, answer: Any) -> Ready | Failure:
+        try:
+            greeting = greeting_from(answer)
+        except Garbage as garbage:
+            return self._garbage(garbage)
+        declaration = replace(
+            self.declaration,
+            parameters=greeting.parameters,
+            requires=greeting.requires,
+            lacks=greeting.lacks,
+            conventions=greeting.conventions,
+            style=greeting.style,
+        )
+        if not declaration.signature:  # told by what only an import shows
+            declaration = replace(declaration, signature=greeting.signature, signature_by=greeting.signature_by)
+        if greeting.ended is Import.READY:
+            self.declaration = declaration
+            return Ready(declaration)
+        printed = self._running.printed
+        self._end()
+        if greeting.ended is Import.UNUSABLE:
+            raise UsageError(greeting.reason)
+        if greeting.ended is Import.MISSING:
+            return Missing(declaration, greeting.reason)
+        return Broken(declaration, greeting.reason, printed)
+
+    def _garbage(self, what: object) -> Died:
+        process = self._running
+        process.end()
+        return self._lost(Died(f"answered garbage: {what}", process.printed))
+
+    @property
+    def _running(self) -> Process:
+        """The process, where it has been started and has not ended."""
+        if self._process is None:
+            raise RuntimeError("the worker has no process")
+        return self._process
+
+    def _lost(self, failure: Lost) -> Lost:
+        """Give the process up: the next question starts a fresh one."""
+        self._end()
+        return failure
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+        self._process = None
+        if isinstance(self._state, Ready):
+            self._state = None
+
+
+def _importable(python: str) -> list[str]:
+    """Where modules are looked for; by another interpreter, not in this one's own libraries."""
+    if not python:
+        return [*sys.path, ""]
+    homes = [Path(home).resolve() for home in {sys.prefix, sys.base_prefix}]
+    return ["", *(entry for entry in sys.path if entry and not any(map(Path(entry).resolve().is_relative_to, homes)))]
+
+
+def _placed(declaration: Declaration) -> dict[str, Any]:
+    """The declaration as data, for a process in another folder."""
+    file = str(Path(declaration.file).resolve()) if declaration.file else ""
+    return as_data(declaration) | {"file": file}
+
+
+def _one(target: str) -> Declaration:
+    found = find([target])
+    if len(found) != 1:
+        raise UsageError(f"a worker runs one implementation, but {target!r} names {len(found)}")
+    return found[0]

@@ -1,0 +1,121 @@
+"""A kernel author's loop, as commands: a file on an own shape beside a baseline, and the command that repeats it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import suite
+
+HOME = str(Path(suite.__file__).parent.parent)
+LIMIT = 900
+"""Seconds for a command, on a machine that does other things."""
+MINE = '''\
+"""An attention in FlashAttention's signature: causal is aligned at the last key."""
+
+import torch
+
+
+def flash(q, k, v, softmax_scale=None, causal=False, window_size=(-1, -1)):
+    i, j = torch.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1], torch.arange(k.shape[1])
+    left, right = window_size[0], 0 if causal else window_size[1]
+    seen = ((j >= i - left) | (left < 0)) & ((j <= i + right) | (right < 0))
+    query, key, value = (each.transpose(1, 2).double() for each in (q, k, v))
+    key, value = (each.repeat_interleave(query.shape[1] // max(each.shape[1], 1), 1) for each in (key, value))
+    scores = query @ key.mT * (q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale)
+    weights = scores.masked_fill(~seen, -1e300).softmax(-1) * seen.any(-1, keepdim=True)
+    return (weights @ value).to(q.dtype).transpose(1, 2)
+'''
+SHAPE = "h=2,l=24,s=40,e=16,causal"
+CHOSEN = ("--shape", SHAPE, "--dtype", "bfloat16", "--baseline", "chunked", "--budget", "0.02")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the file, and a cache of its own."""
+    found = tmp_path_factory.mktemp("loop")
+    (found / "mine.py").write_text(MINE)
+    os.utime(found / "mine.py", (1e9, 1e9))  # long ago: what was changed during a run is not kept
+    return found
+
+
+def attnsuite(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": HOME, "ATTNSUITE_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "suite", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+
+
+def rows(file: Path) -> dict[str, dict[str, Any]]:
+    return {row["implementation"]: row for row in map(json.loads, file.read_text().splitlines())}
+
+
+def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_command(folder: Path) -> None:
+    first = attnsuite(folder, "bench", "mine.py:flash", *CHOSEN, "--json", "rows.json", "--results", "out")
+
+    assert first.returncode == 0, first.stdout + first.stderr
+    timed = rows(folder / "rows.json")
+    assert set(timed) == {"attention/flash", "attention/chunked"}
+    for row in timed.values():
+        assert (row["workload"], row["dtype"], row["status"]) == (f"shape/{SHAPE}", "bfloat16", "measured")
+        assert len(row["seconds"]) >= 12
+        assert "age" not in row["ceilings"]
+    pairs = {name: row["work"]["attended"] / (4 * 16 * 2) for name, row in timed.items()}
+    assert pairs == {"attention/flash": sum(range(17, 41)), "attention/chunked": sum(range(1, 25))}
+    assert "by the conventions that it declares it does 2.28 times the work" in timed["attention/flash"]["detail"]
+    (run,) = (folder / "out").glob("*/runs.jsonl")
+    assert json.loads(run.read_text().splitlines()[0])["finished"]
+    due, now, before = asked(first.stdout)
+    assert due == now + before > 100
+    (again,) = re.findall(r"^again: attnsuite (.*)", first.stdout, re.MULTILINE)
+
+    for more, before, aged in (((), due, True), (("--ask-again",), 0, False)):
+        repeated = attnsuite(folder, *shlex.split(again), *more, "--json", "again.json", "--results", "out")
+
+        found = rows(folder / "again.json")
+        assert repeated.returncode == 0, repeated.stdout + repeated.stderr
+        assert {name: row["status"] for name, row in found.items()} == dict.fromkeys(timed, "measured")
+        assert {"age" in row["ceilings"] for row in found.values()} == {aged}, "ceilings that were kept say so"
+        assert asked(repeated.stdout) == (due, due - before, before)
+    assert not list((folder / "out").glob("*/*.svg")), "one table is no chart"
+
+
+def asked(text: str) -> tuple[int, int, int]:
+    """How many questions were due, were asked now, and were answered before."""
+    (found,) = re.findall(r"^conformance: (\d+) questions .*: (\d+) now, (\d+) answered before$", text, re.MULTILINE)
+    due, now, before = map(int, found)
+    return due, now, before
+
+
+BAD = [
+    (("--shape", "h=2"), "--shape 'h=2' lacks l, the number of queries: l=2048"),
+    (("--shape", "l=8,widow=3:"), "there is no 'widow' in a shape; did you mean window?"),
+    (("--shape", "l=8", "--dtype", "float8"), "unknown dtype 'float8'; there are: float64, float32, float16, bfloat16"),
+    (("--shape", "l=8", "--baseline", "nosuch"), "unknown target 'nosuch'; implementations of attention are: "),
+    (("--shape", "l=8", "--baseline", "transformer/eager"), "transformer/eager"),
+    (("--shape", "l=8", "--ask-again", "--nope"), "No such option: --nope"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), BAD)
+def test_what_cannot_be_timed_is_one_line_and_leaves_nothing(
+    folder: Path, status_of: Callable[..., object], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], says: str,
+) -> None:  # fmt: skip
+    status = status_of("bench", str(folder / "mine.py:flash"), *words, "--results", "bad")
+
+    out, err = capsys.readouterr()
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("attnsuite: ")
+    assert says in err
+    assert not (tmp_path / "bad").exists()
