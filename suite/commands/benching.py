@@ -50,10 +50,7 @@ def bench(
     background what takes as long. With `anew` no verdict that was kept is believed.
     A `dry_run` says what would be timed, and starts and writes nothing.
     """
-    named = chosen(targets, leave_out, contract, signature=signature)
-    refuse_broken(targets, named)
-    if len(named) == 1 and targets and (missing := registry.absent(named[0])):
-        raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
+    named = there(targets, leave_out, contract, signature)
     refuse_foreign_index(results)
     foresee()
     timed = with_workloads(named)
@@ -68,9 +65,9 @@ def bench(
     folder = sharding.place(results, request.shard)
     new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
     new = sharding.of(new, request.shard)
-    if (there := sharding.measurements_there(folder, new)) is not None:
-        told(sharding.said_of_answered(folder, new, len(there)))
-        return status(there)
+    if (answered := sharding.measurements_there(folder, new)) is not None:
+        told(sharding.said_of_answered(folder, new, len(answered)))
+        return status(answered)
     campaign.prepare(here, folder, declarations, request, believed=not anew)
     total = sum(len(benchmark.tables()) for benchmark in here)
     lines = sys.stderr if json_file == "-" else sys.stdout
@@ -84,6 +81,17 @@ def bench(
     for command in repeated(found, declarations, request, signature, beside):
         print(escaped(command), file=lines)
     return status(found)
+
+
+def there(
+    targets: Sequence[str], leave_out: Sequence[str], contract: str | None, signature: str
+) -> Sequence[Declaration]:
+    """What the targets name. UsageError where it cannot be read, or is one that is missing."""
+    named = chosen(targets, leave_out, contract, signature=signature)
+    refuse_broken(targets, named)
+    if len(named) == 1 and targets and (missing := registry.absent(named[0])):
+        raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
+    return named
 
 
 def with_workloads(named: Sequence[Declaration]) -> list[Declaration]:

@@ -15,7 +15,8 @@ from suite import registry
 from suite.benchmark import Benchmark, Request
 from suite.benchmark.connection import Elsewhere, lost
 from suite.benchmark.entry import Witnessed
-from suite.benchmark.participant import NUMBER, Participant
+from suite.benchmark.participant import Participant
+from suite.benchmark.processes import NUMBER
 from suite.contracts import contract
 from suite.measure.protocol import Failed, Job, Prepared, Weighed
 from suite.records import UsageError, limits
