@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from suite import campaign, registry
 from suite.commands import sharding
@@ -63,8 +63,8 @@ def bench(
         say_plan(here)
         return 0
     folder = sharding.place(results, request.shard)
-    new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
-    new = sharding.of(new, request.shard)
+    facts = campaign.benchmark_facts(benchmarks)
+    new = sharding.of(campaign.new_run(declarations, request.words, facts), request.shard)
     if (answered := sharding.measurements_there(folder, new)) is not None:
         told(sharding.said_of_answered(folder, new, len(answered)))
         return status(answered)
@@ -78,9 +78,14 @@ def bench(
         campaign.finish(writer, benchmarks, request)
     if request.shard is None:
         report(results, writer.run.machine.name, lines, draws=total > 1)  # one table is no chart
-    for command in repeated(found, declarations, request, signature, beside):
-        print(escaped(command), file=lines)
+    say(repeated(found, declarations, request, signature, beside), lines)
     return status(found)
+
+
+def say(commands: Sequence[str], lines: TextIO) -> None:
+    """Print commands that may be pasted."""
+    for command in commands:
+        print(escaped(command), file=lines)
 
 
 def there(
