@@ -46,8 +46,6 @@ class Fake:
     processes: int = 1
     process: int = 0
     """The process whose turn it is."""
-    waiting: float = 0.0
-    """Seconds that it has waited for a core so far."""
     witnessed: bool = True
     """Whether the suite's own clock sees what its samples take; else what is claimed, as of remembered answers."""
 
@@ -79,9 +77,6 @@ class Fake:
     def proof_found(self, rows: Any) -> Any:
         of_each = torch.tensor([float(number) for number in self.loaded], dtype=torch.float64)
         return self._answer("proof_found", rows) or Found({"output": of_each})
-
-    def waited(self) -> float:
-        return self.waiting
 
     def _answer(self, verb: str, asked: Any) -> Any:
         self.log.append((self.name, verb, asked))

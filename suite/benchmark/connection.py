@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from suite.benchmark.waiting import scheduled
 from suite.measure.bench import Bench
 from suite.measure.failures import says_out_of_memory
 from suite.measure.protocol import AnyAnswer, Done, Failed, read
@@ -91,15 +89,6 @@ class Elsewhere:
                 process = psutil.Process(self.worker.pid)
                 times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
                 return sum(each.user + each.system + each.children_user + each.children_system for each in times)
-        return 0.0
-
-    def waited(self) -> float:
-        """Seconds that its main thread has waited for a core, without those in which others of its own had one."""
-        with suppress(psutil.Error):
-            if self.worker.pid is not None:
-                walled = self.worker.walls and psutil.Process(self.worker.pid).children()
-                ran, waited = scheduled(Path(f"/proc/{walled[0].pid if walled else self.worker.pid}"))
-                return waited - max(0.0, self.used() - ran)
         return 0.0
 
     def _request(self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any]) -> AnyAnswer | Failed:

@@ -108,12 +108,9 @@ def load(entry: Entry[Any], numbers: Sequence[int]) -> int:
 
 
 def seconds(entry: Entry[Any], question: Callable[[], Done | Failed]) -> float | None:
-    """What the answer to a question takes, without waiting for a core; None where the entry drops out by it."""
-    before, waited = entry.awake, entry.participant.waited()
-    if entry.ask(question) is None:
-        return None
-    others: float = entry.participant.waited() - waited
-    return entry.awake - before - max(0.0, others)
+    """What the answer to a question takes; None where the entry drops out by it."""
+    before = entry.awake
+    return None if entry.ask(question) is None else entry.awake - before
 
 
 def keep(entry: Entry[Any], numbers: Sequence[int], rows: Rows, random: Random) -> None:

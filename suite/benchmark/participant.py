@@ -12,7 +12,6 @@ from suite.benchmark.entry import Witnessed
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.processes import SERVICE, WEIGHED, cores_of, timed_as, with_threads
 from suite.benchmark.request import memory_limit
-from suite.benchmark.waiting import own_waits
 from suite.conformance.session import is_shipped
 from suite.measure.protocol import (
     AnyAnswer,
@@ -178,12 +177,6 @@ class Participant:
     def used(self) -> float:
         """Seconds of CPU time that the processes that are timed have used; 0 where it has none of its own."""
         return sum(each.used() for each in self._apart)
-
-    def waited(self) -> float:
-        """Seconds in which it was not computed because others had the core: as the system says, of its processes and of
-        this one, which has to hear its answers.
-        """
-        return own_waits() + sum(each.waited() for each in self._apart)
 
     def files(self) -> list[str] | None:
         """The files that the processes that are timed have imported and mapped; None where that is not known."""

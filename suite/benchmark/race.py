@@ -16,6 +16,7 @@ from suite.benchmark.own_clock import HELD, Asking, doubt, hold_samples, lasts, 
 from suite.benchmark.proof import MOST_ATTEMPTS, MOST_INPUTS, Proof
 from suite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
 from suite.measure.protocol import Rows
+from suite.measure.task import LONG
 from suite.statistics import compare, interval, rounds_needed
 
 FEWEST_OF_SLOW = 3
@@ -63,7 +64,8 @@ def _prove(entries: Sequence[Entry[Any]], trusted: Entry[Any] | None, rows: Rows
     able = [entry for entry in entries if not entry.failed]
     for entry in (each for each in able if _is_a_sample(each)):
         entry.proved, entry.unbounded = True, unbounded(entry.own_clock or 1.0, "its samples")
-    long = [each for each in able if lasts(each, asking) >= HELD and not doubt(each) and not each.proved]
+    least = LONG if trusted is None else HELD  # without it, nothing tells a lie from a machine that is slower by now
+    long = [each for each in able if lasts(each, asking) >= least and not doubt(each) and not each.proved]
     prove(long, trusted, asking, rows, random)
     numbers = random.sample(ROUND_NUMBERS, MOST_INPUTS)
     proofs = [Proof(entry, trusted, asking) for entry in able if entry not in long]

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from suite.asking import ALL, Contract, Workload
+from suite.asking import ALL, Contract, Conventions, Workload
 from suite.benchmark.processes import cores
 from suite.conformance.selection import matches
 from suite.conformance.session import check_device
@@ -84,8 +84,16 @@ class Table:
                 return Failed(Status.DECLINED, f"takes no {' and no '.join(untaken)}")
         needs = self.features(contract) | {self.dtype, kind}
         lacks = (f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs)
-        undefined = contract.unanswerable(self.workload, self.features(contract), declaration.conventions)
+        undefined = self._undefined(contract, declaration.conventions)
         return next((Failed(Status.DECLINED, gap) for gap in filter(None, (*lacks, undefined))), None)
+
+    def _undefined(self, contract: Contract, conventions: Conventions) -> str:
+        """Why its answer would mean nothing under these conventions, or empty. A model that promises no limit of its
+        errors is timed, and its errors are measured.
+        """
+        if contract.is_model:
+            return ""
+        return contract.unanswerable(self.workload, self.features(contract), conventions)
 
 
 @dataclass(frozen=True)

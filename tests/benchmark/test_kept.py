@@ -120,7 +120,9 @@ def test_a_gate_asks_what_has_not_changed_once(mine: Declaration, monkeypatch: p
     asked: list[str] = []
     ask = runner.Check.outcome
     monkeypatch.setattr(
-        runner.Check, "outcome", lambda check, case, dtype: (asked.append(case.name), ask(check, case, dtype))[1]
+        runner.Check,
+        "outcome",
+        lambda check, case, dtype, **more: (asked.append(case.name), ask(check, case, dtype, **more))[1],
     )
     second = gate()
     second.ask([declared], [("float32", features)])

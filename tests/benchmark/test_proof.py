@@ -222,28 +222,6 @@ def test_where_reading_is_not_known_it_counts_as_the_call_s(now: Time) -> None:
     assert str(found.failed).startswith("refused: it claims 0.0002 s for a call, but 100 calls on new numbers took 0.0")
 
 
-@pytest.mark.parametrize("seconds", [1e-4, 5e-3])
-def test_waiting_for_a_core_is_no_part_of_a_call(now: Time, seconds: float) -> None:
-    """Others had it for nine tenths of the time of each proof, as the system says; or it was used by a liar."""
-
-    class Busy(Fake):
-        counted = True
-        """Whether the system says so."""
-
-        def run_proof(self, passes: int) -> Any:
-            others = 9 * self.takes(self.turn) * passes * len(self.loaded)
-            self.now.now += others
-            self.waiting += others * self.counted
-            return super().run_proof(passes)
-
-    busy = [Busy(name, now, lambda turn: seconds, shipped=False) for name in ("honest", "liar")]
-    busy[1].counted = False
-    (honest,), (liar,) = (race(each, calls=10) for each in busy)
-
-    assert (honest.failed, honest.proved, honest.unbounded) == (None, True, "")
-    assert str(liar.failed).startswith("refused: it claims 0.00")
-
-
 def test_another_attempt_reads_anew(now: Time) -> None:
     class Busy(Fake):
         def run_proof(self, passes: int) -> Any:
