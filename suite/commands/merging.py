@@ -10,6 +10,7 @@ from suite.commands.reporting import report
 from suite.records import Run, escaped
 from suite.report import refuse_foreign_index
 from suite.store.merging import merged
+from suite.store.parts import asked
 
 
 def merge(folders: Sequence[Path], into: Path, partial: bool) -> None:
@@ -29,4 +30,4 @@ def merge(folders: Sequence[Path], into: Path, partial: bool) -> None:
 def in_words(run: Run) -> str:
     """What was asked, and how much of it was merged."""
     shards = f", {len(run.shards)} of {run.divided} shards" if run.shards else ""
-    return f"{run.asked:.80}{shards}"
+    return f"{asked(run)}{shards}"

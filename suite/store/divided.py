@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.records import Shard
-from suite.store.parts import Kinds, Part, grouped
+from suite.store.parts import Kinds, Part, asked, grouped
 
 LISTED = 12
 """The most shards that are named in a line; of more, the others are counted."""
@@ -67,7 +67,7 @@ class Divided:
     @property
     def _request(self) -> str:
         run = (*self.finished, *self.begun)[0].run
-        return f"{run.asked:.80} in {run.divided} shards"
+        return f"{asked(run)} in {run.divided} shards"
 
     def _is_whole(self, parts: Sequence[Part]) -> bool:
         return bool(parts) and not self._rest(parts)

@@ -93,7 +93,7 @@ def _arranged(given: Sequence[Part], kept: Sequence[Part], kinds: Kinds, partial
         notes += divided.unneeded(of_request)
         sets += grouped(of_request, divided.run_of).values()
     finished, begun = _by_end([part for part in given if not part.run.divided])
-    missing += [f"{part.folder}: {part.run.asked:.80} is not finished" for part in begun]
+    missing += [f"{part.folder}: {parts.asked(part.run)} is not finished" for part in begun]
     sets += _whole_runs(finished, kept, kinds)
     _refuse([*filter(None, refused)], [] if partial else [*filter(None, missing)])
     return [each for each in map(joining.joined, sets) if each.records], [*filter(None, missing), *notes]

@@ -14,6 +14,8 @@ from suite.store import contents
 from suite.store.contents import AnyRecord
 from suite.store.place import differences
 
+LONGEST_REQUEST = 100
+"""Characters of a request in a line about it."""
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -58,6 +60,11 @@ class Kinds:
             return found
         self.known.append(machine)
         return len(self.known) - 1
+
+
+def asked(run: Run) -> str:
+    """What was asked, in words that fit in a line."""
+    return run.asked if len(run.asked) <= LONGEST_REQUEST else f"{run.asked[: LONGEST_REQUEST - 1]}…"
 
 
 def alike(one: Machine, other: Machine) -> bool:

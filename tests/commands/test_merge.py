@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from shards import OTHER, stored, timed
+from shards import CHECK, OTHER, stored, timed
 from stored import MACHINE, measurement, outcome
 
 from suite.store import read_outcomes
@@ -80,6 +81,16 @@ def test_what_cannot_be_merged_is_one_line_and_status_2(
     assert says in said
     assert said.count("\n") == 1
     assert not (tmp_path / "results").exists()
+
+
+def test_a_long_request_is_said_in_short(tmp_path: Path, status_of: Status, capsys: Capture) -> None:
+    long = replace(CHECK, asked=f"check on cpu; {'plain ' * 40}")
+    for index in range(1, 4):
+        stored(tmp_path / "shards", index, of=long)
+
+    assert status_of("merge", "shards") == 2
+
+    assert f"attnsuite: check on cpu; {'plain ' * 14}p… in 4 shards: 1 of 4 shards" in capsys.readouterr().err
 
 
 def test_what_is_no_folder_of_results_is_not_written_to(tmp_path: Path, status_of: Status, capsys: Capture) -> None:

@@ -85,7 +85,7 @@ def test_shards_of_a_check_are_together_the_whole_check(write: Write, status_of:
 def test_a_shard_is_stored_in_a_folder_of_its_own_and_answered_once(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    write("mine.py", KERNEL.replace("@ value", "@ value * 1.5"))
+    write("mine.py", KERNEL.replace("query.shape[-1] ** -0.5", "1.0"))  # a mistake that is found at once
     words = ("check", "mine.py", *ASKED, "--results", str(tmp_path / "results"), "--shard", "1/2")
 
     first = status_of(*words, "--quiet")  # a failure is not explained, which takes seconds
