@@ -22,10 +22,10 @@ from suite.contracts.attention.contract import (
     CONVENTIONS,
     FEATURES,
     PARAMETERS,
-    adapt,
     needs,
     unanswerable,
 )
+from suite.contracts.attention.feature import adapted as adapt
 from suite.contracts.attention.features.empty_row import kinds
 from suite.contracts.attention.features.mask import Mask
 from suite.records import DTYPES, UsageError
