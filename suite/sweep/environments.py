@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from suite.records import UsageError
@@ -90,7 +90,7 @@ class Environment:
 
 def has_pip() -> bool:
     """Whether this interpreter can install into others; else each gets a pip of its own, which takes seconds."""
-    return find_spec("pip") is not None
+    return PathFinder.find_spec("pip") is not None  # setuptools warns whoever asks importlib for pip
 
 
 def shared() -> list[str]:

@@ -189,6 +189,28 @@ def test_a_machine_that_is_busy_by_turns_is_no_lie(now: Time) -> None:
     assert len(found.seconds) >= FEWEST
 
 
+@pytest.mark.parametrize(("shares", "believed"), [(1.0, False), (2.0, False), (4.0, True)])
+def test_who_shares_its_core_with_others_is_believed_as_the_trusted_one_tells(
+    now: Time, shares: float, believed: bool
+) -> None:
+    """Samples lie between two turns of the others; proofs, which are longer, take four times as long."""
+
+    class Sharing(Fake):
+        times = 1.0
+
+        def run_proof(self, passes: int) -> Any:
+            self.now.now += (self.times - 1) * self.takes(self.turn) * passes * len(self.loaded)
+            return super().run_proof(passes)
+
+    base, other = Sharing("base", now, short), Sharing("other", now, short, shipped=False)
+    base.times, other.times = shares, 5.0
+    found = race(base, other, calls=10)
+
+    assert [each.proved for each in found] == [True, believed]
+    assert str(found[1].failed).startswith("None" if believed else "refused: it claims 0.0001 s for a call, but ")
+    assert found[0].unbounded == ("1000 calls on new numbers took 0.401 s" if shares == 4 else "")
+
+
 @pytest.mark.parametrize("cache", ["hot", "cold"])
 def test_one_that_stalls_between_its_calls_is_out(now: Time, cache: str) -> None:
     class Staller(Fake):
@@ -217,7 +239,7 @@ def test_reading_inputs_from_memory_is_allowed_for_and_no_more(
 
 
 def test_where_reading_is_not_known_it_counts_as_the_call_s(now: Time) -> None:
-    (found,) = race(Fake("a", now, lambda turn: 2e-4, reading=6e-4), calls=25)
+    (found,) = race(Fake("a", now, lambda turn: 2e-4, reading=6e-4, shipped=False), calls=25)
 
     assert str(found.failed).startswith("refused: it claims 0.0002 s for a call, but 100 calls on new numbers took 0.0")
 

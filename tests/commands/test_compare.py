@@ -203,7 +203,7 @@ def attention(query, key, value, *, is_causal=False, scale=None):
 def test_two_files_are_timed_against_each_other(write, status_of, capsys):
     write("old.py", PLAIN.format(""))
     write("new.py", PLAIN.format("None if not [scores.softmax(-1) for _ in range(200)] else "))
-    small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "8")
+    small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "10")
 
     status = status_of("compare", "--interleaved", "old.py", "new.py", *small, "--fail-on", "slower")
 

@@ -60,16 +60,18 @@ def test_a_workload_counts_the_pairs_inside_its_window() -> None:
 
 def test_chunked_does_not_read_tiles_that_the_window_hides(monkeypatch: pytest.MonkeyPatch) -> None:
     from implementations.attention import chunked
+    from implementations.attention._chunks import Chunks
+    from implementations.attention._tiles import Tiles
 
     read: list[int] = []
-    tile = chunked._Tiles.scores
+    tile = Tiles.scores
 
-    def counted(self, block, columns, queries, part, buffer):  # type: ignore[no-untyped-def]
-        read.append(queries.shape[1] * part.shape[1])
-        return tile(self, block, columns, queries, part, buffer)
+    def counted(self, block, queries, part):  # type: ignore[no-untyped-def]
+        read.append(queries.shape[1] * part.keys.shape[1])
+        return tile(self, block, queries, part)
 
-    monkeypatch.setattr(chunked._Tiles, "scores", counted)
-    monkeypatch.setattr(chunked, "_chunks", lambda *_: chunked._Chunks(1, 1, 32, 32))
+    monkeypatch.setattr(Tiles, "scores", counted)
+    monkeypatch.setattr(chunked, "chosen", lambda *_: Chunks(1, 1, 32, 32, 32, one=False))
     inputs = [torch.randn(1, 1, 512, 8) for _ in range(3)]
 
     chunked.attention(*inputs)

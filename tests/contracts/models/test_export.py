@@ -78,7 +78,7 @@ def test_whatever_is_given_otherwise_is_exported_for_itself(exporter: Callable[[
     assert len(files()) == 3
 
 
-@pytest.mark.parametrize("changed", ["source", "neighbour", "version"])
+@pytest.mark.parametrize("changed", ["source", "beside", "shared", "version"])
 def test_what_may_change_a_graph_exports_it_anew(
     exporter: Callable[[], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
@@ -87,8 +87,10 @@ def test_what_may_change_a_graph_exports_it_anew(
     if changed == "source":
         with Path(before.__file__ or "").open("a") as source:
             source.write("# changed\n")
-    elif changed == "neighbour":
-        (tmp_path / "implementations" / "eager.py").write_text("x = 1\n")
+    elif changed == "beside":
+        (tmp_path / "implementations" / "somewhat" / "eager.py").write_text("x = 1\n")
+    elif changed == "shared":
+        (tmp_path / "implementations" / "_sessions.py").write_text("x = 1\n")
     else:
         monkeypatch.setattr(_export, "version", lambda name: "99.0")
 
@@ -96,6 +98,20 @@ def test_what_may_change_a_graph_exports_it_anew(
     after.kept("a", 18)
 
     assert after.calls == [("a", 18)]
+
+
+def test_what_another_contract_s_implementations_say_changes_no_graph(
+    exporter: Callable[[], ModuleType], tmp_path: Path
+) -> None:
+    exporter().kept("a", 18)
+    other = tmp_path / "implementations" / "other" / "eager.py"
+    other.parent.mkdir()
+    other.write_text("x = 1\n")
+
+    after = exporter()
+    after.kept("a", 18)
+
+    assert after.calls == []
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 2.0], ids=["empty", "half", "nonsense after it"])

@@ -117,6 +117,7 @@ def test_who_has_no_such_parameter_declines_in_sight() -> None:
     assert {(outcome.status, outcome.detail) for outcome in outcomes} == {
         ("declined", "takes no need_weights"),
         ("declined", "takes no greedy"),
+        ("declined", "takes no greedy and no need_weights"),
     }
 
 
@@ -204,7 +205,7 @@ def greedy_calls(name: str, case: str, dtype: str) -> tuple[ModelCase, tuple[Cal
 def test_every_token_is_known_in_the_precise_dtypes_and_some_translations_end(name: str) -> None:
     for case in (each for each in contract(name).cases() if each.family == "greedy"):
         for dtype in ("float64", "float32"):
-            dues = case.truth(case.calls(dtype), {})
+            dues = [getattr(due, "of", due) for due in case.truth(case.calls(dtype), {})]
             assert all(due.known.all() for due in dues), case.name
     ends = [due.value[:, -1] == 2 for due in dues]
     assert {bool(each) for each in np.concatenate(ends)} == {True, False}
