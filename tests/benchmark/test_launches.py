@@ -44,7 +44,7 @@ def test_work_that_is_longer_than_launching_can_hide_is_refused(now: Time) -> No
 @pytest.mark.parametrize("shipped", [True, False])
 def test_nobody_hides_work_by_a_head_start_of_its_own(now: Time, shipped: bool) -> None:
     """A process may say that flushing takes it a second. What others say counts, and never more than 1 ms."""
-    liar = on_gpu("liar", now, 5e-3, 35e-6, 5e-6)
+    liar = on_gpu("liar", now, 5e-3, 35e-6, 5e-6, shipped=False)
     liar.head_start = 1.0
 
     _, among_others = race(on_gpu("base", now, 3e-5, 60e-6, shipped=shipped), liar, calls=10, cache="cold")

@@ -29,7 +29,7 @@ TINY = "documents/one-sentence"
 TABLES = (TINY, "documents/encoder-block", "documents/translation", "ladder/1k", "decode/1k", "vit/b16")
 LIMIT = 2.0
 """Seconds for an answer of whoever hangs; all other answers may take as long as a busy machine makes them."""
-ATTEMPTS = 20
+ATTEMPTS = 8
 """How often a proof may be tried here, where other tests take the cache and the cores from an honest one."""
 FILES = ("zoo", "cheat", "later", "wide", "exits", "import_error")
 CEILINGS = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
