@@ -81,6 +81,8 @@ class Caught:
     """Those whose cases catch it."""
     wrong: list[Question] = field(default_factory=list)
     """Questions to which its answers are wrong, rather than refused or of another form, and told from right ones."""
+    refused: int = 0
+    """How many answers were not wrong, but refused or of another form."""
 
     def ask(self, asked: Question) -> None:
         failed = failure(asked.case, asked.calls, asked.truth, self.deviation.function)
@@ -88,6 +90,7 @@ class Caught:
             self.families.add(asked.case.family)
         if failed and failed.output_wrong and self.is_telling(asked, failed):
             self.wrong.append(asked)
+        self.refused += failed is not None and not failed.output_wrong
 
     def is_telling(self, asked: Question, failed: Verdict) -> bool:
         """Whether right and wrong answers lie further apart than both may be off: a document's digits may be failed by
@@ -97,19 +100,32 @@ class Caught:
         return own and (failed.error_ratio is None or failed.error_ratio > APART)
 
     @property
-    def is_decided(self) -> bool:
-        """More families change nothing than two besides `documents`, and more wrong answers than are looked at."""
-        return len(self.families - {"documents"}) > 1 and len(self.wrong) >= LOOKED_AT
+    def judging(self) -> set[str]:
+        """The families that catch it, but for the documents' own digits."""
+        return self.families - {"documents"}
+
+    def is_decided(self, alone: set[str]) -> bool:
+        """Whether more would change nothing: two families catch it, or one that catches another `alone`, and there are
+        wrong answers enough, or none among some.
+        """
+        looked_at = len(self.wrong) >= LOOKED_AT or (not self.wrong and self.refused > LOOKED_AT)
+        return looked_at and (len(self.judging) > 1 or bool(self.judging & alone))
 
 
 @cache
 def caught(name: str) -> dict[str, Caught]:
     """What catches each deviation, as far as it has to be known."""
-    found = {each.name: Caught(each) for each in contract(name).deviations()}
-    for asked in in_turn(questions(name)):
-        for each in found.values() if asked.case.name not in TOO_LARGE else ():
-            if asked.dtype in each.deviation.dtypes and not each.is_decided:
+    order = [asked for asked in in_turn(questions(name)) if asked.case.name not in TOO_LARGE]
+    found, alone = dict[str, Caught](), set[str]()
+    for deviation in contract(name).deviations():
+        each = found[deviation.name] = Caught(deviation)
+        for asked in order:
+            if each.is_decided(alone):
+                break
+            if asked.dtype in deviation.dtypes:
                 each.ask(asked)
+        if len(each.judging) == 1:
+            alone |= each.judging
     return found
 
 
@@ -197,8 +213,7 @@ def test_deviations_are_all_caught_and_every_family_catches_what_no_other_does(n
     assert [each.deviation.name for each in caught(name).values() if not each.families] == []
 
     families = {case.family for case in contract(name).cases()} - audit.exempt(contract(name))
-    judging = [each.families - {"documents"} for each in caught(name).values()]
-    alone = {next(iter(by)) for by in judging if len(by) == 1}
+    alone = {next(iter(each.judging)) for each in caught(name).values() if len(each.judging) == 1}
     assert families <= alone
 
 
