@@ -37,8 +37,9 @@ def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
     complaint, largest = None, 0.0
     for name, actual, expected, accept in pairs:
         value, bound = expected.value.reshape(actual.shape), expected.bound.reshape(actual.shape)
-        complaint = complaint or compare.difference(actual, value, bound, name=name, accept=accept)
-        largest = max(largest, compare.error_ratio(actual, value, bound))
+        errors = compare.errors(actual, value, bound)
+        complaint = complaint or compare.told(errors, actual, value, bound, name, accept)
+        largest = max(largest, float(errors.max(initial=0.0)))
     if complaint:
         return Verdict(Status.WRONG, complaint, largest, output_wrong=True)
     return Verdict(Status.PASSED, "", largest)

@@ -296,12 +296,19 @@ def spread(coefficients: Array, value: Array, output: Array) -> Array:
     """
     centre = output.mean(axis=-2, keepdims=True) if output.shape[-2] else 0.0
     value, output = value - centre, output - centre
-    ones = np.ones((*value.shape[:-1], 1))
-    sums = coefficients @ np.concatenate([value**2, value, ones], axis=-1)  # three sums in one product
-    width, total = value.shape[-1], sums[..., -1:]
-    squares = sums[..., :width] - 2 * output * sums[..., width:-1] + total * output**2
-    bound: Array = np.sqrt(total * np.maximum(squares, 0))
-    return bound
+    width = value.shape[-1]
+    three = np.empty((*value.shape[:-1], 2 * width + 1))
+    np.square(value, out=three[..., :width])
+    three[..., width:-1], three[..., -1] = value, 1
+    sums = coefficients @ three  # three sums in one product
+    total = sums[..., -1:]
+    bound: Array = total * output
+    bound -= 2 * sums[..., width:-1]
+    bound *= output
+    bound += sums[..., :width]  # Σ_j c_ij (v_jv − o_iv)²
+    np.maximum(bound, 0, out=bound)
+    bound *= total
+    return np.sqrt(bound, out=bound)
 
 
 def _double(array: Array) -> Array:

@@ -65,9 +65,12 @@ def peaked(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     query = random.normal(size=(sizes.batch, sizes.heads, sizes.queries, sizes.width))
     value = random.normal(size=(sizes.batch, sizes.key_heads, sizes.keys, sizes.value_width)) + 0.5
     if sizes.keys and sizes.key_heads:
-        target = np.repeat(key, sizes.heads // sizes.key_heads, axis=1)[:, :, targets(sizes)]  # b h l e
+        heads = np.arange(sizes.heads) // (sizes.heads // sizes.key_heads)
+        target = key[:, heads[:, None], targets(sizes)]  # b h l e
         length = np.maximum((target**2).sum(-1, keepdims=True), sizes.width / 2)
-        query = query + (np.log(sizes.keys) + 1) * np.sqrt(sizes.width) * target / length
+        target *= (np.log(sizes.keys) + 1) * np.sqrt(sizes.width)
+        target /= length
+        query += target
     return query, key, value
 
 
