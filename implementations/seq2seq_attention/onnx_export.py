@@ -6,7 +6,6 @@ exported once, with the weights as inputs. Half types are computed in float32.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -167,8 +166,9 @@ class _Full(nn.Module):
             features = ((query @ weights["attention.w_query"]).unsqueeze(1) + keys).tanh()
             scores = features @ weights["attention.w_score"]
         else:
-            scale = 1 / math.sqrt(query.shape[-1]) if self.config["score"] == "scaled_dot" else 1.0
-            scores = (keys @ (query * scale).unsqueeze(-1)).squeeze(-1)
+            if self.config["score"] == "scaled_dot":  # as a tensor: the exporter rounds numbers of Python to float32
+                query = query / query.new_full((), query.shape[-1]).sqrt()
+            scores = (keys @ query.unsqueeze(-1)).squeeze(-1)
         if self.config["window"] is not None:
             positions = torch.arange(memory.shape[1], device=memory.device)
             within = within & ((positions - step).abs() <= self.config["window"])

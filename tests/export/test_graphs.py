@@ -293,3 +293,10 @@ def test_the_shapes_that_implementations_ask_for_are_the_contract_s() -> None:
     config = {**SMALL["seq2seq_attention"], "score": "additive", "cell": "lstm", "window": None}
 
     assert shapes(config) == recurrent_shapes(config)
+
+
+def test_numbers_between_operators_are_as_precise_as_the_graph() -> None:
+    """PyTorch's exporter rounds Python's numbers to float32; the root of the width of a head is none of these."""
+    found = suite.check("seq2seq_attention/onnx_export", cases="score/scaled_dot", dtypes="float64")
+
+    assert [outcome.status for outcome in found] == ["passed"]
