@@ -84,9 +84,10 @@ class Proof:
     def _shared(self, numbers: Sequence[int]) -> float:
         """How many times as long as in samples calls take in a proof of a trusted entry.
 
-        Where other processes use the same cores, most samples lie between two turns of the others; no proof does.
+        Where other processes use the same cores, most samples lie between two turns of the others; no proof does. A
+        proof of a backward has forwards between its calls, so it says nothing of that.
         """
-        if (trusted := self._witness) is None:
+        if (trusted := self._witness) is None or trusted.direction == "backward":
             return 1.0
         claim = median(trusted.seconds)
         if not (count := load(trusted, numbers[: inputs(claim)])):

@@ -211,6 +211,21 @@ def test_who_shares_its_core_with_others_is_believed_as_the_trusted_one_tells(
     assert found[0].unbounded == ("1000 calls on new numbers took 0.401 s" if shares == 4 else "")
 
 
+def test_the_forwards_of_the_trusted_one_are_no_sign_of_a_shared_core(now: Time) -> None:
+    """Four times its backward lies between its calls; what takes twelve times as long as claimed is refused."""
+
+    class Backward(Fake):
+        def run_proof(self, passes: int) -> Any:
+            self.now.now += 4 * self.takes(self.turn) * passes * len(self.loaded)
+            return super().run_proof(passes)
+
+    liar = Fake("liar", now, lambda turn: 1.2e-3, 1 / 12, witnessed=False, shipped=False)
+    found = race(Backward("base", now, short), liar, calls=10, direction="backward")
+
+    assert [each.proved for each in found] == [True, False]
+    assert str(found[1].failed).startswith("refused: it claims 0.0001 s for a call, but ")
+
+
 @pytest.mark.parametrize("cache", ["hot", "cold"])
 def test_one_that_stalls_between_its_calls_is_out(now: Time, cache: str) -> None:
     class Staller(Fake):
