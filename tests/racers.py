@@ -94,10 +94,13 @@ def entry_of(fake: Fake, calls: int = 1, direction: str = "forward", cache: str 
     return Entry(fake, Prepared({}, 1.0, 0.1, 0.005, calls, fake.head_start), direction, cache)
 
 
-def race(*fakes: Fake, budget: float = 0.02, seed: int = 0, **prepared: Any) -> list[Entry[Fake]]:
+def race(
+    *fakes: Fake, budget: float = 0.02, seed: int = 0, yardstick: Fake | None = None, **prepared: Any
+) -> list[Entry[Fake]]:
     """The entries of a race against the first."""
     entries = [entry_of(fake, **prepared) for fake in fakes]
-    race_of(entries, fakes[0].name, {"output": [3]}, budget, Random(seed))
+    beside = entry_of(yardstick, **prepared) if yardstick else None
+    race_of(entries, fakes[0].name, {"output": [3]}, budget, Random(seed), beside)
     return entries
 
 

@@ -17,6 +17,7 @@ from suite.benchmark.participant import Participant
 from suite.benchmark.request import Request, Table
 from suite.benchmark.timing import Timing
 from suite.benchmark.weighing import Weighing, Weight
+from suite.benchmark.yardstick import yardstick
 from suite.measure.protocol import Failed, Weighed
 from suite.records import Measurement, Outcome
 from suite.registry import Declaration
@@ -90,11 +91,11 @@ class Interleaved:
         forget_servers()  # so that where memory lies is drawn anew, for both sides
         found: dict[tuple[str, Table], Rows] = {}
         with ExitStack() as stack:
-            participants, unready = self._participants(stack)
+            participants, unready, beside = self._participants(stack)
             weighing = Weighing(self.contract)
             for table in self.tables():
                 shuffled = self.random.sample(participants, len(participants))
-                timed = self._timing.time(table, shuffled)
+                timed = self._timing.time(table, shuffled, beside)
                 weights = weighing.weigh(table, timed.entries) if weigh else {}
                 failed = {**unready, **timed.failed}
                 entries = {entry.name: entry for entry in timed.entries}
@@ -104,18 +105,25 @@ class Interleaved:
                     found[pair.name, table] = old, new
         return found
 
-    def _participants(self, stack: ExitStack) -> tuple[list[Participant], dict[str, Failed]]:
-        """All that can take part, and why the others cannot."""
-        threads = self.tables()[0].threads
-        settings = {"device": self.request.device, "threads": threads, "time_limit": self.request.time_limit}
+    def _participants(self, stack: ExitStack) -> tuple[list[Participant], dict[str, Failed], Participant | None]:
+        """All that can take part, why the others cannot, and the yardstick where one is needed."""
+        settings = {
+            "device": self.request.device,
+            "threads": self.tables()[0].threads,
+            "time_limit": self.request.time_limit,
+        }
         declarations = [of for pair in self.pairs for of in pair.sides.values()]
         started = [Participant(of, place=place, **settings) for place, of in enumerate(declarations)]  # type: ignore[arg-type]
         for each in started:
             stack.callback(each.close)
             each.start()
+        name, base = self.contract.name, self.contract.baseline
+        beside = yardstick(name, base, declarations, stack, place=len(started), **settings)
         lost = {each.name: failed for each in started if (failed := each.ready())}
+        if beside and beside.ready():
+            beside = None
         await_servers()  # nothing is imported while others are timed
-        return [each for each in started if each.name not in lost], lost
+        return [each for each in started if each.name not in lost], lost, beside
 
     def _row(
         self, pair: Pair, table: Table, entry: Entry[Participant] | None, failed: Failed | None, weighed: Weight

@@ -24,6 +24,10 @@ ENOUGH = 0.1
 """Seconds of passes that are enough, where `FEWEST` of them would take longer; of one that seems to take too long five
 times as many."""
 
+NO_TIME = 10.0
+"""A row gets no time where most calls took more than this many times as long as claimed, however busy the machine is:
+such a time would say nothing."""
+
 
 @dataclass
 class Witness:
@@ -67,7 +71,7 @@ class Witness:
         entry.unbounded = unbounded(times, margin=most) or unbounded(entry.own_clock, "its samples", most)
         if unbounded(times, margin=most) and not self.done(often=5):
             return False
-        if far_off(times, quick(entry.seconds) * entry.calls, self.asking):
+        if times > NO_TIME or far_off(times, quick(entry.seconds) * entry.calls, self.asking):
             says = f"calls on new numbers took {times:.2f} times as long"
             entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {says}")
         else:

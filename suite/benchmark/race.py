@@ -29,11 +29,19 @@ SAME_CALLS_WITHIN = 2
 samples would differ too much in length."""
 
 
-def race(entries: Sequence[Entry[Any]], baseline: str, rows: Rows, budget: float, random: Random) -> int:
+def race(
+    entries: Sequence[Entry[Any]],
+    baseline: str,
+    rows: Rows,
+    budget: float,
+    random: Random,
+    yardstick: Entry[Any] | None = None,
+) -> int:
     """Sample all entries round by round until their comparisons are narrow or their budgets spent, then prove them.
 
     `budget` is seconds of timed calls for each. Every entry keeps these `rows` of one round, the same for all, chosen
-    with equal chance. Returns the number of rounds.
+    with equal chance. The `yardstick` is sampled as long as others are, and is neither compared nor proved. Returns the
+    number of rounds.
     """
     _align_calls(entries, baseline)
     fewest = max(FEWEST, rounds_needed(len(entries) - 1))
@@ -41,7 +49,8 @@ def race(entries: Sequence[Entry[Any]], baseline: str, rows: Rows, budget: float
     taken = 0
     while racing:
         taken += 1
-        _round(racing, keep=random.random() * taken < 1, rows=rows, random=random)  # reservoir sampling
+        beside = [yardstick] if yardstick and not yardstick.failed and yardstick.spent <= budget else []
+        _round([*racing, *beside], keep=random.random() * taken < 1, rows=rows, random=random)  # reservoir sampling
         racing = [entry for entry in racing if not entry.failed]
         _stop(racing, taken, fewest, baseline, budget)
         if taken >= fewest and any(entry.stopped and entry.name == baseline for entry in entries):
@@ -49,7 +58,7 @@ def race(entries: Sequence[Entry[Any]], baseline: str, rows: Rows, budget: float
                 entry.stopped = entry.stopped or "budget"
         racing = [entry for entry in racing if not entry.stopped]
     trusted = (entry for entry in entries if entry.name == baseline and entry.participant.shipped)
-    _prove(entries, next(trusted, None), rows, random)
+    _prove(entries, next(trusted, yardstick if yardstick and yardstick.seconds else None), rows, random)
     return taken
 
 

@@ -24,6 +24,7 @@ from suite.benchmark.processes import expect_measured
 from suite.benchmark.request import Request, Table, memory_limit
 from suite.benchmark.timing import TimedTable, Timing
 from suite.benchmark.weighing import Weighing, Weight
+from suite.benchmark.yardstick import yardstick
 from suite.measure.protocol import Energy, Failed, Rates, Weighed
 from suite.records import EVERY_CASE, Measurement, Outcome
 from suite.worker import await_servers, expect
@@ -91,14 +92,14 @@ class Benchmark:
         for threads, tables in groupby(todo, key=lambda table: table.threads):
             with ExitStack() as stack:
                 self.tell("starting processes")
-                participants, unready = self._participants(threads, stack)
+                participants, unready, beside = self._participants(threads, stack)
                 news = [row for row in unready if row.implementation not in about_all]
                 about_all |= {row.implementation for row in unready}
                 if news:
                     yield None, [row for row in news if row.key not in done]
                 for table in tables:
                     self.tell(f"{table.workload.name} {table.dtype} {table.direction}")
-                    yield table, self._rows(table, participants, timing.time(table, participants))
+                    yield table, self._rows(table, participants, timing.time(table, participants, beside))
 
     def again(self, done: Collection[Key]) -> set[Key]:
         """The keys of the rows that `run` will yield, of what is done as well: a table is measured as a whole."""
@@ -125,16 +126,21 @@ class Benchmark:
             self.introduce(line)
         return gate
 
-    def _participants(self, threads: int, stack: ExitStack) -> tuple[list[Participant], list[Measurement]]:
-        """Everybody who can take part, and rows that say why the others cannot."""
+    def _participants(
+        self, threads: int, stack: ExitStack
+    ) -> tuple[list[Participant], list[Measurement], Participant | None]:
+        """Everybody who can take part, rows that say why the others cannot, and the yardstick where one is needed."""
         settings = {"device": self.request.device, "threads": threads, "time_limit": self.request.time_limit}
-        settings["in_processes"] = self.request.in_processes
+        of = [declaration_of(each) for each in self.implementations]
         ready, unready = [], []
         with self.seconds.spending("starts"):
             started = [
-                participant(each, place=place, memory_limit=memory_limit(), **settings)
+                participant(
+                    each, place=place, memory_limit=memory_limit(), in_processes=self.request.in_processes, **settings
+                )
                 for place, each in enumerate(self.implementations)
             ]
+            beside = yardstick(self.contract.name, self.contract.baseline, of, stack, place=len(started), **settings)
             for each in started:
                 stack.callback(each.close)
                 each.start()
@@ -143,8 +149,10 @@ class Benchmark:
                     unready.append(self._about_all(each.name, failed))
                 else:
                     ready.append(each)
+            if beside and beside.ready():
+                beside = None
             await_servers()  # nothing is imported while others are timed
-        return ready, unready
+        return ready, unready, beside
 
     def _rows(self, table: Table, participants: Sequence[Participant], timed: TimedTable) -> list[Measurement]:
         found = {name: self._row(table, name, failed) for name, failed in timed.failed.items()}

@@ -78,11 +78,16 @@ class Timing:
     _hung: dict[tuple[str, int], LongestCall] = field(default_factory=dict)
     """The least work of which an implementation gave no answer in time, by implementation and threads."""
 
-    def time(self, table: Table, participants: Sequence[Participant]) -> TimedTable:
-        """Time a table, and again without those that took cores from the others."""
+    def time(
+        self, table: Table, participants: Sequence[Participant], yardstick: Participant | None = None
+    ) -> TimedTable:
+        """Time a table, and again without those that took cores from the others.
+
+        The `yardstick` is timed beside them where it can be, and is no part of what is returned.
+        """
         failed: dict[str, Failed] = {}
         while True:
-            timed = self._raced(table, [each for each in participants if each.name not in failed])
+            timed = self._raced(table, [each for each in participants if each.name not in failed], yardstick)
             failed |= timed.failed
             took_cores = [entry for entry in timed.entries if entry.took_more_cores]
             if not took_cores:
@@ -91,7 +96,7 @@ class Timing:
                 entry.participant.restart()
             failed |= {entry.name: entry.failed for entry in took_cores if entry.failed}
 
-    def _raced(self, table: Table, participants: Sequence[Participant]) -> TimedTable:
+    def _raced(self, table: Table, participants: Sequence[Participant], yardstick: Participant | None) -> TimedTable:
         """Time all that can take part."""
         entries: list[Entry[Participant]] = []
         failed: dict[str, Failed] = {}
@@ -104,9 +109,22 @@ class Timing:
                 entries.append(Entry(each, prepared, table.direction, table.cache, fetching))
         if not entries:
             return TimedTable([], failed, {})
+        beside = self._prepared_beside(yardstick, table) if yardstick else None
         with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
-            self._race(table, entries)
+            self._race(table, entries, beside)
+        if beside:
+            beside.participant.release()
         return TimedTable(entries, failed, meter.telemetry)
+
+    def _prepared_beside(self, yardstick: Participant, table: Table) -> Entry[Participant] | None:
+        """The yardstick's entry; None where it cannot be timed here, or takes longer than others may."""
+        if table.declined(yardstick.declaration, self.contract, self.request.kind):
+            return None
+        with self.accounts.spending("preparing"):
+            answer = yardstick.prepare(table.job(self.contract, yardstick.declaration))
+        if isinstance(answer, Failed) or takes_too_long(answer.expected, self.request.slowest):
+            return None
+        return Entry(yardstick, answer, table.direction, table.cache, table.fetching(self.request.kind))
 
     def _prepared(self, each: Participant, table: Table) -> Prepared | Failed:
         """The participant's task, warmed up; or why it takes no part."""
@@ -143,12 +161,12 @@ class Timing:
             return ""
         return f"as much work as {hung.of}, or more, of which there was no answer within {hung.seconds:g} s"
 
-    def _race(self, table: Table, entries: Sequence[Entry[Participant]]) -> None:
+    def _race(self, table: Table, entries: Sequence[Entry[Participant]], yardstick: Entry[Participant] | None) -> None:
         rows = table.workload.rows(table.direction, self.random)
         used = {entry.name: entry.participant.used() for entry in entries}
         baseline = f"{self.contract.name}/{self.contract.baseline}"
         with self.accounts.spending("between rounds"):
-            race(entries, baseline, rows, self.request.seconds, self.random)
+            race(entries, baseline, rows, self.request.seconds, self.random, yardstick)
         for entry in entries:
             self.accounts.move("between rounds", "rounds", entry.spent + entry.made)
             self.accounts.move("between rounds", "warm_up", entry.warmed)

@@ -103,6 +103,15 @@ def test_a_row_says_of_calls_under_a_millisecond_only_what_is_far_off(now: Time,
         assert bool(entry.unbounded) == (times > margin)
 
 
+@pytest.mark.parametrize(("times", "refused"), [(9.9, False), (10.1, True)])
+def test_no_time_is_given_that_is_off_by_ten_times_on_any_machine(now: Time, times: float, refused: bool) -> None:
+    entry = entry_of(Fake("a", now), calls=5)
+    entry.seconds, entry.samples = [0.001] * 12, [of(0.001, 0.006)] * 12
+
+    assert Witness(entry, Asking(seconds=0.001, jitter=1.0), [0.001 * times] * 60).conclude(drift=1.0)
+    assert (entry.failed is not None) == refused
+
+
 @pytest.mark.parametrize("seconds", [3e-4, 9e-4])
 def test_who_remembers_answers_of_calls_under_a_millisecond_is_held_to_numbers_that_are_new_each_time(
     now: Time, seconds: float

@@ -189,19 +189,21 @@ def test_a_machine_that_is_busy_by_turns_is_no_lie(now: Time) -> None:
     assert len(found.seconds) >= FEWEST
 
 
+class Sharing(Fake):
+    """One whose proofs take this many times as long as its samples."""
+
+    times = 1.0
+
+    def run_proof(self, passes: int) -> Any:
+        self.now.now += (self.times - 1) * self.takes(self.turn) * passes * len(self.loaded)
+        return super().run_proof(passes)
+
+
 @pytest.mark.parametrize(("shares", "believed"), [(1.0, False), (2.0, False), (4.0, True)])
 def test_who_shares_its_core_with_others_is_believed_as_the_trusted_one_tells(
     now: Time, shares: float, believed: bool
 ) -> None:
     """Samples lie between two turns of the others; proofs, which are longer, take four times as long."""
-
-    class Sharing(Fake):
-        times = 1.0
-
-        def run_proof(self, passes: int) -> Any:
-            self.now.now += (self.times - 1) * self.takes(self.turn) * passes * len(self.loaded)
-            return super().run_proof(passes)
-
     base, other = Sharing("base", now, short), Sharing("other", now, short, shipped=False)
     base.times, other.times = shares, 5.0
     found = race(base, other, calls=10)
@@ -209,6 +211,35 @@ def test_who_shares_its_core_with_others_is_believed_as_the_trusted_one_tells(
     assert [each.proved for each in found] == [True, believed]
     assert str(found[1].failed).startswith("None" if believed else "refused: it claims 0.0001 s for a call, but ")
     assert found[0].unbounded == ("1000 calls on new numbers took 0.401 s" if shares == 4 else "")
+
+
+@pytest.mark.parametrize("length", ["short", "long"])
+@pytest.mark.parametrize(("shares", "believed"), [(1.0, False), (4.0, True)])
+def test_where_no_baseline_is_the_suite_s_own_a_yardstick_tells_how_busy_the_machine_is(
+    now: Time, length: str, shares: float, believed: bool
+) -> None:
+    takes = short if length == "short" else lambda turn: 0.005
+    yardstick, base, other = (Sharing(name, now, takes) for name in ("yardstick", "base", "other"))
+    base.shipped = other.shipped = False
+    yardstick.times, base.times, other.times = shares, 1.0, 5.0
+    found = race(base, other, calls=10, yardstick=yardstick)
+
+    assert [each.proved for each in found] == [True, believed]
+    assert (found[1].failed is None) == believed
+
+
+def test_a_yardstick_is_asked_no_longer_than_the_others_and_holds_nobody_up(now: Time) -> None:
+    log: list[Asked] = []
+    slow = Fake("yardstick", now, lambda turn: 1.0, log=log)
+    (found,) = race(Fake("base", now, noisy(1), shipped=False), yardstick=slow, budget=1.5)
+
+    assert (found.stopped, len(asked(log, "sample"))) == ("budget", 2)
+
+    log.clear()
+    dies = Fake("yardstick", now, says={("sample", 1): Failed(Status.DIED, "it died")}, log=log)
+    (found,) = race(Fake("base", now, shipped=False), yardstick=dies)
+
+    assert (found.proved, len(log)) == (True, 1)
 
 
 def test_the_forwards_of_the_trusted_one_are_no_sign_of_a_shared_core(now: Time) -> None:

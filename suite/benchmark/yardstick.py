@@ -1,0 +1,38 @@
+"""A baseline of the suite's own that is timed beside others and gets no row, where no such baseline takes part.
+
+Proofs of times need one: it does not lie, so it tells a lie from a machine that has become busy meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from suite import registry
+from suite.benchmark.participant import Participant
+from suite.conformance.session import is_shipped
+from suite.contracts import contract as contract_named
+from suite.registry import Declaration
+
+
+def yardstick(
+    contract: str, baseline: str, timed: Iterable[Declaration], stack: ExitStack, **settings: Any
+) -> Participant | None:
+    """The contract's own baseline, which begins to import in the background and is closed with the stack.
+
+    None where the one called `baseline`, which all that are `timed` are compared with, is among them and the suite's
+    own, and where the contract's own baseline cannot be started. `settings` are those of a `Participant`.
+    """
+    name = f"{contract}/{baseline}"
+    if any(each.full_name == name and is_shipped(each) for each in timed):
+        return None
+    own = f"{contract}/{contract_named(contract).baseline}"
+    found = next((each for each in registry.discover() if each.full_name == own), None)
+    if found is None or registry.absent(found) is not None:
+        return None
+    started = Participant(replace(found, name=f"{found.name} (not shown)"), **settings)
+    stack.callback(started.close)
+    started.start()
+    return started
