@@ -17,7 +17,7 @@ LONGEST_COMPLAINT = 160
 
 def write_cheats(folder: Path, audit: CheatsAudit, run: Run) -> Path:
     """Write cheats.md into `folder`, atomically, and return its path."""
-    return write(folder, "cheats", [cheats_page(audit, run)])[0]
+    return write(folder, "cheats", [cheats_page(audit, run)], stamped=True)[0]
 
 
 def cheats_lines(audit: CheatsAudit) -> list[str]:

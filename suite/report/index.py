@@ -24,6 +24,8 @@ REPORT = "report.html"
 """The page for a browser, beside the index."""
 AUDIT = "audit.md"
 """The audit of the suite, beside the index."""
+CHEATS = "cheats.md"
+"""What became of submissions that try to fool the suite, beside the index."""
 AUDIT_TABLES = ("audit_families.csv", "audit_strangers.csv", "audit_deviations.csv")
 """Its tables, beside it. An audit of an earlier version has none."""
 PAGES = ("conformance.md", "benchmark.md", "learning.md", "claims.md", "stopwatch.md")
@@ -50,7 +52,7 @@ def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
 def there(folder: Path, machines: Iterable[str]) -> list[str]:
     """The pages and charts that exist, as paths relative to the index."""
     of_machines = (f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS))
-    return [name for name in (AUDIT, REPORT, *of_machines) if (folder / name).exists()]
+    return [name for name in (AUDIT, CHEATS, REPORT, *of_machines) if (folder / name).exists()]
 
 
 def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
@@ -58,9 +60,8 @@ def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
     shown = [machines[name] for name in sorted(machines) if machines[name].runs]
     heads = ("machine", "date", "commit", "torch", "contracts", "passed/asked", "failures", "known failures")
     of_all = table(heads, map(_row, shown))
-    audit = (
-        (" How the suite audits itself: ", Span(AUDIT.removesuffix(".md"), link=AUDIT), ".") if AUDIT in there else ()
-    )
+    audits = [Span(page.removesuffix(".md"), link=page) for page in (AUDIT, CHEATS) if page in there]
+    audit = (" How the suite audits itself: ", joined(audits), ".") if audits else ()
     browser = (" To choose, sort and search in a browser: ", Span(REPORT, link=REPORT), ".") if REPORT in there else ()
     opening = note("Written by ", code("attnsuite report"), ", never by hand.", *browser, *audit)
     machines_of = (_machine(recorded, there) for recorded in shown)

@@ -37,7 +37,7 @@ def stamp_all(results: Path) -> Iterator[str]:
 
     Raises UsageError for a page that cannot be read or written.
     """
-    for page in (results / "audit.md", *sorted(results.glob("*/stopwatch.md"))):
+    for page in (results / "audit.md", results / "cheats.md", *sorted(results.glob("*/stopwatch.md"))):
         tables = sorted(page.parent.glob(f"{page.stem}*.csv"))
         texts = {path.name: _text(path) for path in (page, *tables)} if page.exists() else {}
         if texts and not digests(texts[page.name]):

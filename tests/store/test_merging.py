@@ -259,6 +259,7 @@ def test_a_run_that_was_not_divided_and_not_finished_is_refused(tmp_path: Path) 
 def test_what_the_folder_holds_stays_but_for_older_answers(shards: list[Path], tmp_path: Path) -> None:
     earlier = replace(CHECK, id="e1", started="2025-01-02T03:04:05+00:00", finished="")
     record(tmp_path / "out", earlier, outcome("plain", "wrong"), outcome("plain", name="attention/chunked"))
+    mark_finished(tmp_path / "out", "2025-01-02T03:05:05+00:00")
 
     merged(shards, tmp_path / "out")
 

@@ -4,7 +4,7 @@ import sys
 
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-_last = {"mark": None, "output": None}
+_last = {"output": None}
 
 
 def _is_last():

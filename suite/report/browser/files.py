@@ -7,7 +7,7 @@ from pathlib import Path
 
 from suite.report.browser.history import Line
 from suite.report.browser.page import OPENING, report_page
-from suite.report.index import AUDIT, AUDIT_TABLES, INDEX, REPORT
+from suite.report.index import AUDIT, AUDIT_TABLES, CHEATS, INDEX, REPORT
 from suite.report.machine import PAGES
 from suite.report.ours import refuse_foreign
 from suite.store import Recorded, replace_file
@@ -28,7 +28,7 @@ def report_text(folder: Path, machines: Mapping[str, Recorded], past: Sequence[L
 
 def beside(folder: Path, machines: Iterable[str]) -> list[str]:
     """The index, and the pages that exist, as paths relative to this one, each with its tables."""
-    found = [f"{INDEX}.md", *(name for name in (AUDIT, *AUDIT_TABLES) if (folder / name).exists())]
+    found = [f"{INDEX}.md", *(name for name in (AUDIT, *AUDIT_TABLES, CHEATS) if (folder / name).exists())]
     for name in sorted(machines):
         for of in PAGES.values():
             page, *tables = of.files

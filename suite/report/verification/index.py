@@ -1,4 +1,4 @@
-"""What lies beside the machines' folders: the index of all, and the audit of the suite."""
+"""What lies beside the machines' folders: the index of all, and the audits of the suite."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from suite.records import Refusal
 from suite.report.browser.files import report_text
 from suite.report.browser.past import past
 from suite.report.files import rendered
-from suite.report.index import AUDIT, AUDIT_TABLES, INDEX, REPORT, index, there
+from suite.report.index import AUDIT, AUDIT_TABLES, CHEATS, INDEX, REPORT, index, there
 from suite.report.verification.stamped import unlike_stamp
 from suite.report.verification.texts import unlike
 from suite.store import Recorded
 
-FILES = (f"{INDEX}.md", AUDIT, *AUDIT_TABLES, REPORT)
+FILES = (f"{INDEX}.md", AUDIT, *AUDIT_TABLES, CHEATS, REPORT)
 """What lies beside the machines' folders."""
 
 
 def of_results(results: Path, machines: Mapping[str, Recorded] | None) -> Iterator[Refusal]:
-    """Hold the index and the audit against what is recorded; without the machines, the audit alone."""
+    """Hold the index and the audits against what is recorded; without the machines, the audits alone."""
     if machines is not None:
         for name, text in rendered(INDEX, [index(machines, there(results, machines))]).items():
             yield from unlike(results / name, text)
@@ -28,3 +28,5 @@ def of_results(results: Path, machines: Mapping[str, Recorded] | None) -> Iterat
     tables = [name for name in AUDIT_TABLES if (results / name).exists()]
     if tables or (results / AUDIT).exists():
         yield from unlike_stamp(results / AUDIT, tables, "attnsuite audit")
+    if (results / CHEATS).exists():
+        yield from unlike_stamp(results / CHEATS, (), "attnsuite audit --cheats")
