@@ -15,6 +15,8 @@ Answer = tuple[Reply, ...] | Unanswered
 """The replies to the calls of a question, or the reason why there are none."""
 Ask = Callable[[Sequence[Call]], Answer]
 """Makes the calls of a question."""
+Meanwhile = Callable[[], object]
+"""What is done here while another process answers."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Subject:
     contract: Contract
     ask: Ask
     ask_apart: Ask
+    ask_meanwhile: Callable[[Sequence[Call], Meanwhile], Answer] | None = None
+    """The same as `ask` where that answers in another process, with something to do here until the answer comes."""
     parameters: frozenset[str] | None = None
     lacks: Mapping[str, str] = field(default_factory=dict)
     conventions: Conventions = field(default_factory=dict)
@@ -89,7 +93,7 @@ class Question:
         return self.case.truth(self.calls, self.conventions)
 
     def with_truth(self) -> Question:
-        """The question once its truth is known, before somebody is asked who may share this process."""
+        """The question once its truth is known."""
         _ = self.truth
         return self
 

@@ -12,7 +12,7 @@ from suite.asking import Case, Reply, questions
 from suite.conformance import findings
 from suite.conformance.diagnosis import Diagnosis, Diagnostician
 from suite.conformance.findings import Known
-from suite.conformance.questions import Answer, Question, Questions, Subject
+from suite.conformance.questions import Answer, Meanwhile, Question, Questions, Subject
 from suite.records import EVERY_CASE, Outcome, Reason, Status
 
 UNCHECKED = ("large",)
@@ -29,9 +29,15 @@ UNEXPECTED = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)
 is the only way to know."""
 
 
-def answer(subject: Subject, question: Question) -> Answer:
-    """Ask the implementation, in a process of its own if the case demands it."""
+def answer(subject: Subject, question: Question, meanwhile: Meanwhile = lambda: None) -> Answer:
+    """Ask the implementation, in a process of its own if the case demands it.
+
+    `meanwhile` is done while another process answers, and before this one may.
+    """
     calls = [subject.contract.adapt(call, subject.understood) for call in question.calls]
+    if subject.ask_meanwhile:
+        return subject.ask_meanwhile(calls, meanwhile)
+    meanwhile()
     return (subject.ask_apart if question.case.in_worker else subject.ask)(calls)
 
 
@@ -133,9 +139,12 @@ class Check:
     def question(self, case: Case, dtype: str) -> Question:
         return self.questions.question(case, dtype, self.subject.understood)
 
-    def answered(self, question: Question) -> Answer | Outcome:
-        """What the implementation answers, or the outcome of a question that it declines beforehand."""
-        return self._declined(question) or answer(self.subject, question.with_truth())
+    def answered(self, question: Question, meanwhile: Meanwhile = lambda: None) -> Answer | Outcome:
+        """What the implementation answers, or the outcome of a question that it declines beforehand.
+
+        The truth is found, and after it `meanwhile` done, before the answer is there; not for who declines.
+        """
+        return self._declined(question) or answer(self.subject, question, lambda: (question.with_truth(), meanwhile()))
 
     def concluded(self, question: Question, found: Answer | Outcome, by: Diagnostician | None = None) -> Outcome:
         """What an answer comes to. Mistakes get their names where there is somebody who knows them."""
@@ -241,7 +250,7 @@ class Check:
             question = self.questions.question(case, dtype, self.subject.understood)
             if self._untaken(question) or self._unanswerable(question):
                 continue
-            outcome = judge(self.subject, question, answer(self.subject, question.with_truth()))
+            outcome = judge(self.subject, question, answer(self.subject, question, question.with_truth))
             if outcome.reason == Reason.UNTAKEN:
                 continue
             if outcome.status != Status.PASSED:
@@ -278,7 +287,15 @@ class AskedHere:
     check: Check
 
     def outcomes(self, places: Sequence[int]) -> Generator[Outcome]:
-        yield from (self.check.outcome(*self.check.asked[place]) for place in places)
+        """While one question is answered by another process, the next is made."""
+        check = self.check
+        due = (check.question(*check.asked[place]) for place in places)
+        question = next(due, None)
+        while question:
+            made: list[Question | None] = []
+            found = check.answered(question, lambda made=made: made.append(next(due, None)))  # type: ignore[misc]
+            yield check.concluded(question, found, check.diagnostician)
+            question = made[0] if made else next(due, None)
 
     def misdeclared(self) -> Iterable[Outcome]:
         return self.check.misdeclared()

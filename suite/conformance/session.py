@@ -19,7 +19,7 @@ from suite.conformance.explaining import Explainer
 from suite.conformance.findings import Known
 from suite.conformance.forwarding import Forwarding
 from suite.conformance.operators import operators
-from suite.conformance.questions import Ask, Questions, Subject
+from suite.conformance.questions import Answer, Ask, Questions, Subject
 from suite.conformance.runner import Check
 from suite.conformance.selection import matches, nothing_matches
 from suite.contracts import contract as contract_named
@@ -307,6 +307,7 @@ class Session:
             in_signature(contract, declaration.signature),
             ask=ask_here,
             ask_apart=ask_apart,
+            ask_meanwhile=ask_apart if here is None else None,
             parameters=None if declaration.parameters is None else frozenset(declaration.parameters),
             lacks=declaration.lacks,
             conventions=declaration.conventions,
@@ -333,12 +334,12 @@ class Session:
         )
 
 
-def laid_out(asked: Ask, name: str) -> Ask:
+def laid_out(asked: Callable[..., Answer], name: str) -> Callable[..., Answer]:
     """Asks with inputs that lie in memory as those of the signature of this name do."""
     if not name:
         return asked
     of = signature_named(name)
-    return lambda calls: asked([replace(call, tensors=laid(call.tensors, of)) for call in calls])
+    return lambda calls, *more: asked([replace(call, tensors=laid(call.tensors, of)) for call in calls], *more)
 
 
 @contextmanager

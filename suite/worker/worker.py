@@ -162,11 +162,23 @@ class Worker:
             self._state = said if isinstance(said, Failure) else self._started(said)
         return self._state
 
-    def ask(self, calls: Sequence[Call], time_limit: float | None = None) -> tuple[Reply, ...] | Failure:
-        """The replies to the calls, made in order in the process, or why there are none."""
+    def ask(
+        self,
+        calls: Sequence[Call],
+        meanwhile: Callable[[], object] = lambda: None,
+        time_limit: float | None = None,
+    ) -> tuple[Reply, ...] | Failure:
+        """The replies to the calls, made in order in the process, or why there are none.
+
+        `meanwhile` is done here while the process works, unless that is lost already.
+        """
         sent: list[Left] = []
-        arguments = {"calls": [as_data(call) for call in calls]}
-        answer = self.request("ask", arguments, time_limit, meanwhile=lambda: sent.extend(sent_with(calls)))
+
+        def while_it_works() -> None:
+            sent.extend(sent_with(calls))
+            meanwhile()
+
+        answer = self.request("ask", {"calls": [as_data(call) for call in calls]}, time_limit, while_it_works)
         if isinstance(answer, Failure):
             return answer
         try:
@@ -181,9 +193,10 @@ class Worker:
         time_limit: float | None = None,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> Any | Failure:
-        """What a verb answers in the process: data and tensors, as they came. `meanwhile` is done here while it works.
+        """What a verb answers in the process: data and tensors, as they came.
 
-        Verbs are `ask` and those of the service.
+        Verbs are `ask` and those of the service. `meanwhile` is done here while the process works, and what it takes is
+        added to the time limit: nobody looks at the answer before.
         """
         state = self.ready()
         if not isinstance(state, Ready):
@@ -195,7 +208,9 @@ class Worker:
         process.forget()
         try:
             process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline)
+            sent = time.monotonic()
             meanwhile()
+            deadline += time.monotonic() - sent
         except (EOFError, TimeoutError, TooMuch):
             pass  # `_receive` finds the same and says it
         except Garbage as garbage:

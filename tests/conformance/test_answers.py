@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from checks import NOWHERE, Function, check, only
+from checks import CONTRACT, NOWHERE, Function, check, only, subject
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from suite import worker
 from suite.asking import Call, Reply, Unanswered
-from suite.conformance.runner import HUNG_IN_A_ROW
+from suite.conformance.questions import Question, Questions
+from suite.conformance.runner import HUNG_IN_A_ROW, Check
+from suite.conformance.session import CheckRequest
 from suite.records import Reason, Status
 from suite.registry import Broken, Missing
 from suite.worker import Died, Hung
@@ -88,6 +90,32 @@ def test_bad_input_is_asked_in_a_process_of_its_own() -> None:
     outcomes = check(sdpa, "plain/small", "bad_input/narrow_keys", ask=here, ask_apart=apart)
 
     assert [outcome.detail for outcome in outcomes] == ["here", "apart"]
+
+
+def test_while_another_process_answers_the_truth_is_found_and_the_next_question_is_made() -> None:
+    names = ("plain/small", "causal/square_5", "bad_input/narrow_keys")
+    at_work: list[tuple[int, bool]] = []
+    made: list[Question] = []
+
+    class Watched(Questions):
+        def question(self, *asked: Any) -> Question:
+            made.append(super().question(*asked))
+            return made[-1]
+
+    def elsewhere(calls: Sequence[Call], meanwhile: Callable[[], object]) -> tuple[Reply, ...]:
+        replies = worker.ask(sdpa, calls)
+        number = len(made)
+        assert "truth" not in vars(made[-1])
+        meanwhile()
+        at_work.append((len(made) - number, "truth" in vars(made[number - 1])))
+        return replies
+
+    asked = CheckRequest(names, ("float32",)).asked(CONTRACT)
+    of = subject(sdpa, ask_meanwhile=elsewhere, ask=None, ask_apart=None)
+    outcomes = list(Check(of, Watched(CONTRACT, keep=False), asked).run())
+
+    assert at_work == [(1, True), (1, True), (0, True)]
+    assert [(each.case, each.status) for each in outcomes] == [(name, "passed") for name in names]
 
 
 def told(failure: Unanswered, calls: Sequence[Call]) -> Unanswered:

@@ -98,6 +98,20 @@ def test_an_endless_loop_ends_at_the_time_limit(worker: Worker) -> None:
     assert answered(worker.ask([call()]))
 
 
+def test_what_is_done_meanwhile_is_not_held_against_the_process(worker: Worker) -> None:
+    worker.ready()
+
+    assert answered(worker.ask([call()], lambda: time.sleep(1.5), time_limit=1))
+    assert worker.ask([call("loop")], lambda: time.sleep(0.5), time_limit=1) == Hung(1)
+
+
+def test_what_fails_meanwhile_is_the_suite_s_and_the_process_answers_the_next_question(worker: Worker) -> None:
+    with pytest.raises(ZeroDivisionError):
+        worker.ask([call()], lambda: 1 / 0)
+
+    assert answered(worker.ask([call()]))
+
+
 def test_all_that_a_submission_starts_dies_with_it(worker: Worker, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     died = worker.ask([call("fork", options={"file": str(file)})])
