@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import Any, BinaryIO
 
 PRINTED_LIMIT = 10_000
@@ -49,14 +48,14 @@ def undisturbed(*, seeds: bool = True) -> Iterator[None]:
                     put(value)
 
 
-def _folder() -> Path | None:
+def _folder() -> str | None:
     try:
-        return Path.cwd()
+        return os.getcwd()  # noqa: PTH109  asked twice a question
     except OSError:  # it was deleted
         return None
 
 
-def _set_folder(folder: Path | None) -> None:
+def _set_folder(folder: str | None) -> None:
     if folder is not None:
         os.chdir(folder)
 

@@ -259,6 +259,23 @@ def _seed(seed: int) -> None:
         torch.default_generator.manual_seed(seed)
 
 
+class _End(torch.autograd.Function):
+    """A number at the end of a graph, whose way back begins with the output's gradient, that very tensor.
+
+    PyTorch checks a gradient that is given to `torch.autograd.grad` with sympy, which takes each process half a second
+    to import.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, gradient: Tensor) -> Tensor:
+        ctx.gradient = gradient
+        return torch.zeros((), dtype=torch.float32, device=gradient.device)  # of complex numbers, too
+
+    @staticmethod
+    def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None]:
+        return ctx.gradient, None
+
+
 def _gradients(done: Pass, call: Call, given: dict[str, Tensor], retain: bool) -> dict[str, Tensor | None]:
     """The gradient of each input; none where the output needs none, or has another shape than its gradient.
 
@@ -272,13 +289,10 @@ def _gradients(done: Pass, call: Call, given: dict[str, Tensor], retain: bool) -
     if not output.requires_grad or output.shape != call.output_gradient.shape:
         return dict.fromkeys(call.gradient_of)
     given[OUTPUT_GRADIENT] = placed(call.output_gradient, str(output.device)).to(output.dtype)
-    found: tuple[Tensor | None, ...] = torch.autograd.grad(
-        output,
-        [inputs[name] for name in call.gradient_of],
-        given[OUTPUT_GRADIENT],
-        retain_graph=retain,
-        allow_unused=True,
-    )
+    with torch.enable_grad():
+        end: Tensor = _End.apply(output, given[OUTPUT_GRADIENT])  # type: ignore[no-untyped-call]
+    wanted = [inputs[name] for name in call.gradient_of]
+    found: tuple[Tensor | None, ...] = torch.autograd.grad(end, wanted, retain_graph=retain, allow_unused=True)
     return {
         name: gradient if gradient is not None and kind_of(gradient) is None else None
         for name, gradient in zip(call.gradient_of, found, strict=True)
