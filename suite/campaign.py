@@ -29,6 +29,7 @@ from suite.store import Results, RunWriter
 from suite.walls import found_elsewhere, in_words
 
 if TYPE_CHECKING:
+    from suite.asking import Case, Contract
     from suite.benchmark import Benchmark, Request, Table
     from suite.benchmark.kept import Kept
     from suite.benchmark.kept_ceilings import KeptCeilings
@@ -229,6 +230,7 @@ def kept_ceilings(request: Request, believed: bool) -> KeptCeilings:
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
     """What tables say beside outcomes; `again` has the words of a command line that name an implementation."""
+    from suite.benchmark.kept import needs_of
     from suite.conformance import findings
 
     contracts: dict[str, ContractFacts] = {}
@@ -236,7 +238,8 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
     known: dict[str, str] = {}
     for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
         of = contract_named(name)
-        needs = {case.name: tuple(sorted(of.needs(case.calls(case.dtypes[0])))) for case in of.cases()}
+        found = needs_of(name, "", "", lambda of=of: {case.name: _needs(of, case) for case in of.cases()})  # type: ignore[misc]
+        needs = {case: tuple(words) for case, words in found.items()}
         why = {case.name: case.why for case in of.cases() if case.why}
         contracts[name] = ContractFacts(dict(of.features), needs, of.baseline, of.is_model, why)
         examples += of.examples()
@@ -250,6 +253,11 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         again={name: tuple(words) for name, words in again.items()},
         walls=_walls(declarations),
     )
+
+
+def _needs(contract: Contract, case: Case) -> frozenset[str]:
+    """What a case needs, in whatever dtype."""
+    return contract.needs(case.calls(case.dtypes[0]))
 
 
 def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None) -> Facts:

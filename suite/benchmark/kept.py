@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from suite import machine, registry
+from suite.asking.tensors import seeded
 from suite.machine.cached import cache as cache_folder
 from suite.records import Outcome, Reason, Status, UsageError
 from suite.registry import Declaration
@@ -109,8 +110,11 @@ def _outcome(row: Mapping[str, Any]) -> Outcome:
 def needs_of(
     contract: str, dtype: str, device: str, found: Callable[[], Mapping[str, Collection[str]]]
 ) -> Mapping[str, Collection[str]]:
-    """What each case needs, by name: as kept for this very suite, or as `found` now, which draws all cases."""
-    name = digest([machine.suite_hash(), installed(), sys.version, contract, dtype, device])
+    """What each case needs, by name: as kept for this very suite, or as `found` now, which draws all cases.
+
+    `dtype` and `device` say which cases are meant, or are empty.
+    """
+    name = digest([machine.suite_hash(), installed(), sys.version, contract, dtype, device, seeded()])
     place = cache_folder() / "needs" / f"{name}.json"
     with suppress(OSError, ValueError):
         kept = json.loads(place.read_bytes())

@@ -107,7 +107,8 @@ class ForkServer:
     ) -> Forked | None:
         """A worker with a channel, an output and a life, or its guard; None where the server has failed."""
         asked: dict[str, Any] = {"mark": mark, "cores": sorted(cores or os.sched_getaffinity(0)), "walls": walls}
-        answer = self._ask({**asked, "at": _here(), PASSED_ON: os.environ.get(PASSED_ON)}, descriptors)
+        passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        answer = self._ask({**asked, "at": _here(), "passed_on": passed_on}, descriptors)
         if answer is not None:
             with suppress(OSError):  # both have ended meanwhile
                 return Forked(self, answer)
@@ -147,7 +148,7 @@ def server_of(
     """
     if not _can_wait():
         return None
-    variables = frozenset((name, value) for name, value in environment.items() if name != PASSED_ON)
+    variables = frozenset((name, value) for name, value in environment.items() if name not in PASSED_ON)
     key = os.getpid(), len(cores), variables, tuple(modules)
     with _starting:
         found = _servers.pop(key, None)

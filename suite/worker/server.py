@@ -28,10 +28,11 @@ LONGEST_MESSAGE = 1 << 16
 WORKER = "suite.worker.__main__"
 """The module that every worker runs."""
 WITH_THE_FIRST_GRADIENT = "torch.fx.experimental.symbolic_shapes"
-"""A module that PyTorch imports with the first gradient, sympy with it: 0.4 s, which every worker would take anew."""
-PASSED_ON = "PYTEST_CURRENT_TEST"
-"""A variable that pytest changes from test to test and that no library reads as it starts. It is sent with each fork,
-so that not every test needs a server of its own."""
+"""A module that PyTorch imports with the first gradient it is handed the output's of, sympy with it: 0.4 s, which every
+worker that is timed or weighed would take anew. `asking.py` does without."""
+PASSED_ON = ("PYTEST_CURRENT_TEST", "ATTNSUITE_CACHE")
+"""Variables that change from test to test and that no library reads as it starts. They are sent with each fork, so that
+not every test needs a server of its own."""
 
 
 def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
@@ -42,8 +43,9 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored nobody can be waited for
     for module in modules:
         import_module(module)
-    with suppress(ImportError):  # another version of PyTorch may need it no more
-        import_module(WITH_THE_FIRST_GRADIENT)
+    if set(modules) - {WORKER}:
+        with suppress(ImportError):  # another version of PyTorch may need it no more
+            import_module(WITH_THE_FIRST_GRADIENT)
     gc.collect()
     gc.freeze()  # what is never looked at is never copied
     while True:
@@ -98,9 +100,9 @@ def _become_a_worker(output: int, message: Mapping[str, Any]) -> None:
     os.close(nothing)
     os.close(output)
     _mark(message["mark"])
-    os.environ.pop(PASSED_ON, None)
-    if message[PASSED_ON] is not None:
-        os.environ[PASSED_ON] = message[PASSED_ON]
+    for name in PASSED_ON:
+        os.environ.pop(name, None)
+    os.environ.update(message["passed_on"])
     with suppress(OSError):  # it is gone, or not ours to enter
         os.chdir(message["at"])
     if os.sched_getaffinity(0) != set(message["cores"]):

@@ -161,10 +161,12 @@ def test_a_forked_worker_is_as_one_that_was_started_by_itself(tmp_path: Path, mo
         server = parent_of(one)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_CURRENT_TEST", "another")
+    monkeypatch.setenv("ATTNSUITE_CACHE", "elsewhere")
     with Worker(TELLS) as later:
         assert parent_of(later) == server
         assert told(later, "at") == f"RuntimeError: {tmp_path}"
         assert told(later, "PYTEST_CURRENT_TEST") == "RuntimeError: another"
+        assert told(later, "ATTNSUITE_CACHE") == "RuntimeError: elsewhere"
     monkeypatch.setenv("ATTNSUITE_TEST", "new")
     with Worker(TELLS) as elsewhere:
         assert parent_of(elsewhere) != server
