@@ -13,7 +13,7 @@ from suite.commands import reporting, sources, verifying
 from suite.report import stamps
 from suite.store import Results, replace_file
 
-AT_ONCE = 200
+AT_ONCE = 100
 """Random corruptions of each kind of file."""
 
 
