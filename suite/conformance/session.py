@@ -274,19 +274,12 @@ class Session:
         self, implementation: Declaration | Loaded, contract: Contract, stack: ExitStack, apart: bool
     ) -> Subject | Outcome:
         """What the runner asks, or the outcome that says why there is nothing to ask."""
-        device, declaration = self.request.device, implementation
-        function: Callable[..., Any] | None = None
+        device = self.request.device
+        found = self._found(implementation)
+        if isinstance(found, Outcome):
+            return found
+        declaration, function = found
         walls: tuple[str, ...] | None = None
-        if isinstance(implementation, Loaded):
-            declaration, function = implementation.declaration, implementation.function
-        elif not self.request.isolate and is_shipped(implementation):
-            loaded = registry.load(implementation)
-            if not isinstance(loaded, Loaded):
-                return unaskable(loaded, device, implementation)
-            declaration, function = loaded.declaration, loaded.function
-        elif missing := registry.absent(implementation):
-            return unaskable(missing, device, implementation)
-        assert isinstance(declaration, Declaration)
         here: Ask | None = None if function is None else partial(ask, function, device=device)
         elsewhere, files = here, Subject.files
         if declaration.module or declaration.file:
@@ -321,6 +314,18 @@ class Session:
             walls=walls,
             shipped=is_shipped(declaration),
         )
+
+    def _found(self, implementation: Declaration | Loaded) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:
+        """What is asked, and its function where it may answer in this process; or why nothing can be asked."""
+        if isinstance(implementation, Loaded):
+            return implementation.declaration, implementation.function
+        if not self.request.isolate and is_shipped(implementation):
+            loaded = registry.load(implementation)
+            if isinstance(loaded, Loaded):
+                return loaded.declaration, loaded.function
+            return unaskable(loaded, self.request.device, implementation)
+        missing = registry.absent(implementation)
+        return unaskable(missing, self.request.device, implementation) if missing else (implementation, None)
 
     def _worker(self, declaration: Declaration, trusted: bool) -> Worker:
         """A process of its own. What answers in this process as well is trusted, and needs no walls."""
