@@ -21,6 +21,7 @@ from typing import Any
 
 from suite.records import UsageError
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing
+from suite.registry.reading import syntax_tree
 from suite.registry.side_effects import diverted, undisturbed
 from suite.registry.signing import adapt, asked_in, parameters
 from suite.registry.styles import Unfit, styled
@@ -172,7 +173,7 @@ def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
         return
     found[file] = file.read_bytes()
     with suppress(SyntaxError, ValueError):
-        for node in ast.walk(ast.parse(found[file])):
+        for node in ast.walk(syntax_tree(found[file], str(file))):
             if isinstance(node, ast.ImportFrom):
                 names = [".".join(filter(None, (node.module, each.name))) for each in node.names] + [node.module or ""]
                 homes = [file.parents[node.level - 1]] if node.level else file.parents[:3]

@@ -76,12 +76,17 @@ def line_of(file: Path, function: str) -> int:
     return max((each.line for each in read(file).functions if each.name == name), default=0)
 
 
+def syntax_tree(source: bytes, name: str = "<unknown>") -> ast.Module:
+    """The tree of a source, without its warnings, for one thread after the other. Raises as `ast.parse` does."""
+    with _one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source, name)
+
+
 @cache  # one command finds what is registered several times
 def _parsed(source: bytes, file: Path) -> ModuleSource:
     try:
-        with _one_at_a_time, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source, str(file))
+        tree = syntax_tree(source, str(file))
     except SyntaxError as error:
         return ModuleSource("", (), None, f"SyntaxError: {error.msg} ({file.name}, line {error.lineno})")
     except (ValueError, RecursionError, MemoryError) as error:

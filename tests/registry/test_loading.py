@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +16,7 @@ import torch
 from targets import PLAIN, SUBMISSIONS, Write, loaded
 
 from suite import implementation, registry
-from suite.registry import Broken, Declaration, Loaded, Missing, discover, find, load
+from suite.registry import Broken, Declaration, Loaded, Missing, discover, find, load, reading
 
 # Loading
 
@@ -220,6 +221,20 @@ def test_of_what_is_installed_beside_it_a_source_hash_follows_its_own_package_al
 
     assert len(set(hashes)) == (4 if folder == "mine" else 2)
     assert hashes[0] != hashes[1]
+
+
+def test_a_source_hash_waits_while_another_thread_parses(write: Write) -> None:
+    """Two at once may raise a SystemError in Python 3.11, a time in thousands."""
+    declaration = Declaration("attention", "mine", "f", file=str(write("mine.py", "def f(): ...")))
+    hashes: list[str] = []
+    thread = threading.Thread(target=lambda: hashes.append(registry.source_hash(declaration)))
+    with reading._one_at_a_time:
+        thread.start()
+        thread.join(0.3)
+        assert hashes == []
+    thread.join()
+
+    assert hashes == [registry.source_hash(declaration)]
 
 
 def test_a_source_hash_follows_the_file(write: Write) -> None:
