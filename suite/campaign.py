@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -29,7 +30,7 @@ from suite.store import Results, RunWriter
 from suite.walls import found_elsewhere, in_words
 
 if TYPE_CHECKING:
-    from suite.asking import Case, Contract
+    from suite.asking import Contract
     from suite.benchmark import Benchmark, Request, Table
     from suite.benchmark.kept import Kept
     from suite.benchmark.kept_ceilings import KeptCeilings
@@ -238,8 +239,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
     known: dict[str, str] = {}
     for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
         of = contract_named(name)
-        found = needs_of(name, "", "", lambda of=of: {case.name: _needs(of, case) for case in of.cases()})  # type: ignore[misc]
-        needs = {case: tuple(words) for case, words in found.items()}
+        needs = {case: tuple(words) for case, words in needs_of(name, "", "", partial(_needs, of)).items()}
         why = {case.name: case.why for case in of.cases() if case.why}
         contracts[name] = ContractFacts(dict(of.features), needs, of.baseline, of.is_model, why)
         examples += of.examples()
@@ -255,9 +255,9 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
     )
 
 
-def _needs(contract: Contract, case: Case) -> frozenset[str]:
-    """What a case needs, in whatever dtype."""
-    return contract.needs(case.calls(case.dtypes[0]))
+def _needs(contract: Contract) -> dict[str, frozenset[str]]:
+    """What each case needs, in whatever dtype."""
+    return {case.name: contract.needs(case.calls(case.dtypes[0])) for case in contract.cases()}
 
 
 def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None) -> Facts:

@@ -120,8 +120,6 @@ class Interleaved:
         name, base = self.contract.name, self.contract.baseline
         beside = yardstick(name, base, declarations, stack, place=len(started), **settings)
         lost = {each.name: failed for each in started if (failed := each.ready())}
-        if beside and beside.ready():
-            beside = None
         await_servers()  # nothing is imported while others are timed
         return [each for each in started if each.name not in lost], lost, beside
 

@@ -140,17 +140,15 @@ class Benchmark:
                 )
                 for place, each in enumerate(self.implementations)
             ]
-            beside = yardstick(self.contract.name, self.contract.baseline, of, stack, place=len(started), **settings)
             for each in started:
                 stack.callback(each.close)
                 each.start()
+            beside = yardstick(self.contract.name, self.contract.baseline, of, stack, place=len(started), **settings)
             for each in started:
                 if failed := each.ready():
                     unready.append(self._about_all(each.name, failed))
                 else:
                     ready.append(each)
-            if beside and beside.ready():
-                beside = None
             await_servers()  # nothing is imported while others are timed
         return ready, unready, beside
 

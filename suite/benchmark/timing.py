@@ -122,7 +122,10 @@ class Timing:
             return None
         with self.accounts.spending("preparing"):
             answer = yardstick.prepare(table.job(self.contract, yardstick.declaration))
-        if isinstance(answer, Failed) or takes_too_long(answer.expected, self.request.slowest):
+        if isinstance(answer, Failed):
+            return None
+        if takes_too_long(answer.expected, self.request.slowest):
+            yardstick.release()
             return None
         return Entry(yardstick, answer, table.direction, table.cache, table.fetching(self.request.kind))
 

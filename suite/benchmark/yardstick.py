@@ -20,7 +20,7 @@ from suite.registry import Declaration
 def yardstick(
     contract: str, baseline: str, timed: Iterable[Declaration], stack: ExitStack, **settings: Any
 ) -> Participant | None:
-    """The contract's own baseline, which begins to import in the background and is closed with the stack.
+    """The contract's own baseline, ready to be timed, which is closed with the stack.
 
     None where the one called `baseline`, which all that are `timed` are compared with, is among them and the suite's
     own, and where the contract's own baseline cannot be started. `settings` are those of a `Participant`.
@@ -34,5 +34,4 @@ def yardstick(
         return None
     started = Participant(replace(found, name=f"{found.name} (not shown)"), **settings)
     stack.callback(started.close)
-    started.start()
-    return started
+    return None if started.ready() else started

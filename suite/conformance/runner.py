@@ -290,12 +290,12 @@ class AskedHere:
         """While one question is answered by another process, the next is made."""
         check = self.check
         due = (check.question(*check.asked[place]) for place in places)
+        made: list[Question | None] = []
         question = next(due, None)
         while question:
-            made: list[Question | None] = []
-            found = check.answered(question, lambda made=made: made.append(next(due, None)))  # type: ignore[misc]
+            found = check.answered(question, lambda: made.append(next(due, None)))
             yield check.concluded(question, found, check.diagnostician)
-            question = made[0] if made else next(due, None)
+            question = made.pop() if made else next(due, None)
 
     def misdeclared(self) -> Iterable[Outcome]:
         return self.check.misdeclared()

@@ -18,7 +18,7 @@ from workers import SUBMISSIONS
 
 import suite
 from suite import registry
-from suite.benchmark import Benchmark, Request
+from suite.benchmark import Benchmark, Request, timing
 from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
 from suite.benchmark.functions import with_unique_names
@@ -93,6 +93,31 @@ def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None
     assert times["attention/kernel-2"] >= 0.004
     assert 0.001 <= times["attention/kernel"] < times["attention/kernel-2"]
     assert times["attention/kernel-3"] < times["attention/kernel"]
+
+
+@pytest.mark.parametrize(("others", "beside"), [((), "attention/matmul (not shown)"), (("matmul",), None)])
+def test_a_yardstick_is_timed_where_no_baseline_of_the_suite_s_own_takes_part(
+    monkeypatch: pytest.MonkeyPatch, passed: Callable[..., list[Outcome]], others: Sequence[str], beside: str | None
+) -> None:
+    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return sdpa(query, key, value)
+
+    raced, real = [], timing.race
+
+    def watched(entries: Any, *more: Any) -> int:
+        found = real(entries, *more)
+        yardstick = more[-1]
+        raced.append(yardstick and (yardstick.name, yardstick.participant.shipped, len(yardstick.seconds) > 1))
+        return found
+
+    monkeypatch.setattr(timing, "race", watched)
+    known = {name: passed(name) for name in ("attention/kernel", "attention/matmul")}
+    named = [from_function(kernel), *(registry.find(others) if others else [])]
+    of = Benchmark(CONTRACT, named, Request((TINY,), budget=0.005), known, ceilings=CEILINGS)
+    rows = [row.implementation for _, news in of.run() for row in news]
+
+    assert raced == [beside and (beside, True, True)]
+    assert rows == ["attention/kernel", *(f"attention/{name}" for name in others)]
 
 
 def test_what_was_too_slow_for_less_work_is_not_tried_on_more(

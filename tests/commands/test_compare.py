@@ -11,6 +11,7 @@ import pytest
 from builders import BASELINES, RUN, measured, outcome
 from stored import MACHINE
 
+from suite.benchmark import timing
 from suite.commands import comparing_now
 from suite.records import Facts
 from suite.records.repeated import Repeated
@@ -200,7 +201,9 @@ def attention(query, key, value, *, is_causal=False, scale=None):
 """
 
 
-def test_two_files_are_timed_against_each_other(write, status_of, capsys):
+def test_two_files_are_timed_against_each_other_beside_a_yardstick(write, status_of, capsys, monkeypatch):
+    beside, real = [], timing.race
+    monkeypatch.setattr(timing, "race", lambda *given: (beside.append(given[-1].name), real(*given))[1])
     write("old.py", PLAIN.format(""))
     write("new.py", PLAIN.format("None if not [scores.softmax(-1) for _ in range(200)] else "))
     small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "10")
@@ -210,6 +213,7 @@ def test_two_files_are_timed_against_each_other(write, status_of, capsys):
     said = capsys.readouterr().out
     assert status == 1, said
     assert "fails: slower: attention/new for old documents/one-sentence" in said
+    assert beside == ["attention/matmul (not shown)"] * 10
 
 
 def test_a_side_that_became_wrong_in_its_interpreter_is_said_first_and_not_timed(write, status_of, capsys):
