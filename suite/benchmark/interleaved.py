@@ -13,6 +13,7 @@ from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
 from suite.benchmark.gate import Gate
 from suite.benchmark.implementation import Implementation
+from suite.benchmark.own_cores import own_cores
 from suite.benchmark.participant import Participant
 from suite.benchmark.request import Request, Table
 from suite.benchmark.timing import Timing
@@ -95,8 +96,9 @@ class Interleaved:
             weighing = Weighing(self.contract)
             for table in self.tables():
                 shuffled = self.random.sample(participants, len(participants))
-                timed = self._timing.time(table, shuffled, beside)
-                weights = weighing.weigh(table, timed.entries) if weigh else {}
+                with own_cores(table.threads, self.request.device, self.tell):
+                    timed = self._timing.time(table, shuffled, beside)
+                    weights = weighing.weigh(table, timed.entries) if weigh else {}
                 failed = {**unready, **timed.failed}
                 entries = {entry.name: entry for entry in timed.entries}
                 for pair in self.pairs:

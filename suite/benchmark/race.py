@@ -49,7 +49,7 @@ def race(
     taken = 0
     while racing:
         taken += 1
-        beside = [yardstick] if yardstick and not yardstick.failed and yardstick.spent <= budget else []
+        beside = [yardstick] if yardstick and _tells_more(yardstick, budget) else []
         _round([*racing, *beside], keep=random.random() * taken < 1, rows=rows, random=random)  # reservoir sampling
         racing = [entry for entry in racing if not entry.failed]
         _stop(racing, taken, fewest, baseline, budget)
@@ -60,6 +60,11 @@ def race(
     trusted = (entry for entry in entries if entry.name == baseline and entry.participant.shipped)
     _prove(entries, next(trusted, yardstick if yardstick and yardstick.seconds else None), rows, random)
     return taken
+
+
+def _tells_more(yardstick: Entry[Any], budget: float) -> bool:
+    """Whether the yardstick is sampled again: as often as any other at least, beyond that within the budget."""
+    return not yardstick.failed and (len(yardstick.seconds) < FEWEST_OF_SLOW or yardstick.spent <= budget)
 
 
 def _prove(entries: Sequence[Entry[Any]], trusted: Entry[Any] | None, rows: Rows, random: Random) -> None:

@@ -19,6 +19,7 @@ from suite.benchmark.implementation import Implementation, declaration_of
 from suite.benchmark.kept import Kept
 from suite.benchmark.kept_ceilings import KeptCeilings
 from suite.benchmark.own_clock import NOT_BOUNDED
+from suite.benchmark.own_cores import own_cores
 from suite.benchmark.participant import Participant, participant
 from suite.benchmark.processes import expect_measured
 from suite.benchmark.request import Request, Table, memory_limit
@@ -98,8 +99,7 @@ class Benchmark:
                 if news:
                     yield None, [row for row in news if row.key not in done]
                 for table in tables:
-                    self.tell(f"{table.workload.name} {table.dtype} {table.direction}")
-                    yield table, self._rows(table, participants, timing.time(table, participants, beside))
+                    yield table, self._timed(table, participants, beside, timing)
 
     def again(self, done: Collection[Key]) -> set[Key]:
         """The keys of the rows that `run` will yield, of what is done as well: a table is measured as a whole."""
@@ -151,6 +151,13 @@ class Benchmark:
                     ready.append(each)
             await_servers()  # nothing is imported while others are timed
         return ready, unready, beside
+
+    def _timed(
+        self, table: Table, participants: Sequence[Participant], beside: Participant | None, timing: Timing
+    ) -> list[Measurement]:
+        with own_cores(table.threads, self.request.device, self.tell):
+            self.tell(f"{table.workload.name} {table.dtype} {table.direction}")
+            return self._rows(table, participants, timing.time(table, participants, beside))
 
     def _rows(self, table: Table, participants: Sequence[Participant], timed: TimedTable) -> list[Measurement]:
         found = {name: self._row(table, name, failed) for name, failed in timed.failed.items()}

@@ -21,8 +21,8 @@ SMALLEST_SEEN = 0.3
 profiler."""
 LOOKING = 0.1
 """Seconds of calls that are profiled; of these the shortest counts, for an interruption may take longer than a call."""
-MOST_LOOKS = 5
-"""Calls that are profiled at most, however short they are."""
+MOST_LOOKS = 20
+"""Calls that are profiled at most, however short they are: enough that on a busy machine some are not interrupted."""
 
 Look = tuple[float, profile]
 """The seconds of a call, and what the profiler saw of it."""

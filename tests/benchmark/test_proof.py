@@ -251,12 +251,15 @@ def test_where_no_baseline_is_the_suite_s_own_a_yardstick_tells_how_busy_the_mac
     assert (found[1].failed is None) == believed
 
 
-def test_a_yardstick_is_asked_no_longer_than_the_others_and_holds_nobody_up(now: Time) -> None:
+@pytest.mark.parametrize(("budget", "samples"), [(0.5, 3), (3.5, 4)])
+def test_a_yardstick_is_asked_no_longer_than_the_others_and_holds_nobody_up(
+    now: Time, budget: float, samples: int
+) -> None:
     log: list[Asked] = []
     slow = Fake("yardstick", now, lambda turn: 1.0, log=log)
-    (found,) = race(Fake("base", now, noisy(1), shipped=False), yardstick=slow, budget=1.5)
+    (found,) = race(Fake("base", now, noisy(1), shipped=False), yardstick=slow, budget=budget)
 
-    assert (found.stopped, len(asked(log, "sample"))) == ("budget", 2)
+    assert (found.stopped, len(asked(log, "sample"))) == ("budget", samples)
 
     log.clear()
     dies = Fake("yardstick", now, says={("sample", 1): Failed(Status.DIED, "it died")}, log=log)
