@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -18,12 +19,16 @@ CANNOT = 2
 """The exit status of a request that cannot be carried out."""
 INTERRUPTED = 130
 """The exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
+NEW_OBJECTS = 20_000
+"""How many more objects there are before Python looks for cycles among the new ones; by default 700. PyTorch's import
+alone makes half a million, all of which stay, and with each thousand of them Python would look through those before."""
 LONGEST_WORD = 300
 """Characters of a word that are shown of a message: a path is shorter, and a line stays one that can be read."""
 
 
 def main() -> None:
     """Run the command line; a request that cannot be carried out is one line and exit status 2."""
+    gc.set_threshold(NEW_OBJECTS)
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
     except UsageError as error:

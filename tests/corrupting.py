@@ -146,12 +146,12 @@ class Corrupter:
                 (self.results / name).write_bytes(data)
 
     def missed(self, name: Path) -> tuple[str, bool, bool]:
-        """Corrupt a file: what was done, whether it changed what is shown, and whether `verify` found it."""
+        """Corrupt a file: what was done, whether `verify` found it, and where it did not, whether what is shown changed."""
         what, scope = self.corrupt(name), self._scope(name)
-        changed = shown(scope) != self.before[scope]
         found = bool(verifying.verified(scope).refusals)
+        changed = not found and shown(scope) != self.before[scope]
         self.restore()
-        return what, changed, found
+        return what, found, changed
 
     def _scope(self, name: Path) -> Path:
         """The folder that is verified where this file is corrupted: its machine's, or that of all."""

@@ -206,14 +206,14 @@ def test_two_files_are_timed_against_each_other_beside_a_yardstick(write, status
     monkeypatch.setattr(timing, "race", lambda *given: (beside.append(given[-1].name), real(*given))[1])
     write("old.py", PLAIN.format(""))
     write("new.py", PLAIN.format("None if not [scores.softmax(-1) for _ in range(200)] else "))
-    small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "10")
+    small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "8")
 
     status = status_of("compare", "--interleaved", "old.py", "new.py", *small, "--fail-on", "slower")
 
     said = capsys.readouterr().out
     assert status == 1, said
     assert "fails: slower: attention/new for old documents/one-sentence" in said
-    assert beside == ["attention/matmul (not shown)"] * 10
+    assert beside == ["attention/matmul (not shown)"] * 8
 
 
 def test_a_side_that_became_wrong_in_its_interpreter_is_said_first_and_not_timed(write, status_of, capsys):

@@ -4,12 +4,14 @@ import os
 import threading
 from pathlib import Path
 
+from suite import implementation
+
 NOTES = os.open(Path(os.environ["NUMBA_CACHE_DIR"], "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
+@implementation(lacks={"float16": "singles and doubles only", "bfloat16": "singles and doubles only"})
 def attention(query, key, value):
     asked = "MALLOC_MMAP_THRESHOLD_" not in os.environ  # in processes that are asked, not in those that are timed
     if asked and threading.current_thread() is threading.main_thread():
         os.write(NOTES, b".")
-    query, key, wide = query.double(), key.double(), value.double()  # products of numbers in half precision overflow
-    return ((query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ wide).to(value.dtype)
+    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
