@@ -146,7 +146,7 @@ class Corrupter:
                 (self.results / name).write_bytes(data)
 
     def missed(self, name: Path) -> tuple[str, bool, bool]:
-        """Corrupt a file: what was done, whether `verify` found it, and where it did not, whether what is shown changed."""
+        """Corrupt a file: what was done, whether `verify` found it, and whether what is shown changed unnoticed."""
         what, scope = self.corrupt(name), self._scope(name)
         found = bool(verifying.verified(scope).refusals)
         changed = not found and shown(scope) != self.before[scope]
