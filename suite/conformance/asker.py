@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import signal
 import sys
@@ -142,6 +143,7 @@ def serve(connection: Connection, parents: Sequence[Connection], session: Sessio
     """
     for each in parents:
         each.close()
+    gc.freeze()  # what it inherits is never looked through for cycles, and so not copied
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the parent's, who ends all. Processes started here get it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with seed(number), alone(session.request.device), ExitStack() as stack:

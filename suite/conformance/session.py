@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from suite import float32, machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
@@ -350,15 +351,16 @@ def laid_out(asked: Callable[..., Answer], name: str) -> Callable[..., Answer]:
 @contextmanager
 def alone(device: str) -> Iterator[None]:
     """Run the block on one thread if it is on the CPU, with exact products of float32; restore the caller's thread
-    count, precision and random state afterwards.
+    counts, precision and random state afterwards.
 
-    Small calls take far longer on several threads than on one, above all beside other work.
+    Small calls take far longer on several threads than on one, above all beside other work. Numpy's threads, which
+    compute truths, wait for each other by spinning: two processes that ask took twice the time.
     """
     threads, random = torch.get_num_threads(), torch.get_rng_state()
     if device == "cpu":
         torch.set_num_threads(1)
     try:
-        with float32.exact():
+        with float32.exact(), threadpool_limits(1, user_api="blas"):
             yield
     finally:
         torch.set_num_threads(threads)

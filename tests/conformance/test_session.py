@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -163,6 +164,23 @@ def test_cuda_without_cuda_is_refused() -> None:
 def test_a_cuda_device_too_many_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^cuda:99 was asked for, but there are only \d+ CUDA devices"):
         suite.check(scaled_dot_product_attention, device="cuda:99")
+
+
+def test_numpy_computes_on_one_thread_meanwhile_and_on_as_many_as_before_afterwards() -> None:
+    seen: list[int] = []
+
+    def threads() -> int:
+        return max(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas")
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        seen.append(threads())
+        return scaled_dot_product_attention(query, key, value)
+
+    with threadpool_limits(2, user_api="blas"):
+        suite.check(attention, cases="plain/small", dtypes="float32")
+        after = threads()
+
+    assert (set(seen), after) == ({1}, 2)
 
 
 @pytest.fixture
