@@ -11,6 +11,8 @@ NOTES = os.open(Path(os.environ["NUMBA_CACHE_DIR"], "calls"), os.O_WRONLY | os.O
 
 @implementation(lacks={"float16": "singles and doubles only", "bfloat16": "singles and doubles only"})
 def attention(query, key, value):
+    if query.element_size() < 4:
+        raise TypeError("singles and doubles only")
     asked = "MALLOC_MMAP_THRESHOLD_" not in os.environ  # in processes that are asked, not in those that are timed
     if asked and threading.current_thread() is threading.main_thread():
         os.write(NOTES, b".")
