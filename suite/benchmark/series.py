@@ -131,7 +131,6 @@ class Benchmark:
     ) -> tuple[list[Participant], list[Measurement], Participant | None]:
         """Everybody who can take part, rows that say why the others cannot, and the yardstick where one is needed."""
         settings = {"device": self.request.device, "threads": threads, "time_limit": self.request.time_limit}
-        of = [declaration_of(each) for each in self.implementations]
         ready, unready = [], []
         with self.seconds.spending("starts"):
             started = [
@@ -143,7 +142,9 @@ class Benchmark:
             for each in started:
                 stack.callback(each.close)
                 each.start()
-            beside = yardstick(self.contract.name, self.contract.baseline, of, stack, place=len(started), **settings)
+            beside = yardstick(
+                self.contract.name, self.contract.baseline, self.implementations, stack, place=len(started), **settings
+            )
             for each in started:
                 if failed := each.ready():
                     unready.append(self._about_all(each.name, failed))
