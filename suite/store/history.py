@@ -93,8 +93,7 @@ def refusals(results: Path, machines: Iterable[Recorded]) -> Iterator[Refusal]:
 def _agrees(kept: Snapshot, recorded: Recorded, run: Run) -> bool:
     """Whether a run as it is kept holds what its rows say, as far as they are still there."""
     mine = [record for identity, record in (*recorded.rows, *recorded.measured) if identity == run.id]
-    rows = snapshots.snapshot(run, mine)
-    return bool(kept.left_out) or snapshots.packed(snapshots.joined(rows, kept)) == snapshots.packed(kept)
+    return snapshots.agree(kept, snapshots.joined(snapshots.snapshot(run, mine), kept))
 
 
 def paths(results: Path) -> list[Path]:

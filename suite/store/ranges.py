@@ -34,6 +34,8 @@ CLOCK_SHARE = 0.01
 RATE_SLACK = 1.25
 """By how much a rate may be above the ceiling that was measured in the same run: a ceiling is the best of half a
 second, in which the machine may be slower than in the minutes after it. What ships reaches 0.85 of it at most."""
+AGED_SLACK = 3.0
+"""The same for a ceiling of an earlier run, in which the machine may have been busy."""
 COPY_SLACK = 1.5
 """A copy writes as much as it reads, and a line of memory is read before it is written: two of three transfers count.
 What only reads may be faster by so much."""
@@ -158,19 +160,21 @@ def _memory(of: Measurement, run: Run) -> Complaints:
 
 
 def _rates(of: Measurement, run: Run) -> Complaints:
-    """Work in less time than the machine took for it in the same run; in an earlier one it may have been busy."""
+    """Work in less time than the machine took for it in the same run, or in an earlier one."""
     finite = all(map(math.isfinite, (*of.work.values(), *of.ceilings.values())))
-    if not of.seconds or "age" in of.ceilings or not finite:
+    if not of.seconds or not finite:
         return
+    aged = "age" in of.ceilings
+    slack, which = (AGED_SLACK, "an earlier run") if aged else (RATE_SLACK, "this run")
     seconds = median(of.seconds)
     flops, ceiling = of.work.get("attended", 0.0), of.ceilings.get("flops", math.inf)
-    if flops > seconds * ceiling * RATE_SLACK:
-        yield f"{flops / seconds:.3g} FLOPs per second are more than the {ceiling:.3g} of a matrix product in this run"
+    if flops > seconds * ceiling * slack:
+        yield f"{flops / seconds:.3g} FLOPs per second are more than the {ceiling:.3g} of a matrix product in {which}"
     moved, ceiling = of.work.get("bytes", 0.0), of.ceilings.get("bytes", math.inf)
     cached = of.cache == "hot" and moved <= sum(run.machine.caches.values())
     known = bool(run.machine.caches) or of.cache == "cold"
-    if known and not cached and moved > seconds * ceiling * RATE_SLACK * COPY_SLACK:
-        yield f"{moved / seconds:.3g} bytes per second are more than the {ceiling:.3g} of a copy in this run"
+    if known and not cached and moved > seconds * ceiling * slack * COPY_SLACK:
+        yield f"{moved / seconds:.3g} bytes per second are more than the {ceiling:.3g} of a copy in {which}"
 
 
 def _learned(of: Learned, run: Run) -> Complaints:

@@ -63,6 +63,16 @@ def packed(of: Snapshot) -> bytes:
     return data
 
 
+def agree(kept: Snapshot, due: Snapshot) -> bool:
+    """Whether a snapshot that was kept holds what is due; one that leaves some out, in what it has, and it is full."""
+    if not kept.left_out:
+        return packed(due) == packed(kept)
+    there = {each.key for each in kept.timed}
+    part = replace(due, timed=tuple(each for each in due.timed if each.key in there), left_out=kept.left_out)
+    data = _packed(kept, DIGITS[-1])
+    return len(data) > LARGEST // 2 and data == _packed(part, DIGITS[-1])
+
+
 def unpacked(data: bytes) -> Snapshot:
     """The snapshot in the text of a file. Raises ValueError for what is none."""
     row = object_of("the file", parsed(data))

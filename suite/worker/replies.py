@@ -14,6 +14,10 @@ from suite.worker.wire import Garbage
 
 Checks = Mapping[Any, Callable[[Any], bool]]
 """Whether a value is what an annotation says, by the annotation."""
+LONGEST_WORDS = 10_000
+"""Characters of a text in a reply that are read: a message is shown in one line, and written with each outcome."""
+MOST_NAMES = 1_000
+"""Names in a list of a reply that are read: a call runs a few dozen operators."""
 
 
 def misfit(kind: type[Any], data: Mapping[str, Any], checks: Checks) -> str | None:
@@ -26,7 +30,7 @@ def replies_from(answer: Any, calls: Sequence[Call]) -> tuple[Reply, ...]:
     """The replies in an answer that came from another process. Raises `Garbage` for anything else."""
     if not isinstance(answer, list) or len(answer) != len(calls):
         raise Garbage(f"not {len(calls)} replies")
-    return tuple(map(_reply, answer))
+    return tuple(_reply(value, call) for value, call in zip(answer, calls, strict=True))
 
 
 def is_names(value: Any) -> bool:
@@ -39,12 +43,25 @@ def are_tensors(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, Tensor) for each in value.values())
 
 
-def _reply(value: Any) -> Reply:
+def _reply(value: Any, call: Call) -> Reply:
     if not isinstance(value, dict) or set(value) != {of.name for of in fields(Reply)}:
         raise Garbage("a reply that is none")
     if name := misfit(Reply, value, _REPLY):
         raise Garbage(f"a reply whose {name} is none")
-    return Reply(**value)
+    if call.output_gradient is None and any(each is not None for each in value["gradients"].values()):
+        raise Garbage("gradients of a call that has none")
+    return Reply(**{name: _shortened(of) for name, of in value.items()})
+
+
+def _shortened(value: Any) -> Any:
+    """The same with texts and lists of them cut where no honest one is as long; tensors as they are."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST_WORDS else f"{value[:LONGEST_WORDS]}…"
+    if isinstance(value, tuple):
+        return tuple(map(_shortened, value[:MOST_NAMES]))
+    if isinstance(value, dict):
+        return {_shortened(name): _shortened(of) for name, of in value.items()}
+    return value
 
 
 _REPLY: Checks = {

@@ -11,8 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-HEADER_LIMIT = 1 << 26
-"""The most bytes of JSON that are read."""
+HEADER_LIMIT = 1 << 24
+"""The most bytes of JSON that are read: a hundred thousand tensors take about as many, and lists of nothing, which take
+most memory, half a gigabyte."""
+MOST_TENSORS = 100_000
+"""The most tensors in a message: the weights of a model are hundreds, and a question has a few calls."""
 STORAGE_LIMIT = 1 << 35
 """The most bytes of tensors that are read in one message: more than any question needs, less than would only fail."""
 
@@ -80,7 +83,12 @@ def unpack(read_into: Callable[[memoryview], None], most: int = STORAGE_LIMIT) -
         sizes, tree = content["sizes"], content["message"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Garbage(f"{type(error).__name__} in the header") from error
-    if not (isinstance(sizes, list) and all(_is_natural(size) for size in sizes) and sum(sizes) <= STORAGE_LIMIT):
+    if not (
+        isinstance(sizes, list)
+        and len(sizes) <= MOST_TENSORS
+        and all(_is_natural(size) for size in sizes)
+        and sum(sizes) <= STORAGE_LIMIT
+    ):
         raise Garbage("sizes that no message has")
     if sum(sizes) > most:
         raise TooLarge(f"{most / (1 << 30):.2g} GiB")

@@ -4,37 +4,47 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from workers import LIMIT
 
 from suite.benchmark import own_cores as module
-from suite.benchmark.own_cores import file_of, own_cores
+from suite.benchmark.own_cores import own_cores
+from suite.walls import network
+from suite.worker import Ready, Worker
 
+TAKES = """
+import socket
+held, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # a wall refuses others
+held.bind({address!r})
+
+
+def attention(query, key, value): ...
+"""
 WAITS = "waiting for another benchmark, which is timed on core 5"
 HOLDS = """
-import sys
-from filelock import FileLock
-with FileLock(sys.argv[1]):
-    print("held", flush=True)
-    sys.stdin.read()
+import socket, sys
+held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+held.bind("\\0" + sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
 """
 
 
 @pytest.fixture(autouse=True)
 def cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Cores, and a folder for locks, that no benchmark beside these tests has."""
+    """Cores that no benchmark beside these tests has."""
     monkeypatch.setattr(module, "cores_of", lambda threads, place: list(range(5, 5 + threads)))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(module, "address_of", lambda name: f"\0{tmp_path} {name}")
 
 
 @pytest.fixture
-def other() -> Iterator[subprocess.Popen[str]]:
+def other(cores: None) -> Iterator[subprocess.Popen[str]]:
     """Another process, which holds core 5."""
-    command = [sys.executable, "-c", HOLDS, str(file_of("core 5"))]
+    command = [sys.executable, "-c", HOLDS, module.address_of("core 5").removeprefix("\0")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -71,7 +81,6 @@ def test_other_cores_and_a_gpu_are_free(other: subprocess.Popen[str], monkeypatc
     monkeypatch.setattr(module, "device_uuid", lambda device: "GPU-1")
     told: list[str] = []
     with own_cores(1, "cuda:0", told.append):
-        assert file_of("GPU-1").exists()
         monkeypatch.setattr(module, "cores_of", lambda threads, place: [4])
         with own_cores(1, "cpu", told.append):
             assert told == []
@@ -89,11 +98,22 @@ def test_one_that_holds_a_core_for_good_holds_nobody_up(
     assert told == [WAITS, beside]
 
 
-def test_where_nothing_can_be_locked_nothing_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
-    (tmp_path / "absent").write_text("no folder")
+def test_elsewhere_than_on_linux_nothing_is_held(other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
     told: list[str] = []
     with own_cores(1, "cpu", told.append):
         told.append("timed")
 
     assert told == ["timed"]
+
+
+def test_a_submission_behind_walls_cannot_hold_a_core(tmp_path: Path) -> None:
+    file = tmp_path / "takes.py"
+    file.write_text(TAKES.format(address=module.address_of("core 5")))
+    with Worker(str(file), time_limit=LIMIT, walled=True) as worker:
+        assert isinstance(worker.ready(), Ready)
+        if network.WALL.name not in worker.walls:
+            pytest.skip("no wall of this system closes the network")
+        told: list[str] = []
+        with own_cores(1, "cpu", told.append):
+            assert told == []

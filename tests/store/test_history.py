@@ -182,6 +182,20 @@ def test_of_a_run_that_is_larger_still_some_measurements_are_left_out_and_counte
     assert again.left_out + len(again.timed) == 300
 
 
+def test_of_what_is_left_out_the_rest_still_agrees_and_nothing_is_left_out_of_a_small_file(monkeypatch):
+    draw = random.Random(5)
+    times = [measurement(f"{draw.random()}", seconds=[draw.random()] * 9) for _ in range(300)]
+    due = snapshots.snapshot(TIMED, times)
+    monkeypatch.setattr(snapshots, "LARGEST", 3000)
+    full = snapshots.unpacked(gzip.decompress(snapshots.packed(due)))
+    assert full.left_out
+
+    faster = replace(full, timed=tuple(replace(each, median=each.median / 1000) for each in full.timed))
+    few = replace(full, timed=full.timed[:5])
+
+    assert [snapshots.agree(each, due) for each in (full, faster, few)] == [True, False, False]
+
+
 def altered(path, change) -> None:
     row = json.loads(gzip.decompress(path.read_bytes()))
     change(row)

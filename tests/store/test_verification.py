@@ -89,6 +89,7 @@ def test_what_an_honest_run_wrote_is_verified(tmp_path):
         (measurement("other/1k", calls=1), "its run notes no workload 'other/1k'"),
         (measurement(status="declined", seconds=(0.5,), calls=1), "it is declined, and has seconds"),
         (measurement(calls=1, work={"attended": 1e12}, ceilings=CEILINGS), "FLOPs per second are more than the 1e+09"),
+        (measurement(calls=1, work={"attended": 1e12}, ceilings=CEILINGS | {"age": 9.0}), "product in an earlier run"),
         (measurement(calls=1, work={"bytes": 1e12}, ceilings=CEILINGS, cache="cold"), "bytes per second are more than"),
         (measurement(calls=1, ceilings={"flops": 0.0}), "a ceiling is 0"),
         (trained(seconds=-1.0), "learning.jsonl, line 1: seconds is -1"),

@@ -17,6 +17,7 @@ from workers import (
 from suite.asking import Reply
 from suite.worker import Died, Ready, Worker
 from suite.worker.greeting import Import, greeting_from
+from suite.worker.replies import LONGEST_WORDS, MOST_NAMES, replies_from
 from suite.worker.wire import Garbage, pack, unpack
 
 
@@ -81,6 +82,7 @@ def tensor(*place: object, sizes: object = (16,)) -> bytes:
         forged({"sizes": [1 << 60], "message": 0}),
         forged({"sizes": [True], "message": 0}),
         forged({"sizes": 3, "message": 0}),
+        forged({"sizes": [0] * 100_001, "message": 0}),
         tensor(),
         tensor(0, "float32", [4], [1]),
         tensor(1, "float32", [4], [1], 0),
@@ -136,6 +138,7 @@ class Forger:
         ({"id": 1, "answer": [{"seconds": float("nan")}]}, "a reply whose seconds is none"),
         ({"id": 1, "answer": [{"changed": ["query"]}]}, "a reply whose changed is none"),
         ({"id": 1, "answer": [{"gradients": {"query": 0}}]}, "a reply whose gradients is none"),
+        ({"id": 1, "answer": [{"gradients": {"query": torch.ones(1)}}]}, "gradients of a call that has none"),
     ],
 )
 def test_a_forged_reply_is_garbage(answer: Any, complaint: str) -> None:
@@ -145,6 +148,14 @@ def test_a_forged_reply_is_garbage(answer: Any, complaint: str) -> None:
     worker = Worker("attention/matmul")
     worker._state, worker._process = Ready(worker.declaration), Forger(answer)  # type: ignore[assignment]
     assert worker.ask([call()]) == Died(f"answered garbage: {complaint}")
+
+
+def test_words_are_cut_where_no_honest_ones_are_as_long() -> None:
+    said = {"raised": "x" * 50_000_000, "operators": ("y" * 50_000_000, *("aten::mm",) * 5_000), "declined": "short"}
+    (reply,) = replies_from([Reply().__dict__ | said], [call()])
+
+    assert (len(reply.raised), reply.raised[-1], reply.declined) == (LONGEST_WORDS + 1, "…", "short")
+    assert (len(reply.operators), len(reply.operators[0])) == (MOST_NAMES, LONGEST_WORDS + 1)
 
 
 HELLO = {
