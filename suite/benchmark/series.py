@@ -27,9 +27,13 @@ from suite.benchmark.timing import TimedTable, Timing
 from suite.benchmark.weighing import Weighing, Weight
 from suite.benchmark.yardstick import yardstick
 from suite.measure.protocol import Energy, Failed, Rates, Weighed
-from suite.records import EVERY_CASE, Measurement, Outcome
+from suite.records import EVERY_CASE, Measurement, Outcome, Status
+from suite.store.ranges import AGED_SLACK, is_beyond_reach
 from suite.worker import await_servers, expect
 
+MULTIPLIED = ("float64", "float32")
+"""The dtypes in which no honest kernel outdoes a matrix product by far. Processors without products of half types
+multiply them more slowly than a kernel does that widens its inputs first."""
 Key = tuple[str, ...]
 """What tells a row from others: see `Measurement.key`."""
 
@@ -169,7 +173,9 @@ class Benchmark:
             for entry in timed.entries:
                 of = weighed.get(entry.name)
                 measured = self._row(table, entry.name, entry.failed)
-                found[entry.name] = measured if entry.failed else self._measured(measured, entry, table, timed, of)
+                if not entry.failed:
+                    measured = self._believed(table, self._measured(measured, entry, table, timed, of))
+                found[entry.name] = measured
                 if self.request.kind != "cpu":
                     entry.participant.release()
         return [found[each.name] for each in participants]
@@ -202,6 +208,17 @@ class Benchmark:
             kernel=known.kernel,
             telemetry=self._telemetry(entry, timed) if self.request.kind == "cuda" else {},
         )
+
+    def _believed(self, table: Table, row: Measurement) -> Measurement:
+        """The row, or its refusal where it claims what this machine cannot do.
+
+        Whatever was done where no clock looks, it was not done in this time.
+        """
+        if row.dtype not in MULTIPLIED or not is_beyond_reach(row, AGED_SLACK):
+            return row
+        reached, rate = row.ceilings["flops"], row.work["attended"] / median(row.seconds)
+        claims = f"it claims {rate:.3g} FLOPs per second, where a matrix product reaches {reached:.3g}"
+        return self._row(table, row.implementation, Failed(Status.REFUSED, claims))
 
     def _telemetry(self, entry: Entry[Participant], timed: TimedTable) -> dict[str, Any]:
         """What the device does during calls in a row, joules of one call included, and what it did in all rounds."""

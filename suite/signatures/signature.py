@@ -48,6 +48,13 @@ class Question:
     def key_heads(self) -> int:
         return self.key.shape[-3] if self.key.dim() > 2 else 1
 
+    @property
+    def groups(self) -> int:
+        """How many heads of queries share a head of keys; 1 where heads are not grouped."""
+        heads, key_heads = self.heads, self.key_heads
+        grouped = self.options.get("enable_gqa") and key_heads not in (0, heads) and heads % key_heads == 0
+        return heads // key_heads if grouped else 1
+
     def renamed(self, **names: str) -> dict[str, Any]:
         """The options that are given, under a library's names, by the contract's."""
         return {theirs: self.options[ours] for ours, theirs in names.items() if ours in self.options}
@@ -107,6 +114,8 @@ class Signature:
     layout: Layout = lambda signature, function, asked: None
     heads_inside: bool = False
     """Whether positions come before heads in its axes."""
+    groups_apart: bool = False
+    """Whether the heads of queries that share a head of keys have an axis of their own, behind that of heads."""
     arrays: Arrays = field(default_factory=Arrays)
     inputs: tuple[str, str, str] = ("query", "key", "value")
     """What the library calls the first three."""

@@ -50,11 +50,18 @@ def _called(of: Signature, call: Call) -> str:
     rank = call.tensors["query"].dim()
     query, key, value = (call.tensors[name] for name in ("query", "key", "value"))
     masks = {name: each for name, each in call.tensors.items() if name not in call.positional}
-    keywords = of.keywords(Question(query, key, value, {**call.options, **masks}))
-    given = [_array(of, f"{name}{_turned(of, rank)}") for name in ("query", "key", "value")]
+    asked = Question(query, key, value, {**call.options, **masks})
+    keywords = of.keywords(asked)
+    apart = asked.groups if of.groups_apart else 1
+    if apart != 1 and any(hasattr(each, "dim") for each in keywords.values()):
+        raise NotImplementedError("a mask of grouped heads has an axis that its own does not have")
+    grouped = {} if apart == 1 else {"query": f".unflatten(2, ({asked.key_heads}, {apart}))"}
+    expanded = "" if apart == 1 else f"[:, :, :, None].expand(-1, -1, -1, {apart}, -1)"
+    names = ("query", "key", "value")
+    given = [_array(of, f"{name}{_turned(of, rank)}{grouped.get(name, expanded)}") for name in names]
     given += [f"{name}={text}" for name, text in _options(of, keywords, masks)]
     answer = of.arrays.written_back.format(f"{CALLED}({', '.join(given)})")
-    return f"{answer}{_back(of, rank)}"
+    return f"{answer}{'.flatten(2, 3)' if grouped else ''}{_back(of, rank)}"
 
 
 def _turned(of: Signature, rank: int) -> str:

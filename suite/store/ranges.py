@@ -167,14 +167,21 @@ def _rates(of: Measurement, run: Run) -> Complaints:
     aged = "age" in of.ceilings
     slack, which = (AGED_SLACK, "an earlier run") if aged else (RATE_SLACK, "this run")
     seconds = median(of.seconds)
-    flops, ceiling = of.work.get("attended", 0.0), of.ceilings.get("flops", math.inf)
-    if flops > seconds * ceiling * slack:
-        yield f"{flops / seconds:.3g} FLOPs per second are more than the {ceiling:.3g} of a matrix product in {which}"
+    if is_beyond_reach(of, slack):
+        reached = of.ceilings["flops"]
+        rate = of.work["attended"] / seconds
+        yield f"{rate:.3g} FLOPs per second are more than the {reached:.3g} of a matrix product in {which}"
     moved, ceiling = of.work.get("bytes", 0.0), of.ceilings.get("bytes", math.inf)
     cached = of.cache == "hot" and moved <= sum(run.machine.caches.values())
     known = bool(run.machine.caches) or of.cache == "cold"
     if known and not cached and moved > seconds * ceiling * slack * COPY_SLACK:
         yield f"{moved / seconds:.3g} bytes per second are more than the {ceiling:.3g} of a copy in {which}"
+
+
+def is_beyond_reach(of: Measurement, slack: float) -> bool:
+    """Whether so many FLOPs per second are claimed that a matrix product reached not even a `slack`-th of them."""
+    ceiling = of.ceilings.get("flops", math.inf)
+    return bool(of.seconds) and of.work.get("attended", 0.0) > median(of.seconds) * ceiling * slack
 
 
 def _learned(of: Learned, run: Run) -> Complaints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import Counter
@@ -38,7 +39,7 @@ CAUSAL = "flash-small/512-e64-causal"
 # In this process
 
 
-CEILINGS = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
+CEILINGS = {("float32", 1): {"flops": 1e18, "bytes": 1e9}}
 """Those of no machine: to measure real ones takes seconds."""
 
 
@@ -76,6 +77,22 @@ def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
     assert row.ceilings.keys() == {"flops", "bytes"}
     assert torch.get_num_threads() == many_threads, "what it needs for itself it puts back"
     assert torch.equal(torch.get_rng_state(), random)
+
+
+def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Callable[..., list[Outcome]]) -> None:
+    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return sdpa(query, key, value)
+
+    def refused(ceiling: float) -> str:
+        known = {"attention/kernel": passed("attention/kernel")}
+        ceilings = {("float32", 1): {"flops": ceiling, "bytes": 1e9}}
+        of = Benchmark(CONTRACT, [from_function(kernel)], Request((TINY,), budget=0.005), known, ceilings=ceilings)
+        (row,) = (row for _, news in of.run() for row in news)
+        assert (row.status, row.seconds == ()) in (("measured", False), ("refused", True))
+        return row.detail if row.status == "refused" else ""
+
+    assert re.fullmatch(r"it claims \S+ FLOPs per second, where a matrix product reaches 1e\+03", refused(1e3))
+    assert not refused(1e18)
 
 
 def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None:

@@ -34,7 +34,7 @@ ATTEMPTS = 8
 INPUTS = 64
 """Different inputs in a proof at most. Who claims next to nothing is asked as many, each of which has to be made."""
 FILES = ("zoo", "cheat", "later", "wide", "exits", "import_error")
-CEILINGS = {("float32", 1): {"flops": 1e9, "bytes": 1e9}}
+CEILINGS = {("float32", 1): {"flops": 1e18, "bytes": 1e9}}
 """Those of no machine: to measure real ones takes seconds."""
 
 
@@ -115,7 +115,7 @@ def test_whatever_the_others_do_an_honest_one_is_measured(zoo: Zoo, workload: st
     assert row.error_ratio is not None
     assert row.error_ratio <= 2
     assert row.first_call is not None
-    assert row.ceilings == {"flops": 1e9, "bytes": 1e9}
+    assert row.ceilings == {"flops": 1e18, "bytes": 1e9}
     assert row.kernel.startswith("aten::")
     assert row.memory.keys() == {
         "output", "resident", "retained", "constant", "calibration", "allocator", "driver",

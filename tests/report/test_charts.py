@@ -94,7 +94,7 @@ def test_without_libraries_a_chart_of_other_numbers_does_not_pass_for_a_current_
     stay = {"memory.svg", "tradeoff.svg"}  # memory is as it was, and so is time beside the baseline's
     assert {chart.file for chart in charts.charts} == stay
     assert {path.name for path in tmp_path.iterdir()} == {*stay, "mine.svg"}
-    note = "Charts left out: 4. attnsuite report draws them, where altair and vl-convert-python are installed."
+    note = "Charts left out: 4. To draw them: python -m pip install altair vl-convert-python, then attnsuite report."
     assert charts.note == note
     assert charts.told == f"{note} Removed, because they showed earlier numbers: 4."
 
@@ -105,7 +105,7 @@ def test_without_libraries_and_charts_the_note_says_what_to_install(without_libr
     assert charts == Charts((), missing=6)
     assert (
         charts.told
-        == "Charts left out: 6. attnsuite report draws them, where altair and vl-convert-python are installed."
+        == "Charts left out: 6. To draw them: python -m pip install altair vl-convert-python, then attnsuite report."
     )
 
 

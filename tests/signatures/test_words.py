@@ -115,3 +115,25 @@ def test_a_written_call_computes_what_the_adapter_computes(rank: int) -> None:
     (line,) = written(FLASH, asked, ["attention(query, key, value, scale=0.3)"])
 
     assert torch.equal(eval(line, {"attention": flash, **tensors}), adapted(flash, "flash_attn")(**tensors, scale=0.3))
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_a_written_call_of_grouped_heads_has_the_axis_that_the_adapter_gives_them(rank: int) -> None:
+    from suite.signatures import adapted
+
+    def xformers(query, key, value, attn_bias=None, p=0.0, scale=None):  # type: ignore[no-untyped-def]
+        assert (query.dim(), query.shape) == (5, key.shape)
+        scores = torch.einsum("bighd,bjghd->bghij", query, key) * query.shape[-1] ** -0.5
+        return torch.einsum("bghij,bjghd->bighd", scores.softmax(-1), value)
+
+    items = (2,)[4 - rank :]
+    tensors = {name: torch.rand(*items, 6 if name == "query" else 2, 5, 4) for name in ("query", "key", "value")}
+    asked = Call(tensors, {"enable_gqa": True})
+
+    (line,) = written(signature("xformers"), asked, ["attention(query, key, value, enable_gqa=True)"])
+
+    due = adapted(xformers, "xformers")(**tensors, enable_gqa=True)
+    assert due.shape == tensors["query"].shape
+    assert torch.equal(eval(line, {"attention": xformers, **tensors}), due)
+    masked = Call({**tensors, "attn_mask": torch.zeros(5, 5)}, {"enable_gqa": True})
+    assert written(signature("xformers"), masked, ["attention(query, key, value, attn_mask, enable_gqa=True)"]) == ()

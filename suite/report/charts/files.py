@@ -40,8 +40,8 @@ class Charts:
         """What the page says of charts that are left out, which follows from the files alone."""
         if not self.missing:
             return ""
-        needed = " and ".join(NEEDED.values())
-        return f"Charts left out: {self.missing}. attnsuite report draws them, where {needed} are installed."
+        needed = f"python -m pip install {' '.join(NEEDED.values())}"
+        return f"Charts left out: {self.missing}. To draw them: {needed}, then attnsuite report."
 
     @property
     def told(self) -> str:

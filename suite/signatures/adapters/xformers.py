@@ -72,10 +72,9 @@ def _expanded(mask: Any, asked: Question) -> Any:
 
 def layout(signature: Signature, function: Callable[..., Any], asked: Question) -> Any:
     """Heads inside; five axes where heads are grouped."""
-    heads, key_heads = asked.heads, asked.key_heads
-    if not asked.options.get("enable_gqa") or key_heads in (0, heads) or heads % key_heads:
+    groups, key_heads = asked.groups, asked.key_heads
+    if groups == 1:
         return with_heads_inside(signature, function, asked)
-    groups = heads // key_heads
     query, key, value = (four_axes(each).transpose(1, 2) for each in (asked.query, asked.key, asked.value))
     key, value = (each[:, :, :, None].expand(-1, -1, -1, groups, -1) for each in (key, value))
     named = signature.keywords(asked)
@@ -128,6 +127,7 @@ SIGNATURE = Signature(
     keywords=keywords,
     layout=layout,
     heads_inside=True,
+    groups_apart=True,
     words={
         "attn_mask": "attn_bias",
         "is_causal": "a causal attn_bias",

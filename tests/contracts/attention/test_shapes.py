@@ -165,7 +165,7 @@ def test_a_convention_that_is_declared_counts_where_an_own_shape_is_timed(
     named = declared(kernel, conventions=declares)
     of = Benchmark(
         CONTRACT, [named], Request(shapes=("h=2,l=8,s=32,causal",), budget=0.005),
-        {"attention/kernel": passed("attention/kernel")}, ceilings={("float32", 1): {"flops": 1e9, "bytes": 1e9}},
+        {"attention/kernel": passed("attention/kernel")}, ceilings={("float32", 1): {"flops": 1e18, "bytes": 1e9}},
     )  # fmt: skip
 
     (row,) = [row for _, rows in of.run() for row in rows]
