@@ -21,7 +21,7 @@ INTERRUPTED = 130
 """The exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
 NEW_OBJECTS = 20_000
 """How many more objects there are before Python looks for cycles among the new ones; by default 700. PyTorch's import
-alone makes half a million, all of which stay, and with each thousand of them Python would look through those before."""
+alone makes half a million, all of which stay, and Python would look through them again and again."""
 LONGEST_WORD = 300
 """Characters of a word that are shown of a message: a path is shorter, and a line stays one that can be read."""
 

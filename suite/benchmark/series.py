@@ -31,9 +31,9 @@ from suite.records import EVERY_CASE, Measurement, Outcome, Status
 from suite.store.ranges import AGED_SLACK, is_beyond_reach
 from suite.worker import await_servers, expect
 
-MULTIPLIED = ("float64", "float32")
-"""The dtypes in which no honest kernel outdoes a matrix product by far. Processors without products of half types
-multiply them more slowly than a kernel does that widens its inputs first."""
+HELD_TO_PRODUCTS = ("float64", "float32")
+"""The dtypes in which a claim is held against what a matrix product reaches: no honest kernel outdoes one by far.
+Processors without products of half types multiply them more slowly than a kernel does that widens its inputs first."""
 Key = tuple[str, ...]
 """What tells a row from others: see `Measurement.key`."""
 
@@ -214,7 +214,7 @@ class Benchmark:
 
         Whatever was done where no clock looks, it was not done in this time.
         """
-        if row.dtype not in MULTIPLIED or not is_beyond_reach(row, AGED_SLACK):
+        if row.dtype not in HELD_TO_PRODUCTS or not is_beyond_reach(row, AGED_SLACK):
             return row
         reached, rate = row.ceilings["flops"], row.work["attended"] / median(row.seconds)
         claims = f"it claims {rate:.3g} FLOPs per second, where a matrix product reaches {reached:.3g}"

@@ -354,7 +354,7 @@ def alone(device: str) -> Iterator[None]:
     counts, precision and random state afterwards.
 
     Small calls take far longer on several threads than on one, above all beside other work. Numpy's threads, which
-    compute truths, wait for each other by spinning: two processes that ask took twice the time.
+    compute truths wherever the call is made, wait for each other by spinning: two processes took twice the time.
     """
     threads, random = torch.get_num_threads(), torch.get_rng_state()
     if device == "cpu":

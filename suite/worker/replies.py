@@ -17,7 +17,8 @@ Checks = Mapping[Any, Callable[[Any], bool]]
 LONGEST_WORDS = 10_000
 """Characters of a text in a reply that are read: a message is shown in one line, and written with each outcome."""
 MOST_NAMES = 1_000
-"""Names in a list of a reply that are read: a call runs a few dozen operators."""
+"""Names in a list of a reply at most: a call runs a few dozen operators. More are garbage, for one that was cut off
+might be the one to be seen."""
 
 
 def misfit(kind: type[Any], data: Mapping[str, Any], checks: Checks) -> str | None:
@@ -54,11 +55,13 @@ def _reply(value: Any, call: Call) -> Reply:
 
 
 def _shortened(value: Any) -> Any:
-    """The same with texts and lists of them cut where no honest one is as long; tensors as they are."""
+    """The same with texts cut where no honest one is as long. Raises `Garbage` for a list that is too long."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST_WORDS else f"{value[:LONGEST_WORDS]}…"
     if isinstance(value, tuple):
-        return tuple(map(_shortened, value[:MOST_NAMES]))
+        if len(value) > MOST_NAMES:
+            raise Garbage(f"a list of {len(value)} names")
+        return tuple(map(_shortened, value))
     if isinstance(value, dict):
         return {_shortened(name): _shortened(of) for name, of in value.items()}
     return value

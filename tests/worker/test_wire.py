@@ -151,11 +151,13 @@ def test_a_forged_reply_is_garbage(answer: Any, complaint: str) -> None:
 
 
 def test_words_are_cut_where_no_honest_ones_are_as_long() -> None:
-    said = {"raised": "x" * 50_000_000, "operators": ("y" * 50_000_000, *("aten::mm",) * 5_000), "declined": "short"}
+    said = {"raised": "x" * 50_000_000, "operators": ("y" * 50_000_000, "aten::mm"), "declined": "short"}
     (reply,) = replies_from([Reply().__dict__ | said], [call()])
 
     assert (len(reply.raised), reply.raised[-1], reply.declined) == (LONGEST_WORDS + 1, "…", "short")
-    assert (len(reply.operators), len(reply.operators[0])) == (MOST_NAMES, LONGEST_WORDS + 1)
+    assert (len(reply.operators[0]), reply.operators[1]) == (LONGEST_WORDS + 1, "aten::mm")
+    with pytest.raises(Garbage, match="a list of 1001 names"):  # the last of them might be PyTorch's attention
+        replies_from([Reply().__dict__ | {"operators": ("mine::op",) * (MOST_NAMES + 1)}], [call()])
 
 
 HELLO = {
