@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from clocks import Time
 
-from suite.benchmark.entry import Entry, Witnessed
+from suite.benchmark.entry import Answered, Entry, Witnessed
 from suite.benchmark.race import race as race_of
-from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared
+from suite.measure.protocol import Failed, Found, Prepared
 
 Asked = tuple[str, str, Any]
-"""Who was asked which verb, and the number, the numbers or the passes that came with it."""
+"""Who was asked which verb, and the number or the numbers that came with it."""
 
 
 @dataclass
@@ -33,16 +33,11 @@ class Fake:
     log: list[Asked] = field(default_factory=list)
     turn: int = 0
     number: int = 0
-    room: int = 10**9
-    """How many inputs it can hold for a proof."""
-    loaded: Sequence[int] = ()
     shipped: bool = True
     head_start: float = 0.0
     """Seconds of launching that a device does not see, because it flushes its cache meanwhile."""
-    copying: float = 0.0
-    """Seconds that it takes to copy what a call of a proof returned."""
-    reading: float = 0.0
-    """Seconds that the suite takes to read the inputs of a call of a proof."""
+    asking: float = 1e-4
+    """Seconds that it takes to hand over inputs and to receive what comes back."""
     processes: int = 1
     process: int = 0
     """The process whose turn it is."""
@@ -59,24 +54,21 @@ class Fake:
     def found(self, rows: Any) -> Any:
         return self._answer("found", rows) or Found({"output": torch.tensor(float(self.number), dtype=torch.float64)})
 
-    def load_proof(self, numbers: Sequence[int]) -> Any:
-        self.loaded = numbers[: self.room]
-        return self._answer("load_proof", numbers) or Loaded(len(self.loaded))
+    def anew(self) -> float:
+        """Seconds of a call on inputs that it has not seen."""
+        return self.takes(self.turn)
 
-    def run_proof(self, passes: int) -> Any:
-        if said := self._answer("run_proof", passes):
+    def idles(self) -> float:
+        """Seconds of all that belongs to such an answer but the call."""
+        return self.asking
+
+    def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Any:
+        if said := self._answer("answers", numbers):
             return said
-        each = self.takes(self.turn) + self.copying + self.reading
-        self.now.now += passes * len(self.loaded) * each + 0.001
-        return Done()
-
-    def idle_proof(self) -> Any:
-        self.now.now += len(self.loaded) * (self.copying + self.reading) + 0.001
-        return Done()
-
-    def proof_found(self, rows: Any) -> Any:
-        of_each = torch.tensor([float(number) for number in self.loaded], dtype=torch.float64)
-        return self._answer("proof_found", rows) or Found({"output": of_each})
+        idle = [self.idles() for _ in numbers]
+        seconds = [self.anew() + each for each in idle]
+        self.now.now += sum(seconds) + sum(idle)
+        return Answered(seconds, idle, {"output": torch.full((4, 1), float(kept), dtype=torch.float64)})
 
     def _answer(self, verb: str, asked: Any) -> Any:
         self.log.append((self.name, verb, asked))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from time import perf_counter
 from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
+from suite import float32
 from suite.measure.bench import Bench
-from suite.measure.failures import says_out_of_memory
-from suite.measure.protocol import AnyAnswer, Done, Failed, read
+from suite.measure.failures import attempt, says_out_of_memory
+from suite.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read
 from suite.records import Status
 from suite.worker import Died, Failure, Ready, Worker
+from suite.worker.turns import CALL
+
+Turn = tuple[bytes, Sequence[memoryview]]
+"""What a turn is for, and the inputs."""
+Taken = tuple[float, bytearray]
+"""Seconds that a turn took, and the bytes of the answer."""
 
 
 class Here:
@@ -32,6 +40,30 @@ class Here:
             return read(kind, self._bench(verb, arguments))
         finally:
             torch.set_num_threads(before)
+
+    def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn]) -> tuple[list[Taken], Exchanged] | Failed:
+        """What is answered in each turn, and how the answers lie in their bytes."""
+        taken: list[Taken] = []
+
+        def take_turns() -> Exchanged:
+            handed = self._bench.handed(inputs, warm)
+            for turn, parts in turns:
+                handed.warm()
+                began = perf_counter()
+                for place, part in zip(handed.room(), parts, strict=True):
+                    place[:] = part
+                answer = bytearray().join(handed.answer(turn == CALL))
+                taken.append((perf_counter() - began, answer))
+            return Exchanged(handed.layout)
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(self._threads or before)
+        try:
+            with float32.exact():
+                answer = attempt(take_turns, self._threads, alone=False)
+        finally:
+            torch.set_num_threads(before)
+        return answer if isinstance(answer, Failed) else (taken, answer)
 
 
 class Elsewhere:
@@ -56,23 +88,44 @@ class Elsewhere:
 
         On a GPU it first gives back the memory that its library keeps for later: others will need it.
         """
-        self.worker.resume()
+        failed = self._wake()
         try:
-            state = self.worker.ready()
-            if not isinstance(state, Ready):
-                return lost(state)
-            if self._configured != self.worker.pid:
-                self._configured = self.worker.pid
-                self.worker.move(self._cores)
-                configured = self._request(Done, "configure", self._configuration)
-                if isinstance(configured, Failed):
-                    return configured
-            return self._request(kind, verb, arguments)
+            return failed or self._request(kind, verb, arguments)
         finally:
             if not stay:
-                if self._rests and self.worker.pid == self._configured:
-                    self._request(Done, "rest", {})
-                self.worker.suspend()
+                self._pause()
+
+    def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn]) -> tuple[list[Taken], Exchanged] | Failed:
+        """What its process answers in each turn, and how the answers lie in their bytes."""
+        failed = self._wake()
+        try:
+            if failed:
+                return failed
+            given = self.worker.exchange({"inputs": inputs, "warm": warm}, turns)
+            if isinstance(given, Failure):
+                return lost(given)
+            answer = read(Exchanged, given[1])
+            return answer if isinstance(answer, Failed) else (given[0], answer)
+        finally:
+            self._pause()
+
+    def _wake(self) -> Failed | None:
+        """Let its process go on, and configure it if it is new; why that is not possible."""
+        self.worker.resume()
+        state = self.worker.ready()
+        if not isinstance(state, Ready):
+            return lost(state)
+        if self._configured == self.worker.pid:
+            return None
+        self._configured = self.worker.pid
+        self.worker.move(self._cores)
+        configured = self._request(Done, "configure", self._configuration)
+        return configured if isinstance(configured, Failed) else None
+
+    def _pause(self) -> None:
+        if self._rests and self.worker.pid == self._configured:
+            self._request(Done, "rest", {})
+        self.worker.suspend()
 
     def files(self) -> list[str] | None:
         """The files that its process has imported and mapped; None where it does not say."""

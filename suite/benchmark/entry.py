@@ -12,8 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from torch import Tensor
 
-from suite.measure.fetching import Fetching
-from suite.measure.protocol import Done, Failed, Found, Loaded, Prepared, Rows
+from suite.measure.protocol import Failed, Found, Prepared, Rows
 from suite.records import Status
 
 STALL_FACTOR = 20
@@ -41,6 +40,18 @@ class Witnessed:
     """Of asking for a sample without calls right after it, by the same clock."""
 
 
+@dataclass(frozen=True)
+class Answered:
+    """What it took to answer inputs that came one by one from this process, by its clock, and one of the answers."""
+
+    seconds: Sequence[float]
+    """Of each: of sending the inputs, of the call, and of receiving all that it returned."""
+    idle: Sequence[float]
+    """Of all that but the call."""
+    rows: Mapping[str, Tensor]
+    """All rows of each tensor of that answer, flattened to two axes."""
+
+
 class Racer(Protocol):
     """A participant, as far as rounds are concerned."""
 
@@ -53,10 +64,7 @@ class Racer(Protocol):
     def take_turn(self, process: int) -> None: ...
     def sample(self, number: int, calls: int) -> Witnessed | Failed: ...
     def found(self, rows: Rows) -> Found | Failed: ...
-    def load_proof(self, numbers: Sequence[int]) -> Loaded | Failed: ...
-    def run_proof(self, passes: int) -> Done | Failed: ...
-    def idle_proof(self) -> Done | Failed: ...
-    def proof_found(self, rows: Rows) -> Found | Failed: ...
+    def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Answered | Failed: ...
 
 
 AnyRacer = TypeVar("AnyRacer", bound=Racer)
@@ -78,8 +86,6 @@ class Entry(Generic[AnyRacer]):
     prepared: Prepared
     direction: str
     cache: str
-    fetching: Fetching | None = None
-    """Tells what the suite takes to bring the inputs of a call of a proof into the cache; None where it does not."""
     calls: int = 0
     """How many calls make a sample; at first what the participant found when it was prepared."""
     seconds: list[float] = field(default_factory=list)
@@ -104,7 +110,7 @@ class Entry(Generic[AnyRacer]):
     kept: Excerpt | None = None
     """Of the round that is verified."""
     proof: Excerpt | None = None
-    """Of the proof of its times; None where its samples are proof enough."""
+    """Of a call on secret numbers, by which its times were proved."""
     proved: bool = False
     """Whether calls on inputs that it had not seen took no longer than it claims."""
     relative_error: Mapping[str, float] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from random import Random
+from random import Random, SystemRandom
 from time import perf_counter
 
 from suite.asking import Contract
@@ -56,7 +56,7 @@ class Interleaved:
     pairs: Sequence[Pair]
     request: Request
     tell: Callable[[str], None] = lambda doing: None
-    random: Random = field(default_factory=Random)
+    random: Random = field(default_factory=SystemRandom)
 
     def __post_init__(self) -> None:
         self._gates = {side: Gate(self.contract, self.request.device, self.request.time_limit) for side in (OLD, NEW)}

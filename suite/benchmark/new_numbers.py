@@ -1,82 +1,146 @@
-"""Claims held against calls on new numbers: made in turns, timed by the suite's own clock."""
+"""Claims held against calls on secret numbers: each comes alone from this process, whose clock times the answer.
+
+So nothing can be computed before it is timed, remembered, put off, or done for several calls at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
+from torch import Tensor
+
+from suite.asking.rounds import SECRET_NUMBERS
 from suite.benchmark.entry import Entry, Excerpt
-from suite.benchmark.own_clock import Asking, far_off, margin, quick, unbounded
+from suite.benchmark.own_clock import HELD, UNBELIEVED, Asking, doubt, lasts, margin, quick, unbounded
 from suite.measure import FEWEST
-from suite.measure.protocol import Done, Failed, Rows, garbage
+from suite.measure.protocol import Rows, garbage
+from suite.measure.task import LONG
 
-ROUND_NUMBERS = range(2_000_003, 2**31)
-"""The numbers of rounds, from which inputs follow. They are drawn at random, so that nobody can foresee them, and begin
-above those that a task uses for itself."""
-FEWEST_PASSES = 3
-"""Passes at least, however long they take."""
-MOST_PASSES = 5 * FEWEST
-"""Passes at most: machines are fast and slow by turns, so that one which seems to take too long is asked for more."""
+MOST_CALLS = 64
+"""Calls in a pass at most: asking for one takes longer than a short call does."""
+WARM = 1
+"""Calls right before inputs come, where one takes less than `LONG` seconds: in samples its code lies in the caches."""
 ENOUGH = 0.1
-"""Seconds of passes that are enough, where `FEWEST` of them would take longer; of one that seems to take too long five
-times as many."""
-
+"""Seconds of passes, as claimed, that are enough, where `FEWEST` of them would take longer."""
+MOST_TIMES, FEWEST_PASSES = 5, 3
+"""Machines are fast and slow by turns, so that one which seems to take too long is asked so many times as often, and in
+so many passes at least."""
+MOST_SPENT = 3.0
+"""Seconds that passes took after which one is not asked again: it may take a thousand times what it claims."""
+BESIDE = 5e-6
+"""Seconds by which a call shorter than `HELD` may be longer than claimed in any case: in samples its code lies in the
+caches, and here a question was read before it."""
+SHORT_TOLERANCE = 2.0
+"""How many times as long as claimed such a call may take beyond that."""
+BACKWARD_TOLERANCE = 6.0
+"""The same of a backward, before which comes its forward, of up to four times the backward's length."""
+LONGEST_HEAD_START = 1e-3
+"""Seconds that launching may be hidden at most, whatever a process says: flushing a cache of 1 GB takes less."""
 NO_TIME = 10.0
-"""A row gets no time where most calls took more than this many times as long as claimed, however busy the machine is:
-such a time would say nothing."""
+"""A row gets no time where calls of `HELD` seconds or more took more than this many times as long as claimed, however
+busy the machine is: such a time would say nothing."""
 
 
 @dataclass
 class Witness:
-    """What calls of one entry on new numbers took: a pass has as many calls as a sample."""
+    """What one entry's answers on secret numbers took."""
 
     entry: Entry[Any]
     asking: Asking
+    least: float = HELD
+    """Seconds from which on calls are held against what they take to a share."""
     seconds: list[float] = field(default_factory=list)
-    """Of a call, pass by pass."""
-    spent: float = 0.0
+    """Of an answer, in the median of each pass."""
+    idle: list[float] = field(default_factory=list)
+    """Of the same question without a call, in the median of each pass."""
 
     @property
-    def times(self) -> float:
-        """How many times as long as claimed such a call takes; 1 where none was made."""
-        return quick(self.seconds) / quick(self.entry.seconds) if self.seconds else 1.0
+    def calls(self) -> int:
+        """How many calls make a pass."""
+        return min(self.entry.calls, MOST_CALLS)
 
-    def done(self, often: int = 1) -> bool:
-        """Whether there are passes enough, or so many times as many."""
-        count = len(self.seconds)
-        return count >= often * FEWEST or (count >= FEWEST_PASSES and self.spent > often * ENOUGH)
+    @property
+    def held(self) -> bool:
+        """Whether its calls are so long, and of such a kind, that they are held against what they take to a share."""
+        return not doubt(self.entry) and lasts(self.entry, self.asking) >= self.least
 
-    def make_pass(self, numbers: Sequence[int], rows: Rows, random: Random) -> None:
-        """Have calls made on inputs of these numbers; the rows of one of the first pass are kept."""
-        participant = self.entry.participant
-        if not (count := load(self.entry, numbers)):
-            return
-        wall = seconds(self.entry, lambda: participant.run_proof(1))
-        idle = None if wall is None else seconds(self.entry, participant.idle_proof)
-        if wall is None or idle is None:
+    @property
+    def done(self) -> bool:
+        """Whether there are passes enough of one that takes no longer than it claims."""
+        return self._has(FEWEST, ENOUGH) or self._spent > MOST_SPENT
+
+    @property
+    def heard(self) -> bool:
+        """Whether there are passes enough of one that seems to take longer."""
+        many = self._has(MOST_TIMES * FEWEST, MOST_TIMES * ENOUGH) or self._spent > MOST_SPENT
+        return many and len(self.seconds) >= FEWEST_PASSES
+
+    @property
+    def _spent(self) -> float:
+        return sum(self.seconds) * self.calls
+
+    def _has(self, passes: int, claimed: float) -> bool:
+        return len(self.seconds) >= passes or len(self.seconds) * self.calls * quick(self.entry.seconds) > claimed
+
+    def make_pass(self, numbers: Sequence[int], kept: int, rows: Rows) -> None:
+        """Have inputs of these numbers answered; rows of the answer to `kept` are kept in the first pass."""
+        warm = WARM if quick(self.entry.seconds) < LONG else 0
+        answer = self.entry.ask(lambda: self.entry.participant.answers(numbers, kept, warm))
+        if answer is None:
             return
         if not self.seconds:
-            keep(self.entry, numbers[:count], rows, random)
-        self.spent += wall
-        self.seconds.append((wall - self.asking.lasted(idle, count)) / count)
+            self._keep(kept, answer.rows, rows)
+        self.seconds.append(median(answer.seconds))
+        self.idle.append(median(answer.idle))
 
-    def conclude(self, drift: float) -> bool:
-        """Whether the claim is believed, or refused, on a machine that takes `drift` times as long as in the rounds."""
-        entry, times = self.entry, self.times / drift
-        entry.own_clock = max(times, entry.own_clock or 0.0)
-        most = margin(entry, self.asking)
-        entry.unbounded = unbounded(times, margin=most) or unbounded(entry.own_clock, "its samples", most)
-        if unbounded(times, margin=most) and not self.done(often=5):
+    def _keep(self, number: int, found: Mapping[str, Tensor], rows: Rows) -> None:
+        try:
+            self.entry.proof = Excerpt(number, {name: found[name][list(places)] for name, places in rows.items()})
+        except (KeyError, IndexError):
+            sizes = {name: tuple(tensor.shape) for name, tensor in found.items()}
+            self.entry.failed = garbage(f"tensors of sizes {sizes}")
+
+    def times(self, idle: float) -> float:
+        """How many times as long as claimed a call takes; `idle` is what the question takes without one."""
+        return (quick(self.seconds) - idle) / quick(self.entry.seconds)
+
+    def conclude(self, drift: float, idle: float, jitter: float, head_start: float) -> bool:
+        """Whether the claim is believed, or refused; else more passes are due.
+
+        The machine takes `drift` times as long as in the rounds; asking takes `idle` seconds, and `jitter` more at
+        times; and launching takes `head_start` seconds that are no part of a claim.
+        """
+        entry, claim = self.entry, quick(self.entry.seconds)
+        beside = 0.0 if self.held else BESIDE + head_start
+        times = self.times(idle + beside) / drift
+        most = margin(entry, self.asking) if self.held else self._tolerance - 1
+        if times > 1 + most and not self.heard:
             return False
-        if times > NO_TIME or far_off(times, quick(entry.seconds) * entry.calls, self.asking):
-            says = f"calls on new numbers took {times:.2f} times as long"
+        disturbed = (times - 1) * claim <= jitter
+        if times > self._tolerance and (not disturbed or (self.held and times > NO_TIME)):
+            says = unbounded(times, margin=0.0)
             entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {says}")
+            return True
+        if self.held:
+            entry.own_clock = max(times, entry.own_clock or 0.0)
+            entry.unbounded = unbounded(times, margin=most) or unbounded(entry.own_clock, "its samples", most)
+        elif (doubted := doubt(entry)) and lasts(entry, self.asking) >= LONG:
+            entry.unbounded, entry.own_clock = doubted, None
         else:
-            entry.proved = True
+            entry.unbounded = unbounded(times, margin=most)
+        entry.proved = True
         return True
+
+    @property
+    def _tolerance(self) -> float:
+        """How many times as long as claimed calls may take before the claim is refused."""
+        if self.held:
+            return UNBELIEVED
+        return BACKWARD_TOLERANCE if self.entry.direction == "backward" else SHORT_TOLERANCE
 
 
 def prove(
@@ -84,47 +148,36 @@ def prove(
 ) -> None:
     """Prove the claims of these entries, or refuse them.
 
-    Passes are made as samples are, in turns and of as many calls, so that what disturbs the one disturbs the other. The
-    `trusted` entry, whose code is the suite's own, says how much slower the machine is by then.
+    Passes are made as samples are, in turns, so that what disturbs the one disturbs the other. The `trusted` entry,
+    whose code is the suite's own, says how much slower the machine is by then, and what asking takes; where there is
+    none, whoever is asked in least time says that, so that nobody can make it longer.
     """
-    witnesses = {entry.name: Witness(entry, asking) for entry in entries}
-    known = None if trusted is None or trusted.failed else witnesses.setdefault(trusted.name, Witness(trusted, asking))
-    waiting = [entry for entry in entries if not entry.failed]
+    tells = trusted is not None and not trusted.failed
+    least = HELD if tells else LONG  # without it, nothing tells a lie from a machine that is slower by now
+    witnesses = {entry.name: Witness(entry, asking, least) for entry in entries}
+    known = witnesses.setdefault(trusted.name, Witness(trusted, asking, least)) if trusted and tells else None
+    waiting = [witnesses[entry.name] for entry in entries if not entry.failed]
     while waiting:
-        numbers = random.sample(ROUND_NUMBERS, max(entry.calls for entry in waiting))
-        asked = [*waiting, *([known.entry] if known and known.entry not in waiting else [])]
-        for entry in random.sample(asked, len(asked)):
-            witnesses[entry.name].make_pass(numbers[: entry.calls], rows, random)
-        drift = max(1.0, known.times) if known else 1.0
-        waiting = [entry for entry in waiting if not entry.failed and not _is_concluded(witnesses[entry.name], drift)]
+        kept, *others = random.sample(SECRET_NUMBERS, max(each.calls for each in waiting))
+        asked = [*waiting, *([known] if known and known not in waiting and not known.entry.failed else [])]
+        for witness in random.sample(asked, len(asked)):
+            numbers = [kept, *others[: witness.calls - 1]]
+            witness.make_pass(random.sample(numbers, len(numbers)), kept, rows)
+        waiting = [each for each in waiting if not each.entry.failed]
+        terms = _terms(known, list(witnesses.values()), asking)
+        waiting = [each for each in waiting if not (each.done and each.conclude(*terms))]
 
 
-def _is_concluded(witness: Witness, drift: float) -> bool:
-    return witness.done() and witness.conclude(drift)
-
-
-def load(entry: Entry[Any], numbers: Sequence[int]) -> int:
-    """Have inputs made; how many, or 0 where that failed."""
-    answer = entry.ask(lambda: entry.participant.load_proof(numbers))
-    if answer and answer.loaded > len(numbers):
-        entry.failed = garbage("it loads what was not asked")
-    return answer.loaded if answer and not entry.failed else 0
-
-
-def seconds(entry: Entry[Any], question: Callable[[], Done | Failed]) -> float | None:
-    """What the answer to a question takes; None where the entry drops out by it."""
-    before = entry.awake
-    return None if entry.ask(question) is None else entry.awake - before
-
-
-def keep(entry: Entry[Any], numbers: Sequence[int], rows: Rows, random: Random) -> None:
-    """Keep rows of what it returned for one of these numbers."""
-    answer = entry.ask(lambda: entry.participant.proof_found(rows))
-    if answer is None:
-        return
-    sizes = {name: tuple(found.shape[:1]) for name, found in answer.rows.items()}
-    if sizes != dict.fromkeys(rows, (len(numbers),)):
-        entry.failed = garbage("it proves something else")
-        return
-    place = random.randrange(len(numbers))
-    entry.proof = Excerpt(numbers[place], {name: found[place] for name, found in answer.rows.items()})
+def _terms(known: Witness | None, witnesses: Sequence[Witness], asking: Asking) -> tuple[float, float, float, float]:
+    """What every claim is held against: see `Witness.conclude`."""
+    told = known if known and known.idle else None
+    able = [told] if told else [each for each in witnesses if each.idle]
+    if not able:
+        return 1.0, 0.0, 0.0, 0.0
+    least = min(able, key=lambda each: quick(each.idle))
+    idle = quick(least.idle)
+    slow = quantiles(least.idle, n=4)[-1] if len(least.idle) > 1 else idle
+    tells = told is not None and told.entry.direction != "backward"  # before a backward lies its forward
+    drift = max(1.0, told.times(idle)) if told and tells else 1.0
+    head_start = told.entry.prepared.head_start if told else asking.head_start
+    return drift, idle, slow - idle, min(LONGEST_HEAD_START, head_start)

@@ -21,8 +21,8 @@ UNBELIEVED = 1.5
 the claim is not bounded. An answer that is remembered every second time makes it 2."""
 
 HELD = 2.5e-4
-"""Seconds: calls that last so long or longer are held against passes of calls on new numbers. A pass lasts as long as a
-sample whatever its calls do; what is beside a call and not measured, some 5 µs, is 2 % of this."""
+"""Seconds: calls that last so long or longer are held to what they take on new numbers within a share. What is beside a
+call and not measured, some 5 µs, is 2 % of this."""
 MOST_LIE = 2.0
 """How many times as far off most samples have to be, where a quarter of them is not: a busy machine delays many."""
 
@@ -40,8 +40,6 @@ class Asking:
     """Of the slowest tenth of these: a wait up to this says nothing of a claim."""
     head_start: float = math.inf
     """Of launching a call while the device flushes its cache."""
-    each: float = math.inf
-    """Of one call of a proof, without that call: its inputs are fetched and its result is copied."""
 
     @classmethod
     def of(cls, entries: Iterable[Entry[Racer]]) -> Asking:
@@ -53,11 +51,6 @@ class Asking:
         least = min(idles, key=median)
         slowest = quantiles(least, n=10)[-1] if len(least) > 1 else least[0]
         return cls(median(least), slowest, min(entry.prepared.head_start for entry in measured))
-
-    def lasted(self, idle: float, count: int) -> float:
-        """The seconds of a proof of `count` calls that are the suite's, where they were `idle` without the calls."""
-        self.each = min(self.each, idle / count)
-        return self.each * count
 
 
 def hold_samples(entry: Entry[Racer], asking: Asking) -> None:

@@ -8,11 +8,13 @@ from time import perf_counter
 from typing import Any
 
 from suite.benchmark.connection import Elsewhere, Here, lost
-from suite.benchmark.entry import Witnessed
+from suite.benchmark.entry import Answered, Witnessed
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.processes import SERVICE, WEIGHED, cores_of, timed_as, with_threads
 from suite.benchmark.request import memory_limit
+from suite.benchmark.secret_inputs import Secrets, secrets_of
 from suite.conformance.session import is_shipped
+from suite.measure.handed import layout_of, tensors_in
 from suite.measure.protocol import (
     AnyAnswer,
     Ceilings,
@@ -22,16 +24,18 @@ from suite.measure.protocol import (
     Failed,
     Found,
     Job,
-    Loaded,
     Prepared,
     Rehearsed,
     Rows,
     Sampled,
     Weighed,
+    garbage,
 )
 from suite.records.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
 from suite.registry import Declaration
 from suite.worker import Ready, Worker
+from suite.worker.turns import CALL, IDLE
+from suite.worker.wire import buffer
 
 
 @dataclass
@@ -58,6 +62,8 @@ class Participant:
     """How many processes are timed in turns, where it has processes of its own."""
     _timing: list[Here | Elsewhere] = field(default_factory=list, repr=False)
     _turn: int = 0
+    _secrets: Secrets | None = field(default=None, repr=False)
+    """Inputs that its processes do not know; None before anything is prepared."""
     _weighing: Elsewhere | None = field(default=None, repr=False)
     _rehearsed: set[tuple[str, str]] = field(default_factory=set, repr=False)
     """The contracts and dtypes for which a small call was made in the process whose memory is measured."""
@@ -103,6 +109,7 @@ class Participant:
     def prepare(self, job: Job) -> Prepared | Failed:
         """Prepare a task in the first process, whose turn it is then."""
         self.take_turn(0)
+        self._secrets = secrets_of(job)
         return self._ask(Prepared, "prepare", job=asdict(job))
 
     def prepare_others(self, job: Job) -> Failed | None:
@@ -131,17 +138,24 @@ class Participant:
     def found(self, rows: Rows) -> Found | Failed:
         return self._ask(Found, "found", rows=_as_lists(rows))
 
-    def load_proof(self, numbers: Sequence[int]) -> Loaded | Failed:
-        return self._ask(Loaded, "load_proof", stay=True, numbers=list(numbers))
+    def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Answered | Failed:
+        """What it takes to answer inputs of these secret numbers, one by one, each after `warm` calls on others.
 
-    def run_proof(self, passes: int) -> Done | Failed:
-        return self._ask(Done, "run_proof", stay=True, passes=passes)
-
-    def idle_proof(self) -> Done | Failed:
-        return self._ask(Done, "idle_proof")
-
-    def proof_found(self, rows: Rows) -> Found | Failed:
-        return self._ask(Found, "proof_found", rows=_as_lists(rows))
+        What the call on the number `kept` returned comes along.
+        """
+        if self._secrets is None:
+            raise RuntimeError("no task is prepared")
+        tensors = [self._secrets.of(number) for number in numbers]
+        parts = [[buffer(tensor.flatten()) for tensor in each.values()] for each in tensors]
+        turns = [(kind, each) for kind in (CALL, IDLE) for each in parts]
+        found = self._timed[self._turn].exchange(layout_of(tensors[0]), warm, turns)
+        if isinstance(found, Failed):
+            return found
+        taken, answer = found
+        if (rows := tensors_in(taken[numbers.index(kept)][1], answer.layout)) is None:
+            return garbage("fewer or more bytes than its tensors have")
+        seconds = [each for each, _ in taken]
+        return Answered(seconds[: len(numbers)], seconds[len(numbers) :], rows)
 
     def release(self) -> Done | Failed:
         *_, last = [each.ask(Done, "release", {}) for each in self._timed]

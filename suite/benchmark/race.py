@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from statistics import median
 from typing import Any
 
+from suite.asking.rounds import ROUND_NUMBERS
 from suite.benchmark.entry import Entry
-from suite.benchmark.new_numbers import ENOUGH, ROUND_NUMBERS, prove
-from suite.benchmark.own_clock import HELD, Asking, doubt, hold_samples, lasts, unbounded
-from suite.benchmark.proof import MOST_ATTEMPTS, MOST_INPUTS, Proof
+from suite.benchmark.new_numbers import prove
+from suite.benchmark.own_clock import Asking, hold_samples
 from suite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
 from suite.measure.protocol import Rows
-from suite.measure.task import LONG
 from suite.statistics import compare, interval, rounds_needed
 
 FEWEST_OF_SLOW = 3
@@ -68,30 +66,12 @@ def _tells_more(yardstick: Entry[Any], budget: float) -> bool:
 
 
 def _prove(entries: Sequence[Entry[Any]], trusted: Entry[Any] | None, rows: Rows, random: Random) -> None:
-    """Hold what all of them claim against the suite's own clock: what their samples took, and calls on new numbers.
-
-    Long calls, each a sample by itself, have been made on numbers that nobody could foresee.
-    """
+    """Hold what all of them claim against the suite's own clock: what their samples took, and calls on new numbers."""
     asking = Asking.of(entries)
     for entry in entries:
         hold_samples(entry, asking)
     able = [entry for entry in entries if not entry.failed]
-    for entry in (each for each in able if _is_a_sample(each)):
-        entry.proved, entry.unbounded = True, unbounded(entry.own_clock or 1.0, "its samples")
-    least = LONG if trusted is None else HELD  # without it, nothing tells a lie from a machine that is slower by now
-    long = [each for each in able if lasts(each, asking) >= least and not doubt(each) and not each.proved]
-    prove(long, trusted, asking, rows, random)
-    numbers = random.sample(ROUND_NUMBERS, MOST_INPUTS)
-    proofs = [Proof(entry, trusted, asking) for entry in able if entry not in long]
-    for _ in range(MOST_ATTEMPTS):
-        for proof in proofs:
-            proof.attempt(numbers, rows, random)
-
-
-def _is_a_sample(entry: Entry[Any]) -> bool:
-    """Whether each of its calls is a sample by itself, and no part of it is untimed."""
-    alone = entry.calls == 1 and entry.cache == "hot" and entry.direction != "backward"
-    return alone and median(entry.seconds) >= ENOUGH
+    prove(able, trusted, asking, rows, random)
 
 
 def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Random) -> None:

@@ -13,7 +13,6 @@ from suite.asking import ALL, Contract, Conventions, Workload
 from suite.benchmark.processes import cores
 from suite.conformance.selection import matches
 from suite.conformance.session import check_device
-from suite.measure.fetching import Fetching
 from suite.measure.protocol import Failed, Job
 from suite.records import CACHES, DTYPES, PASSES, PROFILES, STEP, Measurement, Shard, Status, UsageError
 from suite.records.limits import TIME_LIMIT
@@ -64,12 +63,6 @@ class Table:
         """The row of an implementation in this table: of one that failed, or, yet without times, of one measured."""
         key = name, contract, self.workload.name, self.dtype, device, self.threads, self.direction, self.cache
         return Measurement(*key, Status.MEASURED) if failed is None else Measurement(*key, **vars(failed))
-
-    def fetching(self, kind: str) -> Fetching | None:
-        """What tells how long it takes to read the inputs of a call on such a device; None where they are not read."""
-        if kind != "cpu" or self.cache != "hot":
-            return None
-        return Fetching(self.workload, self.dtype, self.direction)
 
     def features(self, contract: Contract) -> frozenset[str]:
         """What a call needs of an implementation."""

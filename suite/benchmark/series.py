@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from random import Random
+from random import Random, SystemRandom
 from statistics import median
 from typing import Any
 
@@ -53,7 +53,8 @@ class Benchmark:
     kept: Kept | None = None
     """Verdicts of earlier runs, where these are believed, or at least kept."""
     seconds: Accounts = field(default_factory=Accounts)
-    random: Random = field(default_factory=Random)
+    random: Random = field(default_factory=SystemRandom)
+    """Draws what no submission may foresee, so it is not computed from what was drawn before."""
     tell: Callable[[str], None] = lambda doing: None
     """Is told what is being done."""
     introduce: Callable[[str], None] = lambda line: None

@@ -100,13 +100,12 @@ class Timing:
         """Time all that can take part."""
         entries: list[Entry[Participant]] = []
         failed: dict[str, Failed] = {}
-        fetching = table.fetching(self.request.kind)
         for each in participants:
             prepared = self._prepared(each, table)
             if isinstance(prepared, Failed):
                 failed[each.name] = prepared
             else:
-                entries.append(Entry(each, prepared, table.direction, table.cache, fetching))
+                entries.append(Entry(each, prepared, table.direction, table.cache))
         if not entries:
             return TimedTable([], failed, {})
         beside = self._prepared_beside(yardstick, table) if yardstick else None
@@ -127,7 +126,7 @@ class Timing:
         if takes_too_long(answer.expected, self.request.slowest):
             yardstick.release()
             return None
-        return Entry(yardstick, answer, table.direction, table.cache, table.fetching(self.request.kind))
+        return Entry(yardstick, answer, table.direction, table.cache)
 
     def _prepared(self, each: Participant, table: Table) -> Prepared | Failed:
         """The participant's task, warmed up; or why it takes no part."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+import socket
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -15,6 +16,7 @@ from suite.machine import nvidia
 from suite.measure import Stopwatch
 from suite.measure.ceilings import ceilings
 from suite.measure.failures import Dishonest, attempt, set_threads
+from suite.measure.handed import Handed
 from suite.measure.memory import device_uuid
 from suite.measure.own_process import OwnProcess
 from suite.measure.protocol import (
@@ -23,10 +25,11 @@ from suite.measure.protocol import (
     Done,
     Energy,
     Entered,
+    Exchanged,
     Failed,
     Found,
     Job,
-    Loaded,
+    Layout,
     Prepared,
     Rehearsed,
     Rows,
@@ -36,6 +39,7 @@ from suite.measure.protocol import (
 )
 from suite.measure.task import Task
 from suite.measure.weighing import Scale, make_task
+from suite.worker.turns import take_turns
 
 ENERGY_SECONDS = 2.0
 """How long calls are made in a row to measure their energy: NVML's counter moves some ten times a second."""
@@ -131,23 +135,15 @@ class Bench:
         """Rows of what the last timed call returned."""
         return Found(self._task[0].found(rows))
 
-    def load_proof(self, numbers: Sequence[int]) -> Loaded:
-        """Make the inputs of rounds that have not been asked for, as many as there is room for."""
-        return Loaded(self._task[0].load_proof(numbers))
+    def exchange(self, channel: socket.socket, inputs: Layout, warm: int) -> Exchanged:
+        """Answer inputs that come over the channel, turn by turn, from the process that asks and takes the time."""
+        handed = self.handed(inputs, warm)
+        take_turns(channel, handed)
+        return Exchanged(handed.layout)
 
-    def run_proof(self, passes: int) -> Done:
-        """Call the function on each of those inputs, `passes` times in all. The process that asks takes the time."""
-        self._task[0].run_proof(passes)
-        return Done()
-
-    def idle_proof(self) -> Done:
-        """Do what a pass of a proof does beside its calls."""
-        self._task[0].idle_proof()
-        return Done()
-
-    def proof_found(self, rows: Rows) -> Found:
-        """Rows of what each of those calls returned, stacked."""
-        return Found(self._task[0].proof_found(rows))
+    def handed(self, inputs: Layout, warm: int) -> Handed:
+        """What answers inputs that are handed over."""
+        return Handed(self._task[0], inputs, warm)
 
     def release(self) -> Done:
         """Let go of the task and its tensors."""
@@ -205,10 +201,10 @@ VERBS: Mapping[str, Callable[..., Answer | Failed]] = {
             Bench.sample,
             Bench.idle,
             Bench.found,
+            Bench.exchange,
             Bench.release,
             Bench.rest,
         ),
-        *(Bench.load_proof, Bench.run_proof, Bench.idle_proof, Bench.proof_found),
         *(Bench.rehearse, Bench.weigh, Bench.energy, Bench.ceilings),
     )
 }

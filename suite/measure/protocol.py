@@ -16,7 +16,7 @@ from suite.measure import MOST_CALLS
 from suite.measure.memory import METERS
 from suite.records import MEASURED_STATUSES, Reason, Status
 from suite.worker.replies import Checks, are_tensors, misfit
-from suite.worker.wire import as_data
+from suite.worker.wire import DTYPES, as_data
 
 SHORTEST_TIME = 1e-9
 """Seconds: a process may claim no shorter time. No call takes less."""
@@ -36,6 +36,8 @@ MemoryByMeter = dict[str, float | None]
 Rows = Mapping[str, Sequence[int]]
 """Which rows of each tensor, flattened to two axes, are looked at, by the tensor's name."""
 Tensors = dict[str, Tensor]
+Layout = list[list[Any]]
+"""Of tensors that lie behind each other: the name, the dtype and the sizes of each."""
 Telemetry = dict[str, Any]
 """What a GPU says of itself, as in `Measurement.telemetry`."""
 
@@ -107,16 +109,17 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of the tensors that a call returned, or, stacked, that several returned."""
+    """Rows of the tensors that a call returned."""
 
     rows: Tensors
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """How many inputs were made for a proof."""
+class Exchanged:
+    """Inputs were answered, turn by turn."""
 
-    loaded: Count
+    layout: Layout
+    """How each answer lies in its bytes: the name, the dtype and the two sizes of each tensor in it."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +155,10 @@ class Ceilings:
     ceilings: Rates
 
 
-Answer = Done | Prepared | Entered | Sampled | Found | Loaded | Rehearsed | Weighed | Energy | Ceilings
-AnyAnswer = TypeVar("AnyAnswer", Done, Prepared, Entered, Sampled, Found, Loaded, Rehearsed, Weighed, Energy, Ceilings)
+Answer = Done | Prepared | Entered | Sampled | Found | Exchanged | Rehearsed | Weighed | Energy | Ceilings
+AnyAnswer = TypeVar(
+    "AnyAnswer", Done, Prepared, Entered, Sampled, Found, Exchanged, Rehearsed, Weighed, Energy, Ceilings
+)
 
 
 def written(answer: Answer | Failed) -> dict[str, Any]:
@@ -196,6 +201,23 @@ def _are_numbers(value: object) -> bool:
     return isinstance(value, dict) and all(each is None or _is_number(each) for each in value.values())
 
 
+def _is_layout(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_place, value))
+
+
+def _is_place(value: object) -> bool:
+    """Whether it is the name, the dtype and the two sizes of a tensor."""
+    if not (isinstance(value, list) and len(value) == 3):
+        return False
+    name, dtype, sizes = value
+    known = isinstance(name, str) and isinstance(dtype, str) and dtype in DTYPES
+    return known and isinstance(sizes, list) and len(sizes) == 2 and all(map(_is_size, sizes))
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_NUMBER
+
+
 _CHECKS: Checks = {
     "Seconds": _is_time,
     "SecondsOrNone": lambda value: value == 0 or _is_time(value),
@@ -204,6 +226,7 @@ _CHECKS: Checks = {
     "Rates": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
     "MemoryByMeter": lambda value: _are_numbers(value) and set(value) == METERS,
     "Tensors": are_tensors,
+    "Layout": _is_layout,
     "Telemetry": lambda value: isinstance(value, dict),
     "bool": lambda value: isinstance(value, bool),
     "str": lambda value: isinstance(value, str),

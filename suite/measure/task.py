@@ -18,7 +18,6 @@ from suite.asking.pairs import output_of
 from suite.asking.step import LOSS
 from suite.measure import SAMPLE, Stopwatch, calls_per_sample
 from suite.measure.clock import Before, Call
-from suite.measure.fetching import fetch
 from suite.measure.one_thread import one_thread
 from suite.measure.step import Step
 from suite.records import STEP
@@ -33,8 +32,7 @@ REMEMBERS_ABOVE = 2.0
 TOO_SHORT = 1e-4
 """Seconds: differences up to this are no sign that answers are remembered, for new numbers are not in the cache."""
 FIRST_NEW_NUMBER = 1_000_003
-"""The first of the round numbers whose inputs are used for that; rounds have others, from `ROUND_NUMBERS` of the
-race."""
+"""The first of the round numbers whose inputs are used for that; rounds have others, from `ROUND_NUMBERS`."""
 MAKING = ("export", "session", "file")
 """What a model may say of its making, in an attribute of that name: seconds, seconds, bytes."""
 INPUT_RATE = 1.5e9
@@ -42,8 +40,6 @@ INPUT_RATE = 1.5e9
 inputs did, so that no run spends most of its time on inputs."""
 LONG = 1e-3
 """Seconds: the suite's own clock bounds calls that take this long or longer; see `suite.benchmark.own_clock`."""
-PROOF_BYTES = 2**26
-"""Bytes of inputs that are made in advance for a proof: 64 MiB, which every machine has to spare."""
 COPIED = 2**22
 """Bytes: an output up to this size is copied as soon as it has been timed. A larger one takes so long to compute that a
 thread still at work on it would not be done when its rows are read."""
@@ -72,6 +68,7 @@ class Task:
         """Lays inputs out in memory as the function's own signature has them."""
         turned = frozenset(workload.turned(call, 0))
         self._workload, self._direction, self.is_model = workload, direction, workload.is_model
+        self._device = device
         self.making: dict[str, float | None] = {}
         weights = {name: weight.to(device) for name, weight in call.weights.items()}
         base = {name: tensor.to(device) for name, tensor in self._laid(call.tensors).items()}
@@ -84,12 +81,6 @@ class Task:
         self._upstream = None if call.output_gradient is None else call.output_gradient.to(device)
         self._function = function
         self.call, self.before, self._both = self._bound(self.inputs)
-        self._proof_calls: list[tuple[Call, Before | None]] = []
-        self._proof_results: list[Any] = []
-        self._fetch = fetch if cache == "hot" else lambda inputs: None
-        """Brings the inputs of a call of a proof where those of a sample are."""
-        self._proof_inputs: list[list[Tensor]] = []
-        """What is new in each call of a proof."""
         size = sum(self.inputs[name].nbytes for name in turned) if torch.device(device).type == "cpu" else 0
         self._length = max(SAMPLE, size / INPUT_RATE)  # not by a clock: identical functions get identical samples
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache, length=self._length)
@@ -116,12 +107,11 @@ class Task:
         return Step({name: tensors[name] for name in self._names}, self._workload.loss)
 
     def enter_round(self, number: int, expected: float = math.inf) -> float:
-        """Give the inputs the numbers of that round, in memory that is laid out anew, and drop the inputs of a proof.
+        """Give the inputs the numbers of that round, in memory that is laid out anew, and drop the last result.
 
         Then the cache is filled, where a call of `expected` seconds needs that. Meanwhile the first input has other
         numbers than the round's, so that the function cannot keep the round's answer. Returns the seconds of that call.
         """
-        self._proof_calls, self._proof_results, self._proof_inputs = [], [], []
         self.stopwatch.result = None
         self._blocks.clear()
         with one_thread():
@@ -183,48 +173,31 @@ class Task:
         """Copy what the last timed call returned, so that a thread of the function's own cannot complete it later."""
         self.stopwatch.result = self._copied(self.stopwatch.result)
 
-    def load_proof(self, numbers: Sequence[int]) -> int:
-        """Make the inputs of these rounds, as many as there is room for and one at least. Returns how many."""
-        self._proof_calls, self._proof_results, self._proof_inputs = [], [], []
-        with one_thread():
-            turned = self._turned(0)
-            size = sum(tensor.numel() * tensor.element_size() for tensor in turned.values())
-            for number in numbers[: max(1, PROOF_BYTES // max(1, size))]:
-                changed = {name: tensor.clone() for name, tensor in self._turned(number).items()}
-                kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
-                self._proof_calls.append(self._bound(kept | changed)[:2])
-                self._proof_inputs.append(list(changed.values()))
-        return len(self._proof_calls)
+    def laid(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Inputs as the function's own signature has them in memory, on its device."""
+        return {name: tensor.to(self._device) for name, tensor in self._laid(tensors).items()}
 
-    def run_proof(self, passes: int) -> None:
-        """Make one call on each of those inputs and copy its result at once; all of that `passes` times."""
-        for _ in range(passes):
-            self._proof_results = []
-            for inputs, (call, before) in zip(self._proof_inputs, self._proof_calls, strict=True):
-                self._fetch(inputs)
-                self._proof_results.append(self._copied(call(before() if before else None)))
-        self.stopwatch.wait()
+    def on_others(self, tensors: Mapping[str, Tensor]) -> tuple[Call, Before | None]:
+        """The call on these inputs, which lie as it takes them, and what is to be made before it.
 
-    def idle_proof(self) -> None:
-        """Do all that a pass of a proof does, without its calls."""
-        for inputs, result in zip(self._proof_inputs, self._proof_results, strict=True):
-            self._fetch(inputs)
-            if self._step:
-                self._step.restore()
-            self._copied(result)
-        self.stopwatch.wait()
+        Inputs that are not among them are the task's own.
+        """
+        kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
+        return self._bound({**kept, **tensors})[:2]
 
-    def proof_found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
-        """Rows of what each of those calls returned, stacked."""
-        found = [self._found_in(result, rows) for result in self._proof_results]
-        return {name: torch.stack([each[name] for each in found]) for name in found[0]}
+    def all_of(self, result: Any) -> dict[str, Tensor]:
+        """All rows of what a call returned, flattened to two axes, on the CPU: not copied where they lie there so."""
+        return self._found_in(result, None)
 
     def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         """Rows of what the last timed call returned, flattened to two axes. Raises TypeError for what is no tensor."""
         return self._found_in(self.stopwatch.result, rows)
 
-    def _found_in(self, result: Any, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+    def _found_in(self, result: Any, rows: Mapping[str, Sequence[int]] | None) -> dict[str, Tensor]:
+        """These rows of a result, or all."""
         tensors = {"output": result} if self._direction == "forward" else self._of_gradients(result)
+        if rows is None:
+            return {name: _rows(name, tensor) for name, tensor in tensors.items()}
         return {name: _rows(name, tensor, rows[name]) for name, tensor in tensors.items() if name in rows}
 
     def _copied(self, result: Any) -> Any:
@@ -274,10 +247,11 @@ def _swap_numbers(tensor: Tensor) -> None:
         tensor.copy_(tensor.flip(-1))
 
 
-def _rows(name: str, tensor: Any, rows: Sequence[int]) -> Tensor:
+def _rows(name: str, tensor: Any, rows: Sequence[int] | None = None) -> Tensor:
+    """These rows of a tensor, or all, flattened to two axes, on the CPU."""
     if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
         raise TypeError(f"{name} is a {type(tensor).__name__}, should be a Tensor")
     plain = plain_tensor(tensor)
     with as_it_lies():
-        found: Tensor = METHODS.reshape(plain, (-1, plain.shape[-1] if plain.dim() else 1))[list(rows)].cpu()
-    return found
+        found: Tensor = METHODS.reshape(plain, (-1, plain.shape[-1] if plain.dim() else 1))
+        return (found if rows is None else found[list(rows)]).cpu()

@@ -12,7 +12,6 @@ from suite.benchmark.entry import Entry
 from suite.benchmark.participant import Participant
 from suite.benchmark.processes import cores
 from suite.benchmark.race import race
-from suite.measure.fetching import Fetching
 from suite.measure.protocol import Failed, Job
 from suite.records.stopwatch import SLOWDOWNS, Trial
 from suite.registry import Declaration
@@ -43,7 +42,6 @@ class AuditTable:
         injected = {BASELINE: 0.0, **{f"identical_{place}": 0.0 for place in range(1, identical + 1)}}
         injected |= {f"slower_{100 * share:.0f}": share for share in slowdowns}
         self.injected = {f"{CONTRACT}/{name}": share for name, share in injected.items()}
-        self._fetching = Fetching(workload, "float32", "forward")
         self.trials: list[Trial] = []
         self.entries: list[Entry[Participant]] = []
         self.failed: list[str] = []
@@ -85,7 +83,7 @@ class AuditTable:
         if isinstance(answer, Failed):
             self._fail(each.name, answer)
             return None
-        return Entry(each, answer, job.direction, job.cache, self._fetching)
+        return Entry(each, answer, job.direction, job.cache)
 
     def _judge(self, entries: list[Entry[Participant]]) -> None:
         for entry in entries:

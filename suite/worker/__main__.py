@@ -20,11 +20,12 @@ from suite.walls.life import die_with_the_parent
 from suite.worker import asking
 from suite.worker.files import answering
 from suite.worker.greeting import Greeting, Import, greeting
+from suite.worker.turns import EXCHANGE
 from suite.worker.wire import TURN, as_data, pack, unpack
 
 ASK, FILES = "ask", "files"
 """The verbs that every worker answers: calls as data; and which files it depends on, None where that is not known.
-Others are those of the service that the parent names."""
+Others are those of the service that the parent names, `EXCHANGE` among them, which is given the channel."""
 
 TURN_LIMIT = 5.0
 """Seconds in which the number of a reply has come after the question: it was sent together with it."""
@@ -75,6 +76,8 @@ def serve(channel: socket.socket, walls: Collection[str] = ()) -> None:
                 answer["answer"] = files()
             elif verb == ASK:
                 answer["answer"] = asking.serve(function, hello["device"], arguments)
+            elif verb == EXCHANGE:
+                answer["answer"] = service(verb, {**arguments, "channel": channel})
             else:
                 answer["answer"] = service(verb, arguments)
         except BaseException:  # not the implementation's: its own are answers

@@ -9,13 +9,14 @@ import signal
 import socket
 import time
 import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from suite.walls.descent import below, resident, signal_all
 from suite.worker.started import finish, signal_group, start
+from suite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, beyond
 from suite.worker.wire import STORAGE_LIMIT, TURN, Garbage, TooLarge, pack, unpack
 
 PRINTED_LIMIT = 8_000
@@ -28,7 +29,9 @@ LOOK_EVERY = 0.25
 REPLY_SHARE = 4
 """A reply may have this part of the memory that its process may take: the suite holds it beside what is due."""
 PIECE = 1 << 20
-"""Bytes that are sent or received at once at most."""
+"""Bytes that are received at once at most."""
+PARTS = 64
+"""Parts of a message that are sent at once at most; systems take a thousand."""
 
 
 class TooMuch(Exception):
@@ -71,6 +74,8 @@ class Process:
         """The numbers of the replies that are due, the next one first."""
         self._poll = select.poll()
         self._poll.register(output, select.POLLIN)
+        self._waits_for = 0
+        """The event of the channel that is waited for."""
         # Also where nobody calls `end`: nothing that the suite starts may outlive it.
         self._finish = weakref.finalize(self, finish, begun)
 
@@ -94,40 +99,92 @@ class Process:
         Raises `Garbage` where something came before anything was asked.
         """
         self._nothing_more()
+        self._send(pack(message), deadline)
+        self.allow(replies, deadline)
+
+    def allow(self, replies: int, deadline: float) -> None:
+        """Send the numbers under which so many replies will come."""
         turns = [secrets.token_bytes(TURN) for _ in range(replies)]
         self._turns += turns
-        for part in (*pack(message), *(memoryview(turn) for turn in turns)):
-            sent = 0
-            while sent < part.nbytes:
-                self._until(select.POLLOUT, deadline)
-                with suppress(BlockingIOError):
-                    try:
-                        sent += self._channel.send(part[sent : sent + PIECE])
-                    except (BrokenPipeError, ConnectionResetError) as error:
-                        raise EOFError from error
+        self._send(map(memoryview, turns), deadline)
 
     def receive(self, deadline: float) -> Any:
-        def read_into(buffer: memoryview) -> None:
-            filled = 0
-            while filled < buffer.nbytes:
-                self._until(select.POLLIN, deadline)
-                with suppress(BlockingIOError):
-                    try:
-                        count = self._channel.recv_into(buffer[filled : filled + PIECE])
-                    except ConnectionResetError as error:
-                        raise EOFError from error
-                    if count == 0:
-                        raise EOFError
-                    filled += count
-
         self._wait_for_turn(deadline)
         try:
-            found = unpack(read_into, self._memory // REPLY_SHARE or STORAGE_LIMIT)
+            found = unpack(lambda buffer: self._read_into(buffer, deadline), self._most)
         except TooLarge as error:
             raise TooMuch(f"replied with more than {error}") from None
         if not self._turns:
             self._nothing_more()
         return found
+
+    def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float) -> tuple[float, bytearray] | None:
+        """What the process answers to inputs in one turn, and the seconds from sending them until all of it was here.
+
+        None where it fails: its reply to the question says why.
+        """
+        ready, head = bytearray(1), bytearray(HEAD.size)
+        self._send([memoryview(turn)], deadline)
+        self._read_into(memoryview(ready), deadline)
+        if ready != READY:
+            return self._failed(ready + self._read_rest(HEAD.size - 1, deadline))
+        began = time.perf_counter()
+        self._send(inputs, deadline)
+        self._read_into(memoryview(head), deadline)
+        said, size = HEAD.unpack(head)
+        if said != ANSWERED:
+            return self._failed(head)
+        if size > self._most:
+            raise TooMuch(f"replied with more than {self._most / (1 << 30):.2g} GiB")
+        answer = bytearray(size)
+        self._read_into(memoryview(answer), deadline)
+        return time.perf_counter() - began, answer
+
+    def end_turns(self, deadline: float) -> None:
+        """Say that there are no more turns."""
+        self._send([memoryview(END)], deadline)
+
+    @property
+    def _most(self) -> int:
+        """The most bytes of tensors in a reply."""
+        return self._memory // REPLY_SHARE or STORAGE_LIMIT
+
+    def _read_rest(self, size: int, deadline: float) -> bytes:
+        rest = bytearray(size)
+        self._read_into(memoryview(rest), deadline)
+        return bytes(rest)
+
+    @staticmethod
+    def _failed(head: bytes | bytearray) -> None:
+        """Without effect where the process says that it failed; `Garbage` where it says something else."""
+        if head != HEAD.pack(FAILED, 0):
+            raise Garbage(OUT_OF_TURN)
+
+    def _send(self, parts: Iterable[memoryview], deadline: float) -> None:
+        left = list(parts)
+        while left:
+            try:
+                sent = self._channel.sendmsg(left[:PARTS])
+            except BlockingIOError:
+                self._until(select.POLLOUT, deadline)
+                continue
+            except (BrokenPipeError, ConnectionResetError) as error:
+                raise EOFError from error
+            left = list(beyond(sent, left))
+
+    def _read_into(self, buffer: memoryview, deadline: float) -> None:
+        filled = 0
+        while filled < buffer.nbytes:
+            try:
+                count = self._channel.recv_into(buffer[filled : filled + PIECE])
+            except BlockingIOError:
+                self._until(select.POLLIN, deadline)
+                continue
+            except ConnectionResetError as error:
+                raise EOFError from error
+            if count == 0:
+                raise EOFError
+            filled += count
 
     def _wait_for_turn(self, deadline: float) -> None:
         """Read the number that the next reply begins with. `Garbage` as soon as it cannot be that."""
@@ -200,14 +257,17 @@ class Process:
 
     def _until(self, event: int, deadline: float) -> None:
         """Wait until the channel is ready, reading what the process prints meanwhile."""
-        self._poll.register(self._channel, event)
+        channel = self._channel.fileno()
+        if event != self._waits_for:
+            self._poll.register(channel, event)
+            self._waits_for = event
         exited = False
         while True:
             remaining = deadline - time.monotonic()
-            ready = dict(self._poll.poll(min(max(remaining, 0), 0.25) * 1000))
+            ready = {descriptor for descriptor, _ in self._poll.poll(min(max(remaining, 0), 0.25) * 1000)}
             if self._output in ready:
                 self._keep_printed()
-            if self._channel.fileno() in ready:
+            if channel in ready:
                 return
             self._look_at_limits()
             if remaining <= 0:

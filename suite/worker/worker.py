@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from suite.worker.inputs import Left, compared, sent_with
 from suite.worker.process import Process, TooMuch
 from suite.worker.replies import replies_from
 from suite.worker.started import expect
+from suite.worker.turns import EXCHANGE
 from suite.worker.wire import Garbage, as_data
 
 
@@ -198,6 +199,37 @@ class Worker:
         Verbs are `ask` and those of the service. `meanwhile` is done here while the process works, and what it takes is
         added to the time limit: nobody looks at the answer before.
         """
+        return self._request(verb, arguments, time_limit, lambda process: meanwhile(), replies=1)
+
+    def exchange(
+        self, arguments: Mapping[str, Any], turns: Iterable[tuple[bytes, Sequence[memoryview]]]
+    ) -> tuple[list[tuple[float, bytearray]], Any] | Failure:
+        """What the process answers in each of these turns, seconds and bytes, and then to the whole question.
+
+        A turn is what it is for, and inputs. Where the process fails in one, the later ones are not taken.
+        """
+        taken: list[tuple[float, bytearray]] = []
+
+        def take_turns(process: Process) -> None:
+            for turn, inputs in turns:
+                if (answer := process.take_turn(turn, inputs, time.monotonic() + self.time_limit)) is None:
+                    break
+                taken.append(answer)
+            else:
+                process.end_turns(time.monotonic() + self.time_limit)
+            process.allow(1, time.monotonic() + self.time_limit)
+
+        answer = self._request(EXCHANGE, arguments, None, take_turns, replies=0)
+        return answer if isinstance(answer, Failure) else (taken, answer)
+
+    def _request(
+        self,
+        verb: str,
+        arguments: Mapping[str, Any],
+        time_limit: float | None,
+        meanwhile: Callable[[Process], object],
+        replies: int,
+    ) -> Any | Failure:
         state = self.ready()
         if not isinstance(state, Ready):
             return state
@@ -207,12 +239,15 @@ class Worker:
         self._questions += 1
         process.forget()
         try:
-            process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline)
+            process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline, replies)
             sent = time.monotonic()
-            meanwhile()
+            meanwhile(process)
             deadline += time.monotonic() - sent
-        except (EOFError, TimeoutError, TooMuch):
+        except (EOFError, TimeoutError):
             pass  # `_receive` finds the same and says it
+        except TooMuch as error:
+            process.end()
+            return self._lost(Died(str(error), process.printed))
         except Garbage as garbage:
             return self._garbage(garbage)
         except BaseException:  # half a question was sent: nothing can follow it

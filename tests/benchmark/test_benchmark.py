@@ -292,8 +292,6 @@ def test_a_whole_call_is_weighed_once_for_all_directions_but_forward(
         return weigh(self, job, expected)
 
     monkeypatch.setattr(Participant, "weigh", watched)
-    for where in ("proof", "race"):  # no baseline takes part, and other tests take its cores: what counts is memory
-        monkeypatch.setattr(f"suite.benchmark.{where}.MOST_ATTEMPTS", 20)
     workloads = TINY, "documents/encoder-block"
     request = Request(workloads, backward=True, budget=0.005)
     earlier = {declarations[0].full_name: passed(declarations[0].full_name)}

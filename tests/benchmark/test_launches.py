@@ -19,7 +19,7 @@ def on_gpu(name: str, now: Time, device: float, launching: float, claims: float 
     """
     told = max(device, launching - FLUSH) if claims is None else claims
     wall = max(device, launching)
-    return Fake(name, now, lambda _: wall, told / wall, head_start=FLUSH, copying=COPY, witnessed=False, **more)
+    return Fake(name, now, lambda _: wall, told / wall, head_start=FLUSH, asking=COPY, witnessed=False, **more)
 
 
 @pytest.mark.parametrize("device", [5e-6, 2e-5, 4e-4])

@@ -11,7 +11,7 @@ import pytest
 from clocks import Time
 from racers import Asked, Fake, asked, entry_of, noisy, race
 
-from suite.benchmark import proof
+from suite.asking.rounds import ROUND_NUMBERS
 from suite.benchmark import race as race_module
 from suite.measure import FEWEST
 from suite.measure.protocol import Failed
@@ -48,7 +48,7 @@ def test_nobody_can_foresee_the_inputs_of_a_round(now: Time) -> None:
     numbers = asked(log, "sample")
 
     assert len(set(numbers)) == len(numbers) == sum(len(each.seconds) for each in found)
-    assert all(number in proof.ROUND_NUMBERS for number in numbers)
+    assert all(number in ROUND_NUMBERS for number in numbers)
 
 
 def test_steady_times_end_the_rounds_as_soon_as_a_verdict_is_possible(now: Time) -> None:

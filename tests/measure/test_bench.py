@@ -26,7 +26,6 @@ from suite.measure.protocol import (
     Failed,
     Found,
     Job,
-    Loaded,
     Prepared,
     Sampled,
     Weighed,
@@ -78,12 +77,6 @@ def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     found = ask(bench, Found, "found", rows=rows)
     assert isinstance(found, Found)
     assert set(found.rows) == names
-    assert ask(bench, Loaded, "load_proof", numbers=[5, 6]) == Loaded(2)
-    assert ask(bench, Done, "run_proof", passes=3) == Done()
-    assert ask(bench, Done, "idle_proof") == Done()
-    proof = ask(bench, Found, "proof_found", rows=rows)
-    assert isinstance(proof, Found)
-    assert {name: len(tensor) for name, tensor in proof.rows.items()} == dict.fromkeys(names, 2)
     assert ask(bench, Done, "release") == Done()
     assert ask(bench, Found, "found", rows=rows) == Failed(Status.RAISED, "RuntimeError: no task is prepared")
 

@@ -16,6 +16,7 @@ from suite import measure
 from suite.contracts import contract
 from suite.contracts.attention.workloads.workload import Workload
 from suite.measure import task
+from suite.measure.handed import Handed, layout_of
 from suite.measure.task import Task
 from suite.records import PASSES
 
@@ -122,22 +123,6 @@ def test_a_round_has_its_own_numbers_and_memory_in_the_same_tensors(direction: s
     assert not torch.equal(prepared.inputs["key"], call.tensors["key"])
 
 
-@pytest.mark.parametrize("direction", PASSES)
-def test_a_proof_is_made_of_calls_on_the_numbers_that_were_loaded(direction: str) -> None:
-    prepared = a_task(sdpa, direction)
-    rows = {"output": [0, 17], "query": [0, 17], "key": [31, 20], "value": [5]}
-
-    assert prepared.load_proof([7, 2_000_005, 9]) == 3
-    prepared.run_proof(2)
-    found = prepared.proof_found(rows)
-
-    for place, number in enumerate((7, 2_000_005, 9)):
-        of = {name: tensor[place] for name, tensor in found.items()}
-        asked = {name: rows[name] for name in of}
-        assert SMALL.verdict("float32", direction, number, asked, of).status == "passed"
-        assert SMALL.verdict("float32", direction, number + 1, asked, of).status == "wrong"
-
-
 def test_only_the_function_puts_pytorch_s_pool_to_work() -> None:
     """Threads that copied inputs or results for the suite would spin on, in the way of a pool of the function's own."""
     threads, inside = torch.get_num_threads(), False
@@ -158,26 +143,20 @@ def test_only_the_function_puts_pytorch_s_pool_to_work() -> None:
 
     torch.set_num_threads(2)
     try:
-        prepared = a_task(watched)
+        prepared, inputs = a_task(watched), layout_of(SMALL.turned(SMALL.call("float32"), 9))
         with Watch():
             prepared.enter_round(7, expected=0.0)
             prepared.stopwatch.sample(2)
             prepared.copy_result()
             prepared.overwrite(8)
-            prepared.load_proof([9, 10])
-            prepared.run_proof(2)
+            handed = Handed(prepared, inputs, warm=1)
+            handed.warm()
+            handed.answer(called=True)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
 
     assert seen == {False: {1}, True: {2}}
-
-
-def test_there_is_room_for_one_input_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared = a_task(sdpa)
-    monkeypatch.setattr("suite.measure.task.PROOF_BYTES", 1)
-
-    assert prepared.load_proof([1, 2, 3]) == 1
 
 
 def test_the_version_of_an_input_does_not_tell_that_its_numbers_are_new() -> None:

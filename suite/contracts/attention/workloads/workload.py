@@ -15,6 +15,7 @@ import torch
 
 from suite import asking
 from suite.asking import Call, Conventions
+from suite.asking.rounds import grown, moved
 from suite.asking.tensors import generator
 from suite.contracts.attention import feature, oracle
 from suite.contracts.attention.cases.draws import Sizes
@@ -151,12 +152,8 @@ class Workload(asking.Workload):
         return feature.given(self.values, Drawing(random, self.sizes, getattr(torch, dtype)))
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
-        query = call.tensors["query"]
-        grown = 1 + number % 32 / 256  # a query of twelve numbers would be the same again after twelve rounds
-        found = {
-            name: call.tensors[name].flatten().roll(number).view_as(call.tensors[name]) for name in ("key", "value")
-        }
-        return {"query": (query.flatten().roll(number) * grown).view_as(query), **found}
+        found = {name: moved(call.tensors[name], number, place) for place, name in enumerate(GRADIENTS)}
+        return {**found, "query": grown(found["query"], number)}
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]

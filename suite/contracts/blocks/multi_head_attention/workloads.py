@@ -15,6 +15,7 @@ from torch import Tensor
 from suite import asking
 from suite.asking import Call, Reply
 from suite.asking.due import Form, Within
+from suite.asking.rounds import grown, moved
 from suite.asking.step import Learned, learned, of_repeating, rows_of
 from suite.contracts.blocks.multi_head_attention.cases.draws import asked
 from suite.contracts.blocks.multi_head_attention.contract import POSITIONAL
@@ -80,9 +81,8 @@ class Workload(asking.Workload):
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
         """Queries, keys and values whose numbers have moved, queries that have grown."""
-        moved = {name: call.tensors[name].flatten().roll(number) for name in POSITIONAL[:3]}
-        moved["query"] = moved["query"] * (1 + number % 32 / 256)
-        return {name: numbers.view_as(call.tensors[name]) for name, numbers in moved.items()}
+        found = {name: moved(call.tensors[name], number, place) for place, name in enumerate(POSITIONAL[:3])}
+        return {**found, "query": grown(found["query"], number)}
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         """Of the tensors a step reads inputs, output and their gradients, of the weights what Adam reads as well."""

@@ -1,0 +1,50 @@
+"""Inputs that are made in this process, of numbers that no submission sees before it is asked for the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from torch import Tensor
+
+from suite.asking import Workload
+from suite.contracts import contract
+from suite.measure.one_thread import one_thread
+from suite.measure.protocol import Job
+
+KEPT = 2**26
+"""Bytes of inputs that are kept for the next who is asked: 64 MiB, which every machine has to spare."""
+
+
+class Secrets:
+    """The inputs of one workload that differ from number to number."""
+
+    def __init__(self, workload: Workload, dtype: str, direction: str) -> None:
+        self._workload = workload
+        self._call = replace(workload.call(dtype, direction), weights={})  # which are the same for every number
+        self._made: dict[int, Mapping[str, Tensor]] = {}
+        self._bytes = 0
+
+    def of(self, number: int) -> Mapping[str, Tensor]:
+        """The inputs of this number. They are made anew only where too many others were asked for since."""
+        if number not in self._made:
+            with one_thread():
+                made = self._workload.turned(self._call, number)
+            size = sum(tensor.nbytes for tensor in made.values())
+            if self._bytes + size > KEPT:
+                self._made, self._bytes = {}, 0
+            self._made[number] = made
+            self._bytes += size
+        return self._made[number]
+
+
+def secrets_of(job: Job) -> Secrets:
+    """Those of a job. All who take part in a table get the same."""
+    conventions = tuple(sorted(job.conventions.items()))
+    return _secrets(job.contract, job.workload, job.dtype, job.direction, conventions)
+
+
+@lru_cache(maxsize=1)
+def _secrets(name: str, workload: str, dtype: str, direction: str, conventions: tuple[tuple[str, str], ...]) -> Secrets:
+    return Secrets(contract(name).workload(workload).under(dict(conventions)), dtype, direction)
