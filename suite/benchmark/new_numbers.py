@@ -45,6 +45,20 @@ NO_TIME = 10.0
 busy the machine is: such a time would say nothing."""
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What every claim is held against."""
+
+    drift: float = 1.0
+    """How many times as long as in the rounds calls take."""
+    idle: float = 0.0
+    """Seconds that asking takes, without a call."""
+    jitter: float = 0.0
+    """Seconds more that it takes at times: between the quarters of its passes."""
+    head_start: float = 0.0
+    """Seconds of launching that are no part of a claim."""
+
+
 @dataclass
 class Witness:
     """What one entry's answers on secret numbers took."""
@@ -108,19 +122,15 @@ class Witness:
         """How many times as long as claimed a call takes; `idle` is what the question takes without one."""
         return (quick(self.seconds) - idle) / quick(self.entry.seconds)
 
-    def conclude(self, drift: float, idle: float, jitter: float, head_start: float) -> bool:
-        """Whether the claim is believed, or refused; else more passes are due.
-
-        The machine takes `drift` times as long as in the rounds; asking takes `idle` seconds, and `jitter` more at
-        times; and launching takes `head_start` seconds that are no part of a claim.
-        """
+    def conclude(self, terms: Terms) -> bool:
+        """Whether the claim is believed, or refused; else more passes are due."""
         entry, claim = self.entry, quick(self.entry.seconds)
-        beside = 0.0 if self.held else BESIDE + head_start
-        times = self.times(idle + beside) / drift
+        beside = 0.0 if self.held else BESIDE + terms.head_start
+        times = self.times(terms.idle + beside) / terms.drift
         most = margin(entry, self.asking) if self.held else self._tolerance - 1
         if times > 1 + most and not self.heard:
             return False
-        disturbed = (times - 1) * claim <= jitter
+        disturbed = (times - 1) * claim <= terms.jitter
         if times > self._tolerance and (not disturbed or (self.held and times > NO_TIME)):
             says = unbounded(times, margin=0.0)
             entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {says}")
@@ -131,7 +141,7 @@ class Witness:
         elif (doubted := doubt(entry)) and lasts(entry, self.asking) >= LONG:
             entry.unbounded, entry.own_clock = doubted, None
         else:
-            entry.unbounded = unbounded(times, margin=most)
+            entry.unbounded = unbounded(times, margin=most) or entry.unbounded
         entry.proved = True
         return True
 
@@ -165,19 +175,19 @@ def prove(
             witness.make_pass(random.sample(numbers, len(numbers)), kept, rows)
         waiting = [each for each in waiting if not each.entry.failed]
         terms = _terms(known, list(witnesses.values()), asking)
-        waiting = [each for each in waiting if not (each.done and each.conclude(*terms))]
+        waiting = [each for each in waiting if not (each.done and each.conclude(terms))]
 
 
-def _terms(known: Witness | None, witnesses: Sequence[Witness], asking: Asking) -> tuple[float, float, float, float]:
-    """What every claim is held against: see `Witness.conclude`."""
+def _terms(known: Witness | None, witnesses: Sequence[Witness], asking: Asking) -> Terms:
+    """As the trusted one tells, where it was asked; drift is told by nobody else."""
     told = known if known and known.idle else None
     able = [told] if told else [each for each in witnesses if each.idle]
     if not able:
-        return 1.0, 0.0, 0.0, 0.0
+        return Terms()
     least = min(able, key=lambda each: quick(each.idle))
     idle = quick(least.idle)
     slow = quantiles(least.idle, n=4)[-1] if len(least.idle) > 1 else idle
     tells = told is not None and told.entry.direction != "backward"  # before a backward lies its forward
     drift = max(1.0, told.times(idle)) if told and tells else 1.0
     head_start = told.entry.prepared.head_start if told else asking.head_start
-    return drift, idle, slow - idle, min(LONGEST_HEAD_START, head_start)
+    return Terms(drift, idle, slow - idle, min(LONGEST_HEAD_START, head_start))

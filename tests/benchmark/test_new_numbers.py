@@ -16,7 +16,7 @@ from racers import Asked, Fake, asked, entry_of, noisy, race
 from suite.asking.rounds import SECRET_NUMBERS
 from suite.benchmark import new_numbers
 from suite.benchmark.entry import Answered, Witnessed
-from suite.benchmark.new_numbers import Witness
+from suite.benchmark.new_numbers import Terms, Witness
 from suite.benchmark.own_clock import HELD, Asking
 from suite.measure import FEWEST
 from suite.measure.protocol import Failed
@@ -312,7 +312,7 @@ def test_a_row_says_of_calls_under_a_millisecond_only_what_is_far_off(now: Time,
         entry.seconds, entry.samples = [seconds] * 12, [sample(seconds)] * 12
         witness = Witness(entry, Asking(seconds=0.001), HELD, [1e-4 + seconds * times] * 60)
 
-        assert witness.conclude(drift=1.0, idle=1e-4, jitter=1.0, head_start=0.0), "nobody is refused on such a machine"
+        assert witness.conclude(Terms(idle=1e-4, jitter=1.0)), "nobody is refused on such a machine"
         assert bool(entry.unbounded) == (times > margin)
 
 
@@ -322,7 +322,7 @@ def test_no_time_is_given_that_is_off_by_ten_times_on_any_machine(now: Time, tim
     entry.seconds, entry.samples = [0.001] * 12, [sample(0.001)] * 12
     witness = Witness(entry, Asking(seconds=0.001), HELD, [1e-4 + 0.001 * times] * 60)
 
-    assert witness.conclude(drift=1.0, idle=1e-4, jitter=1.0, head_start=0.0)
+    assert witness.conclude(Terms(idle=1e-4, jitter=1.0))
     assert (entry.failed is not None) == refused
 
 

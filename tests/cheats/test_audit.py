@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from builders_of_cheats import an_audit
 
+from suite.benchmark.own_clock import NOT_BOUNDED
 from suite.cheats import audit as audit_module
 from suite.cheats.audit import audit
 from suite.cheats.catalogue import catalogue
@@ -16,7 +17,10 @@ from suite.records import CheatsAudit, UsageError
 from suite.walls import WALLS, Keeps, found_elsewhere, kept
 from suite.worker import started
 
-FEW = ("honest", "wrong_zeros", "clock_halved", "honest_once_asked_again", "lazy_instance", "thread_when_timed")
+FEW = (
+    *("honest", "wrong_zeros", "clock_halved", "honest_once_asked_again", "lazy_instance", "thread_when_timed"),
+    *("precomputed_untimed", "turns_slowed", "turns_answered_at_once"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +45,16 @@ def test_what_happened_is_told_in_the_suite_s_own_words(found: CheatsAudit) -> N
     assert told["wrong_zeros", "check"].startswith("caught in ")
     assert told["lazy_instance", "check"].startswith("caught in ")
     assert told["wrong_zeros", "bench"].startswith("refused: ")
+
+
+def test_what_is_computed_ahead_shows_in_calls_of_microseconds_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_module, "WORKLOAD", "documents/one-sentence")
+
+    rows = audit_module._timed(["honest_formula", "precomputed_untimed"])
+
+    assert rows["honest_formula"].status == "measured"
+    row = rows["precomputed_untimed"]
+    assert row.status == "refused" or row.detail.startswith(NOT_BOUNDED), row
 
 
 def test_jobs_do_not_go_with_it(tmp_path: Path) -> None:
