@@ -11,7 +11,7 @@ from suite.benchmark.entry import Entry, Racer
 from suite.benchmark.new_numbers import ROUND_NUMBERS, keep, load, seconds
 from suite.benchmark.own_clock import Asking, doubt, lasts, quick
 from suite.measure.protocol import Rows
-from suite.measure.task import LONG
+from suite.records.bounded import LONG
 
 NEW_INPUTS = 0.02
 """Seconds of calls that a proof makes at least on inputs that are all different, if `MOST_INPUTS` are enough for

@@ -16,7 +16,7 @@ from suite.benchmark.own_clock import HELD, Asking, doubt, hold_samples, lasts, 
 from suite.benchmark.proof import MOST_ATTEMPTS, MOST_INPUTS, Proof
 from suite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
 from suite.measure.protocol import Rows
-from suite.measure.task import LONG
+from suite.records.bounded import LONG
 from suite.statistics import compare, interval, rounds_needed
 
 FEWEST_OF_SLOW = 3

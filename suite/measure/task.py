@@ -40,8 +40,6 @@ MAKING = ("export", "session", "file")
 INPUT_RATE = 1.5e9
 """Bytes of inputs that a CPU makes anew in a second, about. The calls of a sample take no less time than making its
 inputs did, so that no run spends most of its time on inputs."""
-LONG = 1e-3
-"""Seconds: the suite's own clock bounds calls that take this long or longer; see `suite.benchmark.own_clock`."""
 PROOF_BYTES = 2**26
 """Bytes of inputs that are made in advance for a proof: 64 MiB, which every machine has to spare."""
 COPIED = 2**22
