@@ -32,7 +32,7 @@ CLAIMS = tuple(
     Claimed("claims/shapes", f"shapes/{name}", "cpu", "doc-001", "3.1", "it doubles", "a ratio", "nearest to 2", *of)
     for name, of in {
         "counted": (Evidence.EXACT, Holds.HOLDS, 2.0, 2.0, 2.0),
-        "drawn": (Evidence.DRAWN, Holds.UNCLEAR, _OF.median, _OF.low, _OF.high, "", {"mean": 2.05}, DRAWN),
+        "drawn": (Evidence.DRAWN, Holds.HOLDS, _OF.median, _OF.low, _OF.high, "", {"mean": 2.05}, DRAWN),
         "raised": (Evidence.TIMED, Holds.RAISED, None, None, None, "ValueError: no", {}, (), 0.5),
     }.items()
 )  # fmt: skip
