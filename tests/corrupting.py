@@ -47,12 +47,14 @@ def copied(to: Path) -> Path:
     """A folder of results: some outcomes of one machine, some times of another, claims and trainings, and all pages."""
     of = contents.read(REAL / CHECKED)
     run = list(of.runs)[-1]
-    asked = [row for row in of.outcomes if row[1].implementation in ASKED and row[1].case.partition("/")[0] in FAMILIES]
+    questions = sorted({(each.case, each.dtype) for _, each in of.outcomes if each.case.partition("/")[0] in FAMILIES})
+    kept = set(questions[::7])
+    asked = [row for row in of.outcomes if row[1].implementation in ASKED and (row[1].case, row[1].dtype) in kept]
     trained, claims = [(run, each) for each in LEARNED], [(run, each) for each in CLAIMS]
-    _write(to / CHECKED, Contents(of.runs, asked[::7], [], trained, claims))
+    _write(to / CHECKED, Contents(of.runs, asked, [], trained, claims))
     of = contents.read(REAL / TIMED)
-    kept = [row for row in of.measurements if row[1].workload in WORKLOADS and row[1].implementation in RACERS]
-    timed = [(run, replace(each, seconds=each.seconds[:ROUNDS])) for run, each in kept]
+    raced = [row for row in of.measurements if row[1].workload in WORKLOADS and row[1].implementation in RACERS]
+    timed = [(run, replace(each, seconds=each.seconds[:ROUNDS])) for run, each in raced]
     _write(to / TIMED, Contents(of.runs, [], timed))
     audit = [path.name for path in REAL.glob("audit*.*")]
     for name in (f"{TIMED}/stopwatch.md", f"{TIMED}/stopwatch.csv", *audit):

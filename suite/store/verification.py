@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.records import Refusal, Run, UsageError
-from suite.store import between_runs, columns, contents, contradictions, facts, ranges, siblings, together
+from suite.store import answered, between_runs, columns, contents, contradictions, facts, ranges, siblings, together
 from suite.store.contents import JOURNAL, Contents, Placed
 from suite.store.files import Refused, parsed_rows
 from suite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES
@@ -154,6 +154,7 @@ def _records(folder: Path, there: Contents, placed: Sequence[Placed]) -> Iterato
                 f"{' '.join(each.record.key):.200} is answered by the run {first.run:.80} as well, in line {first.line}"
             )
             yield Refusal(path, where, why)
+    yield from (Refusal(str(folder / file), "", why) for file, why in answered.lost(placed, there.runs))
     for at, why in siblings.unlike_others(placed):
         yield Refusal(str(folder / at.file), f"line {at.line}", why)
     for identity, seconds in spent.items():

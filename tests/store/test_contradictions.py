@@ -238,3 +238,48 @@ def test_times_without_ceilings_are_named_as_not_checked(tmp_path):
         f"the rates of 1 time of {folder(tmp_path)}, for nothing says what its machine reached",
     )
     assert read_outcomes(tmp_path)
+
+
+PAIR = replace(HONEST, sources=dict.fromkeys(("attention/loops", "attention/matmul"), "0" * 12))
+ANSWERS = (
+    outcome("a", seconds=0.1),
+    outcome("b", seconds=0.1),
+    outcome("a", seconds=0.1, name="attention/matmul"),
+    timed(),
+    timed(direction="backward"),
+    timed(name="attention/matmul"),
+)
+"""Of which two are lost."""
+
+
+def test_an_answer_that_others_of_the_run_have_and_one_has_not_is_missed(tmp_path):
+    record(tmp_path, PAIR, *ANSWERS)
+
+    assert refusals(tmp_path) == [
+        "conformance.jsonl: attention/matmul has no row of b float32, which others of the run r1 have",
+        "benchmark.jsonl: attention/matmul has no row of ladder/1k float32 cpu 1 backward hot, "
+        "which others of the run r1 have",
+    ]
+
+
+def test_an_answer_of_another_run_or_about_all_is_one(tmp_path):
+    record(tmp_path, PAIR, *ANSWERS)
+    later = replace(PAIR, id="r2", suite="2" * 12)
+    record(tmp_path, later, outcome("b", seconds=0.1, name="attention/matmul"))
+    record(tmp_path, replace(later, id="r3", suite="3" * 12), timed(name="attention/matmul", direction="backward"))
+
+    assert refusals(tmp_path) == []
+
+
+@pytest.mark.parametrize("changed", [{"shard": "1/2"}, {"asked": "check on cpu; what failed"}], ids=str)
+def test_of_a_shard_and_of_what_failed_not_everybody_is_asked_the_same(tmp_path, changed):
+    record(tmp_path, replace(PAIR, **changed), *ANSWERS)
+
+    assert refusals(tmp_path) == []
+
+
+def test_who_is_missing_has_one_row(tmp_path):
+    missing = outcome("*", "missing", dtype="*", name="attention/matmul", detail="No module named 'x'")
+    record(tmp_path, PAIR, *ANSWERS[:2], missing)
+
+    assert refusals(tmp_path) == []
