@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from suite.records import EVERY_CASE, Measurement, Outcome, Run
+from suite.records import EVERY_CASE, Measurement, Outcome, Run, UsageError
 from suite.store.contents import Placed
 
 Question: TypeAlias = tuple[str, ...]
@@ -47,4 +47,7 @@ def lost(placed: Iterable[Placed], runs: Mapping[str, Run]) -> Iterator[tuple[st
 
 def _is_whole(run: Run) -> bool:
     """Whether all that was asked is in this run, and of everybody the same."""
-    return bool(run.finished) and len(run.covers) == run.divided and WHAT_FAILED not in run.asked
+    try:
+        return bool(run.finished) and len(run.covers) == run.divided and WHAT_FAILED not in run.asked
+    except UsageError:
+        return False  # it names what is no shard, which is said elsewhere
