@@ -152,6 +152,11 @@ def _timed(of: Measurement, run: Run) -> Complaints:
     for name in ("first_call", "warm_up"):
         if getattr(of, name) is None:
             yield f"it is measured, and has no {name}"
+    if (of.device == "cpu") != (of.threads > 0):
+        yield f"threads is {of.threads}, on {of.device:.40}"
+    noted = run.facts.contracts.get(of.contract)
+    if of.making and noted is not None and not noted.is_model:
+        yield f"it has making, and nothing is made of {of.contract:.80}"
     if of.device == "cpu" and of.telemetry:
         yield "it has telemetry, which only a GPU gives"
     if of.relative_error.get("rms", 0.0) > of.relative_error.get("largest", 0.0) * (1 + ROUNDED):
