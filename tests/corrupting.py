@@ -32,7 +32,7 @@ CLAIMS = tuple(
     Claimed("claims/shapes", f"shapes/{name}", "cpu", "doc-001", "3.1", "it doubles", "a ratio", "nearest to 2", *of)
     for name, of in {
         "counted": (Evidence.EXACT, Holds.HOLDS, 2.0, 2.0, 2.0),
-        "drawn": (Evidence.DRAWN, Holds.UNCLEAR, _OF.median, _OF.low, _OF.high, "", {"mean": 2.05}, DRAWN),
+        "drawn": (Evidence.DRAWN, Holds.HOLDS, _OF.median, _OF.low, _OF.high, "", {"mean": 2.05}, DRAWN),
         "raised": (Evidence.TIMED, Holds.RAISED, None, None, None, "ValueError: no", {}, (), 0.5),
     }.items()
 )  # fmt: skip
@@ -47,12 +47,14 @@ def copied(to: Path) -> Path:
     """A folder of results: some outcomes of one machine, some times of another, claims and trainings, and all pages."""
     of = contents.read(REAL / CHECKED)
     run = list(of.runs)[-1]
-    asked = [row for row in of.outcomes if row[1].implementation in ASKED and row[1].case.partition("/")[0] in FAMILIES]
+    questions = sorted({(each.case, each.dtype) for _, each in of.outcomes if each.case.partition("/")[0] in FAMILIES})
+    kept = set(questions[::7])
+    asked = [row for row in of.outcomes if row[1].implementation in ASKED and (row[1].case, row[1].dtype) in kept]
     trained, claims = [(run, each) for each in LEARNED], [(run, each) for each in CLAIMS]
-    _write(to / CHECKED, Contents(of.runs, asked[::7], [], trained, claims))
+    _write(to / CHECKED, Contents(of.runs, asked, [], trained, claims))
     of = contents.read(REAL / TIMED)
-    kept = [row for row in of.measurements if row[1].workload in WORKLOADS and row[1].implementation in RACERS]
-    timed = [(run, replace(each, seconds=each.seconds[:ROUNDS])) for run, each in kept]
+    raced = [row for row in of.measurements if row[1].workload in WORKLOADS and row[1].implementation in RACERS]
+    timed = [(run, replace(each, seconds=each.seconds[:ROUNDS])) for run, each in raced]
     _write(to / TIMED, Contents(of.runs, [], timed))
     audit = [path.name for path in REAL.glob("audit*.*")]
     for name in (f"{TIMED}/stopwatch.md", f"{TIMED}/stopwatch.csv", *audit):

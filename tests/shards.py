@@ -32,12 +32,15 @@ def shard(index: int, count: int = 4, of: Run = CHECK, **others: object) -> Run:
 def stored(place: Path, index: int, *records: Outcome | Measurement, of: Run = CHECK, **others: object) -> Path:
     """The folder of one of four shards, with the outcome of its case, or with other records."""
     folder = place / f"shard-{index}-of-4"
-    record(folder, shard(index, of=of, **others), *(records or [outcome(CASES[index - 1])]))
+    record(folder, shard(index, of=of, **others), *(records or [outcome(CASES[index - 1], seconds=0.1)]))
     return folder
 
 
 def timed(place: Path, index: int) -> Path:
     """The folder of one of four shards of a benchmark, with a timed table in which one implementation is faster."""
     table = {"workload": f"ladder/{index % 2 + 1}k", "dtype": ("float32", "float64")[index // 3]}
-    rows = [measured(name, seconds=seconds, **table) for name, seconds in (("loops", 0.2), ("matmul", 0.1))]
+    rows = [
+        measured(name, seconds=seconds, stopped="budget", **table)
+        for name, seconds in (("loops", 0.2), ("matmul", 0.1))
+    ]
     return stored(place, index, *rows, of=BENCH)

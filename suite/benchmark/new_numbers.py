@@ -15,10 +15,10 @@ from torch import Tensor
 
 from suite.asking.rounds import SECRET_NUMBERS
 from suite.benchmark.entry import Entry, Excerpt
-from suite.benchmark.own_clock import HELD, UNBELIEVED, Asking, doubt, lasts, margin, quick, unbounded
+from suite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
 from suite.measure import FEWEST
 from suite.measure.protocol import Rows, garbage
-from suite.measure.task import LONG
+from suite.records.bounded import LONG, UNBELIEVED
 
 MOST_CALLS = 64
 """Calls in a pass at most: asking for one takes longer than a short call does."""

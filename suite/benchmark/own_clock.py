@@ -8,17 +8,8 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from suite.benchmark.entry import Entry, Racer, Witnessed
-from suite.measure.task import LONG
 from suite.records import STEP
-
-MARGIN = 0.10
-"""How much longer than claimed a call of `LONG` seconds or more may take by the suite's own clock: what asking takes,
-and how it varies, is less of a sample of 5 ms."""
-NOT_BOUNDED = f"the suite's own clock does not bound this time within {MARGIN:.0%}"
-"""How a row says that it could not."""
-UNBELIEVED = 1.5
-"""A claim is refused where calls take more than this many times as long; between `MARGIN` and this the row says that
-the claim is not bounded. An answer that is remembered every second time makes it 2."""
+from suite.records.bounded import LONG, MARGIN, UNBELIEVED
 
 HELD = 2.5e-4
 """Seconds: calls that last so long or longer are held to what they take on new numbers within a share. What is beside a

@@ -18,7 +18,6 @@ from suite.benchmark.gate import Gate
 from suite.benchmark.implementation import Implementation, declaration_of
 from suite.benchmark.kept import Kept
 from suite.benchmark.kept_ceilings import KeptCeilings
-from suite.benchmark.own_clock import NOT_BOUNDED
 from suite.benchmark.own_cores import own_cores
 from suite.benchmark.participant import Participant, participant
 from suite.benchmark.processes import expect_measured
@@ -28,6 +27,7 @@ from suite.benchmark.weighing import Weighing, Weight
 from suite.benchmark.yardstick import yardstick
 from suite.measure.protocol import Energy, Failed, Rates, Weighed
 from suite.records import EVERY_CASE, Measurement, Outcome, Status
+from suite.records.bounded import NOT_BOUNDED
 from suite.store.ranges import AGED_SLACK, is_beyond_reach
 from suite.worker import await_servers, expect
 

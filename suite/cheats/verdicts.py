@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from suite.benchmark.own_clock import MARGIN, NOT_BOUNDED, quick
+from suite.benchmark.own_clock import quick
 from suite.records import Cheat, Measurement, Outcome, Status, Trial
+from suite.records.bounded import MARGIN, NOT_BOUNDED
 from suite.walls import Keeps, kept
 
 FORGED = "forged"

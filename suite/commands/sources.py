@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from suite import registry
 from suite.machine import committed, suite_hash
 from suite.records import Run
 from suite.registry.declaration import Declaration
+from suite.report.verification.cheats import Musts
 from suite.store.ranges import COMMIT
 
+HISTORY = "suite/store/history.py"
+"""The file that keeps runs, in every version that does."""
+VERDICTS = "suite/cheats/submitted/verdicts.toml"
+"""The file that declares what must become of each of those submissions."""
 PLUGS = "attention"
 """The contract of what is plugged into others."""
 
@@ -40,6 +47,38 @@ def held(runs: Iterable[Run], repositories: Iterable[Path]) -> Held:
             for run in of:
                 _hold(run, folder, found)
     return found
+
+
+def keeps_runs(repositories: Iterable[Path]) -> Callable[[Run], bool | None]:
+    """Says of a run whether the version that made it keeps runs in history; None where its sources are not known."""
+    mine, folders = suite_hash(), list(repositories)
+
+    @cache
+    def at(commit: str) -> bool | None:
+        repository = next((each for each in folders if _is_clean(commit) and committed.holds(each, commit)), None)
+        return None if repository is None else committed.has(repository, commit, HISTORY)
+
+    return lambda run: True if run.suite == mine else at(run.commit)
+
+
+def musts(repositories: Iterable[Path]) -> Callable[[str], Musts | None]:
+    """Says what a commit declares that must become of submissions which try to fool the suite; None where it is not
+    known.
+    """
+    folders = list(repositories)
+
+    def at(commit: str) -> Musts | None:
+        repository = next((each for each in folders if _is_clean(commit) and committed.holds(each, commit)), None)
+        if repository is None:
+            return None
+        with committed.sources(repository, commit) as folder:
+            try:
+                declared = tomllib.loads((folder / VERDICTS).read_text(encoding="utf-8"))
+                return {name: (of["class"], of["check"], of["bench"]) for name, of in declared.items()}
+            except (OSError, ValueError, KeyError, TypeError):
+                return None
+
+    return at
 
 
 def _is_clean(commit: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import suite
-from suite.commands import sources
+from suite.commands import defined, sources
 from suite.records import Refusal, Run, UsageError
 from suite.report import verification as pages
 from suite.report.verification.index import FILES
@@ -16,6 +16,7 @@ from suite.store import Recorded, Verified, history
 from suite.store import verify as verify_rows
 from suite.store.contents import SIGNS
 from suite.store.runs import RUNS
+from suite.store.verification import few
 from suite.uncollected import uncollected
 
 UNPROVEN = "not proven: that the machine was honest, nor that it was the one that is named"
@@ -119,9 +120,13 @@ def _results(path: Path, folders: Sequence[Path]) -> Report:
     report = _machines(folders)
     readable = len(report.machines) == len(folders)
     with_runs = {name: of for name, of in report.machines.items() if of.runs}
-    report.refusals += pages.of_results(path, with_runs if readable else None)
+    repositories = path, Path(suite.__file__).parent
+    report.refusals += pages.of_results(path, with_runs if readable else None, sources.musts(repositories))
     report.refusals += _without_rows(path)
-    report.refusals += history.refusals(path, report.machines.values())
+    machines = list(report.machines.values())
+    report.refusals += few([*history.refusals(path, machines, sources.keeps_runs(repositories))])
+    if with_runs and not (path / history.FOLDER).is_dir():
+        report.not_checked.append(f"what runs before these there were, for there is no {path / history.FOLDER}")
     report.files += sum((path / name).exists() for name in FILES)
     if not readable:
         report.not_checked.append(f"{path / 'README.md'}, for not all rows can be read")
@@ -139,8 +144,9 @@ def _machines(folders: Iterable[Path]) -> Report:
     report = Report()
     for folder in folders:
         rows = verify_rows(folder.absolute() if folder.name in ("", "..") else folder)
-        report.refusals += rows.refusals
-        if not rows.refusals:
+        otherwise = list(few([*defined.unlike_definitions(folder, rows.placed, rows.recorded.runs)]))
+        report.refusals += [*rows.refusals, *otherwise]
+        if not rows.refusals and not otherwise:
             _readable(folder, rows, report)
     return report
 
@@ -148,6 +154,7 @@ def _machines(folders: Iterable[Path]) -> Report:
 def _readable(folder: Path, rows: Verified, report: Report) -> None:
     """What can be said where every row is as it was written: of pages, and of sources."""
     report.machines[folder.name] = rows.recorded
+    report.not_checked += rows.not_checked
     shown = pages.of_machine(folder, rows.recorded)
     report.refusals += shown.refusals
     report.not_checked += shown.not_checked

@@ -22,6 +22,11 @@ def holds(repository: Path, commit: str) -> bool:
     return _git(repository, "cat-file", "-e", f"{commit}^{{commit}}") is not None
 
 
+def has(repository: Path, commit: str, file: str) -> bool:
+    """Whether a commit that a repository holds has a file, of this path from the repository's top."""
+    return _git(repository, "cat-file", "-e", f"{commit}:{file}") is not None
+
+
 @contextmanager
 def sources(repository: Path, commit: str) -> Iterator[Path]:
     """A temporary folder with the FOLDERS of a commit, as far as it has them."""

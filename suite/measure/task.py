@@ -38,8 +38,6 @@ MAKING = ("export", "session", "file")
 INPUT_RATE = 1.5e9
 """Bytes of inputs that a CPU makes anew in a second, about. The calls of a sample take no less time than making its
 inputs did, so that no run spends most of its time on inputs."""
-LONG = 1e-3
-"""Seconds: the suite's own clock bounds calls that take this long or longer; see `suite.benchmark.own_clock`."""
 COPIED = 2**22
 """Bytes: an output up to this size is copied as soon as it has been timed. A larger one takes so long to compute that a
 thread still at work on it would not be done when its rows are read."""

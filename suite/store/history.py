@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from suite.records import Refusal, Run, Snapshot, UsageError
-from suite.store import columns, contents, files, snapshots
+from suite.records import Refusal, Run, Snapshot, Status, UsageError
+from suite.store import columns, contents, files, ranges, snapshots
 from suite.store.files import Damaged, Refused
 from suite.store.recorded import Recorded
 from suite.uncollected import uncollected
 
 FOLDER = "history"
 """The folder beside those of machines."""
+ADD = "`attnsuite history add` keeps it as far as they tell"
 REMEDY = "restore the file, or remove it: the other runs stay"
 
 
@@ -75,8 +77,39 @@ def read(results: Path) -> list[Snapshot]:
     return sorted(found, key=lambda of: (of.run.machine.name, of.run.started, of.run.id))
 
 
-def refusals(results: Path, machines: Iterable[Recorded]) -> Iterator[Refusal]:
-    """What is amiss: files that are not as they were written, or that say otherwise than the rows of their run."""
+def refusals(
+    results: Path, machines: Sequence[Recorded], keeps: Callable[[Run], bool | None] = lambda run: None
+) -> Iterator[Refusal]:
+    """What is amiss: files that are not as they were written, that say otherwise than the rows of their run or what no
+    run has, and files that are not there.
+
+    `keeps` says of a run whether the version that made it keeps runs, None where that is not known.
+    """
+    found: list[Snapshot] = []
+    yield from _read_amiss(results, machines, found)
+    if (results / FOLDER).is_dir():  # else nobody said that there is one
+        yield from _lost(results, machines, found, keeps)
+
+
+def _lost(
+    results: Path, machines: Iterable[Recorded], kept: Iterable[Snapshot], keeps: Callable[[Run], bool | None]
+) -> Iterator[Refusal]:
+    """Files of runs whose rows are here. Of a run of an unknown version one is due from the first that is kept on."""
+    first: dict[str, str] = {}
+    for each in kept:
+        name = each.run.machine.name
+        first[name] = min(first.get(name, each.run.started), each.run.started)
+    for of in machines:
+        with_rows = {identity for identity, _ in (*of.rows, *of.measured)}
+        for run in (run for run in of.runs.values() if run.finished and run.id in with_rows):
+            said = keeps(run)
+            is_due = of.machine in first and first[of.machine] <= run.started if said is None else said
+            if is_due and not (path := _path(results, run)).exists():
+                yield Refusal(str(path), "", f"there is no such file, and rows of its run are there; {ADD}")
+
+
+def _read_amiss(results: Path, machines: Iterable[Recorded], found: list[Snapshot]) -> Iterator[Refusal]:
+    """What is amiss with the files that are there; those that can be read are `found`."""
     rows = {(of.machine, run.id): (of, run) for of in machines for run in of.runs.values() if run.finished}
     for path in paths(results):
         try:
@@ -86,8 +119,31 @@ def refusals(results: Path, machines: Iterable[Recorded]) -> Iterator[Refusal]:
         except UsageError as error:
             yield Refusal(str(path), "", str(error))
         else:
+            found.append(kept)
+            yield from (Refusal(str(path), "", why) for why in (*ranges.of_run(kept.run), *_odd(kept)))
             if (there := rows.get((kept.run.machine.name, kept.run.id))) and not _agrees(kept, *there):
                 yield Refusal(str(path), "", f"it says otherwise than the rows of the run {kept.run.id:.80}")
+
+
+def _odd(kept: Snapshot) -> Iterator[str]:
+    """What no run has: a median without samples or beyond its interval, more time than the run took."""
+    longest = ranges.together(kept.run)
+    for of in kept.timed:
+        where, measured = f"{of.implementation:.80} {of.table_in_words:.120}", of.status == Status.MEASURED
+        if measured != (of.median is not None) or measured != (of.rounds > 0):
+            yield f"{where} is {of.status:.20}, its median {of.median} of {of.rounds} rounds"
+            continue
+        for name, low, value, high in (
+            ("median", of.low, of.median, of.high),
+            ("ratio", of.ratio_low, of.ratio, of.ratio_high),
+        ):
+            least, most = (value if end is None else end for end in (low, high))
+            if value is not None and not 0 < (least or 0) <= value <= (most or 0) < math.inf:
+                yield f"{where}: {name} is {value:.5g}, between {low} and {high}"
+        if of.median is not None and of.median * of.rounds / 2 > longest:  # half of its samples are longer
+            yield f"{where}: {of.rounds} rounds of {of.median:.4g} s are longer than the run, {longest:.4g} s at most"
+        if of.baseline == of.implementation and of.ratio is not None and of.ratio != 1:
+            yield f"{where}: it is the baseline, and its ratio is {of.ratio:.5g}"
 
 
 def _agrees(kept: Snapshot, recorded: Recorded, run: Run) -> bool:

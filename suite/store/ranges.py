@@ -39,6 +39,8 @@ AGED_SLACK = 3.0
 COPY_SLACK = 1.5
 """A copy writes as much as it reads, and a line of memory is read before it is written: two of three transfers count.
 What only reads may be faster by so much."""
+HALF = frozenset({"float16", "bfloat16"})
+"""The dtypes whose products may be slower than those in float32."""
 STATISTICS_MATCH = 1e-5
 """The relative error of a median of samples that were rounded to six digits, and of an end of its interval."""
 HASH = re.compile(r"[0-9a-f]{12}")
@@ -161,13 +163,13 @@ def _memory(of: Measurement, run: Run) -> Complaints:
 
 def _rates(of: Measurement, run: Run) -> Complaints:
     """Work in less time than the machine took for it in the same run, or in an earlier one."""
-    finite = all(map(math.isfinite, (*of.work.values(), *of.ceilings.values())))
+    finite = all(map(math.isfinite, (*of.work.values(), *of.ceilings.values())))  # what is not is said already
     if not of.seconds or not finite:
         return
     aged = "age" in of.ceilings
     slack, which = (AGED_SLACK, "an earlier run") if aged else (RATE_SLACK, "this run")
     seconds = median(of.seconds)
-    if is_beyond_reach(of, slack):
+    if of.dtype not in HALF and is_beyond_reach(of, slack):  # half types are held against other rows as well
         reached = of.ceilings["flops"]
         rate = of.work["attended"] / seconds
         yield f"{rate:.3g} FLOPs per second are more than the {reached:.3g} of a matrix product in {which}"
@@ -180,8 +182,12 @@ def _rates(of: Measurement, run: Run) -> Complaints:
 
 def is_beyond_reach(of: Measurement, slack: float) -> bool:
     """Whether so many FLOPs per second are claimed that a matrix product reached not even a `slack`-th of them."""
-    ceiling = of.ceilings.get("flops", math.inf)
-    return bool(of.seconds) and of.work.get("attended", 0.0) > median(of.seconds) * ceiling * slack
+    return is_beyond(of, of.ceilings.get("flops", math.inf) * slack)
+
+
+def is_beyond(of: Measurement, flops: float) -> bool:
+    """Whether more FLOPs per second are claimed than these."""
+    return bool(of.seconds) and of.work.get("attended", 0.0) > median(of.seconds) * flops
 
 
 def _learned(of: Learned, run: Run) -> Complaints:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.records import Refusal, Run, UsageError
-from suite.store import between_runs, columns, contents, facts, ranges, together
+from suite.store import answered, between_runs, columns, contents, contradictions, facts, ranges, siblings, together
 from suite.store.contents import JOURNAL, Contents, Placed
 from suite.store.files import Refused, parsed_rows
 from suite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES
@@ -27,6 +27,9 @@ class Verified:
 
     recorded: Recorded
     refusals: tuple[Refusal, ...]
+    placed: tuple[Placed, ...] = ()
+    """Every record, with the place of its row."""
+    not_checked: tuple[str, ...] = ()
 
 
 @uncollected()
@@ -40,7 +43,7 @@ def verify(folder: Path) -> Verified:
         *_runs(folder, there),
         *_records(folder, there, placed),
     ]
-    return Verified(there.recorded_of(folder.name), tuple(few(found)))
+    return Verified(there.recorded_of(folder.name), tuple(few(found)), tuple(placed), tuple(_unheld(folder, placed)))
 
 
 def few(refusals: Sequence[Refusal]) -> Iterator[Refusal]:
@@ -141,6 +144,7 @@ def _records(folder: Path, there: Contents, placed: Sequence[Placed]) -> Iterato
     for each in placed:
         run, path, where = there.runs[each.run], str(folder / each.file), f"line {each.line}"
         yield from (Refusal(path, where, why) for why in ranges.of_record(each.record, run))
+        yield from (Refusal(path, where, why) for why in contradictions.of_record(each.record, run))
         spent[each.run] += ranges.timed(each.record)
         if each.file == JOURNAL:
             continue
@@ -150,7 +154,15 @@ def _records(folder: Path, there: Contents, placed: Sequence[Placed]) -> Iterato
                 f"{' '.join(each.record.key):.200} is answered by the run {first.run:.80} as well, in line {first.line}"
             )
             yield Refusal(path, where, why)
+    yield from (Refusal(str(folder / file), "", why) for file, why in answered.lost(placed, there.runs))
+    for at, why in siblings.unlike_others(placed):
+        yield Refusal(str(folder / at.file), f"line {at.line}", why)
     for identity, seconds in spent.items():
         if seconds > (most := ranges.together(there.runs[identity])):
             why = f"the timed calls of the run {identity:.80} are {seconds:.4g} s, and it took {most:.4g} at most"
             yield Refusal(str(folder / MEASUREMENTS.file), "", why)
+
+
+def _unheld(folder: Path, placed: Sequence[Placed]) -> Iterator[str]:
+    if count := siblings.without_ceilings(placed):
+        yield f"the rates of {count} time{'s' * (count > 1)} of {folder}, for nothing says what its machine reached"

@@ -17,11 +17,11 @@ from workers import SUBMISSIONS
 
 from suite import registry
 from suite.benchmark import Benchmark, Request, series, timing
-from suite.benchmark.own_clock import NOT_BOUNDED
 from suite.benchmark.participant import Participant
 from suite.contracts import contract
 from suite.measure.protocol import Failed, Job, Prepared
 from suite.records import EVERY_CASE, Measurement, Outcome
+from suite.records.bounded import NOT_BOUNDED
 from suite.worker import forget_servers
 
 CONTRACT = contract("attention")

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from builders_of_cheats import an_audit
 
-from suite.benchmark.own_clock import NOT_BOUNDED
 from suite.cheats import audit as audit_module
 from suite.cheats.audit import audit
 from suite.cheats.catalogue import catalogue
 from suite.commands import auditing
 from suite.conformance.session import CheckRequest, Session
 from suite.records import CheatsAudit, UsageError
+from suite.records.bounded import NOT_BOUNDED
 from suite.walls import WALLS, Keeps, found_elsewhere, kept
 from suite.worker import started
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from builders import outcome
 
-from suite.benchmark.own_clock import NOT_BOUNDED
 from suite.cheats import catalogue as catalogue_module
 from suite.cheats.catalogue import CONTROL, FOLDER, HONEST, catalogue
 from suite.cheats.verdicts import of_bench, of_check
 from suite.records import Cheat, Measurement, Status
+from suite.records.bounded import NOT_BOUNDED
 
 KINDS = {
     "control", "the clock", "work after the return", "lazy results", "caches", "drift", "behind the suite's back",

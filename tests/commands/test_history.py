@@ -208,13 +208,14 @@ def verified(monkeypatch, capsys, results) -> tuple[int, str]:
 
 def test_verify_names_a_file_of_history_that_is_damaged(results, monkeypatch, capsys):
     record(results, replace(RUN, id="rows", finished=""), outcome("a"))
-    assert "r05.gz" not in verified(monkeypatch, capsys, results)[1]
-    next(results.glob("history/*/r05.gz")).write_bytes(b"damaged")
+    store.keep(results, run(11, commit="", suite="0" * 12), [outcome("a")])
+    assert "r11.gz" not in verified(monkeypatch, capsys, results)[1]
+    next(results.glob("history/*/r11.gz")).write_bytes(b"damaged")
 
     status, out = verified(monkeypatch, capsys, results)
 
     assert status == 1
-    assert "r05.gz" in out
+    assert "r11.gz" in out
 
 
 def test_a_run_with_many_steps_names_the_largest_and_counts_the_others(tmp_path, monkeypatch, capsys):

@@ -44,6 +44,7 @@ def test_what_is_good_is_one_line_that_says_what_was_verified_and_what_not(resul
     assert line.startswith(f"{results}: verified: 2 machines, 2 runs, ")
     assert "4 trainings, 3 claims" in line
     assert "not checked: the sources of the run" in line
+    assert "what runs before these there were, for there is no" in line
     assert line.endswith(verifying.UNPROVEN)
 
 
@@ -260,6 +261,43 @@ def test_sources_that_cannot_be_held_against_a_commit_are_named(repository, chan
     assert found.amiss == []
     assert len(found.not_checked) == 1
     assert says in found.not_checked[0]
+
+
+@pytest.mark.parametrize(
+    ("commit", "keeps"),
+    [(None, False), ("HEAD~1", None), ("0123456789ab", None), ("", None)],
+    ids=["of a version that keeps none", "of no commit's name", "of a commit elsewhere", "of no commit"],
+)
+def test_whether_a_run_is_kept_is_told_by_the_sources_of_its_version(repository, commit, keeps):
+    from dataclasses import replace
+
+    from suite.machine import suite_hash
+
+    run = run_of(repository)
+    run = run if commit is None else replace(run, commit=commit)
+
+    assert sources.keeps_runs([repository])(run) is keeps
+    assert sources.keeps_runs([repository])(replace(run, suite=suite_hash())) is True, (
+        "this very version keeps its runs"
+    )
+
+
+def test_a_version_with_the_file_that_keeps_runs_keeps_them_and_declares_its_cheats(repository, tmp_path):
+    folder = Path(shutil.copytree(repository, tmp_path / "later"))
+    for name, text in {
+        sources.HISTORY: "",
+        sources.VERDICTS: '[zeros]\nclass = "control"\ncheck = "caught"\nbench = "caught"\n',
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-m", "y")
+    run = run_of(folder)
+
+    assert sources.keeps_runs([folder])(run) is True
+    assert sources.musts([folder])(run.commit) == {"zeros": ("control", "caught", "caught")}
+    assert sources.musts([folder])("0123456789ab") is None
+    assert sources.musts([repository])(git(repository, "rev-parse", "HEAD")) is None
 
 
 KINDS = {

@@ -17,6 +17,8 @@ from suite.records import Facts, Snapshot, Status, UsageError
 from suite.store import Results, history, snapshots
 
 TIMED = replace(RUN, facts=Facts(BASELINES))
+HONEST = replace(TIMED, commit="", suite="1" * 12, sources={"attention/loops": "0" * 12})
+"""One in which nothing is amiss."""
 SLOW = tuple(0.2 + 0.001 * (number % 3) for number in range(20))
 FAST = tuple(each / 2 for each in SLOW)
 PAIR = (
@@ -235,12 +237,12 @@ def test_a_file_that_is_not_as_it_was_written_is_one_line_that_names_it(tmp_path
         ('"wp"', '"pp"', True),
         ("[0.1005,0.201]", "[0.1006,0.201]", True),
         ('"torch":"2.13.0"', '"torch":"2.12.0"', True),
-        ("[0.5,1.0]", "[0.4,1.0]", False),  # the baseline's row is gone, and with it what the ratio was made of
+        ("[0.5,1.0]", "[0.4,1.0]", False),  # the baseline's row is gone, and with it what the ratios were made of
     ],
 )
 def test_what_says_otherwise_than_the_rows_of_its_run_is_amiss(tmp_path, before, now, is_amiss):
-    record(tmp_path, TIMED, *PAIR, outcome("a", "wrong"), outcome("b"))
-    record(tmp_path, replace(TIMED, id="r2", suite="s2"), PAIR[0], outcome("b"))  # the others' rows stay
+    record(tmp_path, HONEST, *PAIR, outcome("a", "wrong"), outcome("b"))
+    record(tmp_path, replace(HONEST, id="r2", suite="2" * 12), PAIR[0], outcome("b"))  # the others' rows stay
     path = tmp_path / "history" / MACHINE.name / "r1.gz"
     text = gzip.decompress(path.read_bytes()).decode()
 
@@ -266,3 +268,58 @@ def test_a_file_that_is_none_is_one_line(tmp_path, data):
 def test_a_folder_without_results_is_one_line(tmp_path):
     with pytest.raises(UsageError, match="holds no results"):
         list(history.add(tmp_path, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "says"),
+    [
+        ("[0.1005,0.201]", "[1.005,0.201]", "forward hot: median is 1.005, between 0.1 and 0.101"),
+        ('"ratio":[0.5,1.0]', '"ratio":[0.05,1.0]', "forward hot: ratio is 0.05, between 0.5 and 0.5"),
+        ('"rounds":[20,20]', '"rounds":[0,20]', "is measured, its median 0.1005 of 0 rounds"),
+        ('"rounds":[20,20]', '"rounds":[20,2000000000]', "2000000000 rounds of 0.201 s are longer than the run"),
+        ('"suite":"111111111111"', '"suite":"x"', "the hash of suite is 'x', not 12 hexadecimal digits"),
+    ],
+)
+def test_a_kept_run_of_which_no_row_is_left_cannot_say_what_no_run_has(tmp_path, before, now, says):
+    record(tmp_path, HONEST, *PAIR)
+    path = tmp_path / "history" / MACHINE.name / "r1.gz"
+    text = gzip.decompress(path.read_bytes()).decode()
+    assert before in text
+    path.write_bytes(gzip.compress(text.replace(before, now).encode()))
+
+    assert any(says in str(each) for each in history.refusals(tmp_path, []))
+
+
+def test_a_file_of_a_run_that_is_kept_is_missed_where_it_is_gone_and_can_be_added_again(tmp_path):
+    record(tmp_path, HONEST, outcome("a"))
+    record(tmp_path, replace(HONEST, id="r2", suite="2" * 12, started="2026-01-03T03:04:05+00:00"), outcome("b"))
+    machines = [Results(tmp_path).read(MACHINE.name)]
+    of_second = tmp_path / "history" / MACHINE.name / "r2.gz"
+    of_second.unlink()
+
+    (lost,) = history.refusals(tmp_path, machines)
+    assert str(lost).startswith(
+        f"{of_second}: there is no such file, and rows of its run are there; `attnsuite history"
+    )
+    assert list(history.add(tmp_path, tmp_path)) == [of_second]
+    assert list(history.refusals(tmp_path, machines)) == []
+
+
+@pytest.mark.parametrize(("keeps", "is_missed"), [(True, True), (False, False), (None, False)])
+def test_the_first_file_is_missed_where_the_version_of_its_run_keeps_runs(tmp_path, keeps, is_missed):
+    record(tmp_path, HONEST, outcome("a"))
+    record(tmp_path, replace(HONEST, id="r2", suite="2" * 12, started="2026-01-03T03:04:05+00:00"), outcome("b"))
+    of_first = tmp_path / "history" / MACHINE.name / "r1.gz"
+    of_first.unlink()
+    machines = [Results(tmp_path).read(MACHINE.name)]
+
+    said = list(history.refusals(tmp_path, machines, lambda run: keeps))
+
+    assert [each.path for each in said] == [str(of_first)] * is_missed
+
+
+def test_where_there_is_no_history_at_all_none_is_missed(tmp_path):
+    record(tmp_path, HONEST, outcome("a"))
+    shutil.rmtree(tmp_path / "history")
+
+    assert list(history.refusals(tmp_path, [Results(tmp_path).read(MACHINE.name)], lambda run: True)) == []

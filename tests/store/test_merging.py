@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
+import honest
 import pytest
 from shards import BENCH, CASES, CHECK, FACTS, OTHER, shard, stored
 from stored import MACHINE, killed_when_ready, measurement, outcome, record
@@ -240,7 +241,7 @@ def test_what_was_begun_and_is_answered_elsewhere_is_left_out(shards: list[Path]
 
 
 def test_runs_that_were_not_divided_come_along_as_they_are(shards: list[Path], tmp_path: Path) -> None:
-    record(tmp_path / "whole", replace(CHECK, id="w1"), measurement(calls=1), outcome("plain", "wrong"))
+    record(tmp_path / "whole", replace(CHECK, id="w1"), honest.timed(), outcome("plain", "wrong", detail="off"))
 
     merged([tmp_path / "whole", *shards], tmp_path / "out")
 
@@ -291,9 +292,8 @@ def test_timed_calls_of_shards_that_ran_at_once_are_no_longer_than_all_of_them(t
     begun = {"started": "2026-01-02T03:00:00+00:00"}
     parts = []
     for index in range(1, 5):
-        of = measurement(
-            "ladder/1k", threads=index % 2 + 1, dtype=("float32", "float64")[index // 3], seconds=(9.0,), calls=1
-        )
+        threads, dtype = index % 2 + 1, ("float32", "float64")[index // 3]
+        of = honest.timed("ladder/1k", threads=threads, dtype=dtype, seconds=(9.0,))
         parts.append(tmp_path / f"shard-{index}-of-4")
         record(parts[-1], shard(index, of=BENCH, **begun), of)
         mark_finished(parts[-1], "2026-01-02T03:00:05+00:00")

@@ -6,54 +6,23 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from stored import MACHINE, RUN, folder, journal, measurement, outcome, read, record, table
+from honest import CEILINGS, HONEST, NOW, claim, refusals, timed, trained
+from stored import folder, journal, measurement, outcome, read, record, table
 
-from suite.records import Claimed, ContractFacts, Evidence, Facts, Holds, Learned, UsageError, WorkloadFacts
+from suite.records import Evidence, Facts, Holds, UsageError
 from suite.store import Results, contents, together, verify
-
-NOW = datetime.now(UTC)
-FACTS = Facts(
-    {"attention": ContractFacts(cases={"a": (), "b": ()}, baseline="loops")},
-    findings={"pt-1": "in words"},
-    workloads={"attention": {"ladder/1k": WorkloadFacts("ladder", "", "", 1024)}},
-)
-HONEST = replace(
-    RUN,
-    started=(NOW - timedelta(seconds=60)).isoformat(timespec="seconds"),
-    machine=replace(MACHINE, accelerators=()),
-    commit="",
-    sources={"attention/loops": "0123456789ab"},
-    suite="ba9876543210",
-    facts=FACTS,
-)
-"""A run that took a minute."""
-CEILINGS = {"flops": 1e9, "bytes": 1e9}
-
-
-def claim(*of, evidence=Evidence.EXACT, holds=Holds.HOLDS, samples=()):
-    words = ("claims/t", "t/a", "cpu", "doc-1", "1", "says", "quantity", "at most 3")
-    return Claimed(*words, evidence, holds, *of, samples=samples)
-
-
-def trained(**others):
-    of = {"curve": (2.0, 1.0), "scores": {"accuracy": 0.5}, "config": {"epochs": 2}, "seconds": 3.0, **others}
-    return Learned("attention/loops", "recall", 0, "cpu", **of)
-
-
-def refusals(results):
-    return [str(each).removeprefix(f"{folder(results)}/") for each in verify(folder(results)).refusals]
-
 
 HONEST_ROWS = (
     outcome("a", error_ratio=0.5, seconds=0.25),
-    measurement(calls=3, work={"attended": 1e6, "bytes": 1e6}, ceilings=CEILINGS, first_call=0.5, warm_up=0.0),
+    timed(calls=3),
     trained(),
     claim(2.0, 2.0, 2.0),
 )
 
 
 def test_what_is_said_of_an_implementation_is_of_no_case_that_its_run_notes(tmp_path):
-    record(tmp_path, HONEST, outcome("declared/causal", "wrong", dtype="*"), outcome("*", "missing", dtype="*"))
+    about_all = outcome("*", "missing", dtype="*", detail="No module named 'jax'")
+    record(tmp_path, HONEST, outcome("declared/causal", "wrong", dtype="*", detail="remove it"), about_all)
 
     assert verify(folder(tmp_path)).refusals == ()
 

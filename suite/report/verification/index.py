@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from suite.records import Refusal
@@ -10,6 +10,8 @@ from suite.report.browser.files import report_text
 from suite.report.browser.past import past
 from suite.report.files import rendered
 from suite.report.index import AUDIT, AUDIT_TABLES, CHEATS, INDEX, REPORT, index, there
+from suite.report.verification.audits import of_audit
+from suite.report.verification.cheats import Musts, of_cheats
 from suite.report.verification.stamped import unlike_stamp
 from suite.report.verification.texts import unlike
 from suite.store import Recorded
@@ -18,8 +20,15 @@ FILES = (f"{INDEX}.md", AUDIT, *AUDIT_TABLES, CHEATS, REPORT)
 """What lies beside the machines' folders."""
 
 
-def of_results(results: Path, machines: Mapping[str, Recorded] | None) -> Iterator[Refusal]:
-    """Hold the index and the audits against what is recorded; without the machines, the audits alone."""
+def of_results(
+    results: Path,
+    machines: Mapping[str, Recorded] | None,
+    musts: Callable[[str], Musts | None] = lambda commit: None,
+) -> Iterator[Refusal]:
+    """Hold the index and the audits against what is recorded; without the machines, the audits alone.
+
+    `musts` says what a commit declares that must become of submissions which try to fool the suite.
+    """
     if machines is not None:
         for name, text in rendered(INDEX, [index(machines, there(results, machines))]).items():
             yield from unlike(results / name, text)
@@ -27,6 +36,10 @@ def of_results(results: Path, machines: Mapping[str, Recorded] | None) -> Iterat
             yield from unlike(results / REPORT, report_text(results, machines, past(results)))
     tables = [name for name in AUDIT_TABLES if (results / name).exists()]
     if tables or (results / AUDIT).exists():
-        yield from unlike_stamp(results / AUDIT, tables, "attnsuite audit")
+        amiss = list(unlike_stamp(results / AUDIT, tables, "attnsuite audit"))
+        yield from amiss
+        if not amiss and len(tables) == len(AUDIT_TABLES):  # an audit of an earlier version has none
+            yield from of_audit(results / AUDIT)
     if (results / CHEATS).exists():
-        yield from unlike_stamp(results / CHEATS, (), "attnsuite audit --cheats")
+        amiss = list(unlike_stamp(results / CHEATS, (), "attnsuite audit --cheats"))
+        yield from amiss or of_cheats(results / CHEATS, musts)
