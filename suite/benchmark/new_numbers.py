@@ -140,8 +140,8 @@ class Witness:
             entry.unbounded = unbounded(times, margin=most) or unbounded(entry.own_clock, "its samples", most)
         elif (doubted := doubt(entry)) and lasts(entry, self.asking) >= LONG:
             entry.unbounded, entry.own_clock = doubted, None
-        else:
-            entry.unbounded = unbounded(times, margin=most) or entry.unbounded
+        elif said := unbounded(times, margin=most):
+            entry.own_clock, entry.unbounded = max(times, entry.own_clock or 0.0), said
         entry.proved = True
         return True
 

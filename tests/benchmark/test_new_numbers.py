@@ -234,6 +234,7 @@ def test_on_a_machine_that_waits_more_than_that_it_is_said_and_nobody_accused(
 
     assert (found.failed is not None) == refused
     assert bool(found.unbounded) != refused
+    assert refused or f"{found.own_clock:.2f}" in found.unbounded
     assert found.proved != refused
 
 
