@@ -80,6 +80,8 @@ class Elsewhere:
         """Whether memory is given back before the process is suspended: a GPU's is shared by all participants."""
         self._configured: int | None = None
         """The number of the process that was configured last."""
+        self._stays = False
+        """Whether it was left awake by the last question."""
 
     def ask(
         self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any], stay: bool = False
@@ -92,6 +94,7 @@ class Elsewhere:
         try:
             return failed or self._request(kind, verb, arguments)
         finally:
+            self._stays = stay
             if not stay:
                 self._pause()
 
@@ -111,7 +114,8 @@ class Elsewhere:
 
     def _wake(self) -> Failed | None:
         """Let its process go on, and configure it if it is new; why that is not possible."""
-        self.worker.resume()
+        if not self._stays:  # to find all that a walled one has started takes a while, and a clock is running
+            self.worker.resume()
         state = self.worker.ready()
         if not isinstance(state, Ready):
             return lost(state)
@@ -123,6 +127,7 @@ class Elsewhere:
         return configured if isinstance(configured, Failed) else None
 
     def _pause(self) -> None:
+        self._stays = False
         if self._rests and self.worker.pid == self._configured:
             self._request(Done, "rest", {})
         self.worker.suspend()
@@ -133,6 +138,7 @@ class Elsewhere:
         try:
             return self.worker.files()
         finally:
+            self._stays = False
             self.worker.suspend()
 
     def used(self) -> float:

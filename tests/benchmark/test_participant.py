@@ -302,3 +302,20 @@ def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(
 
     for of_round in zip(*places, strict=True):
         assert len(set(of_round)) > 10, "within a page, that is: 64 places are possible"
+
+
+@LINUX
+def test_it_is_woken_once_for_a_sample_and_not_while_a_clock_runs(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a walled one has started is searched for then, which takes longer than a short sample may be off."""
+    participant, woken = start(SUBMISSIONS / "honest.py"), list[Worker]()
+    prepared = participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
+    assert isinstance(prepared, Prepared)
+    resume = Worker.resume
+    monkeypatch.setattr(Worker, "resume", lambda self: (woken.append(self), resume(self)))
+
+    for _ in range(3):
+        assert isinstance(participant.sample(5, prepared.calls), Witnessed)
+
+    assert len(woken) == 3
