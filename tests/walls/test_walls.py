@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.temporary import remove
 from suite.walls import WALLS, Keeps, Room, cgroups, found_elsewhere, in_short, in_words, limits, named, room, seccomp
 from suite.walls.descent import below, resident
 from suite.walls.wall import works
@@ -100,7 +101,7 @@ def test_a_room_has_the_caches_that_the_user_names_and_no_others(tmp_path: Path)
     (made.folder / "deep" / "file").touch()
     (made.folder / "deep").chmod(0)
     (made.folder / "out").symlink_to(tmp_path)
-    room.clear(made)
+    remove(made.folder)
     assert not made.folder.exists()
     assert named.is_dir()
 

@@ -18,8 +18,8 @@ import torch
 from workers import LIMIT, SUBMISSIONS, answered, gone
 
 from suite.asking import Call
+from suite.temporary import PREFIX
 from suite.walls import WALLS
-from suite.walls.room import PREFIX
 from suite.worker import Died, Hung, Ready, Worker, started
 
 HOSTILE = str(SUBMISSIONS / "hostile.py")
