@@ -49,6 +49,8 @@ def found_elsewhere() -> tuple[str, ...]:
 
 def _tried(wall: Wall, room: Room) -> None:
     wall.probe()
+    if wall.before:
+        wall.before(room)
     if wall.namespaces:
         enter(wall.namespaces)
     for put_up in (wall.around, wall.within):
