@@ -20,7 +20,8 @@ def taken(guard: int, folder: Path, enough: int) -> int:
     """Bytes of memory that all below this guard take together, and the files in its own memory: in the folder, and what
     its processes share. What they share is counted once where that may matter.
     """
-    processes, files = list(below(guard)), _in_files(guard, (folder, SHARED_MEMORY))
+    processes = list(below(guard))
+    files = _in_files(guard, (folder, SHARED_MEMORY)) + _without_folder(processes)
     most = resident(processes) + files
     if most <= enough:
         return most
@@ -62,6 +63,19 @@ def _in_files(guard: int, folders: Iterable[Path]) -> int:
                 held = os.statvfs(theirs)
                 found += (held.f_blocks - held.f_bfree) * held.f_frsize
     return found
+
+
+def _without_folder(processes: Iterable[int]) -> int:
+    """Bytes in files that are in memory and in no folder (`memfd_create`), and that these processes have open."""
+    found: dict[tuple[int, int], int] = {}
+    for each in processes:
+        with suppress(OSError):  # it has ended, or forbids to look
+            for link in (PROCESSES / str(each) / "fd").iterdir():
+                with suppress(OSError):  # it was closed
+                    if str(link.readlink()).startswith("/memfd:"):
+                        of = link.stat()
+                        found[of.st_dev, of.st_ino] = of.st_blocks * 512
+    return sum(found.values())
 
 
 def available() -> int:

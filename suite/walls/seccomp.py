@@ -12,6 +12,7 @@ import os
 import platform
 import socket
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from suite.walls.system import NAMESPACES, NO_NEW_PRIVILEGES, kernel, prctl
 from suite.walls.wall import Keeps, Room, Wall
@@ -26,7 +27,10 @@ ALWAYS = (
 and keys are kept by the kernel: no limit of a process counts them, and they may outlive it."""
 ABSENT = ("clone3", "memfd_create", "memfd_secret")
 """What the kernel seems not to have, so that libraries do without. A filter cannot look where the flags of `clone3`
-lie; the C library calls `clone` instead. A file that is in memory and in no folder is counted by nobody."""
+lie; the C library calls `clone` instead. A file that is in memory and in no folder is counted only while it is open."""
+DRIVER, OF_DRIVER = Path("/dev/nvidiactl"), "memfd_create"
+"""NVIDIA's driver, and what CUDA does not begin without: driver 570 says error 304, "OS call failed"
+(https://github.com/NVIDIA/OpenShell/issues/1696)."""
 ONLY_ITSELF = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "prlimit64")
 """Outside a PID namespace: what a worker may do to itself alone, whose number stands first among the arguments. Limits
 of another process end it, too."""
@@ -95,31 +99,34 @@ Instruction = tuple[int, int, int, int]
 
 def _within(room: Room) -> None:
     prctl(NO_NEW_PRIVILEGES, 1)
-    program = instructions(platform.machine(), 0 if room.namespaced else os.getpid())
+    program = instructions(platform.machine(), 0 if room.namespaced else os.getpid(), DRIVER.exists())
     _, numbers = NUMBERS[platform.machine()]
     given = _Program(len(program), (_Instruction * len(program))(*(_Instruction(*each) for each in program)))
     kernel(numbers["seccomp"], FILTER, SPECULATES, ctypes.byref(given))
 
 
-def instructions(processor: str, process: int) -> Sequence[Instruction]:
-    """The filter; with a process's number it may signal that one alone. OSError for a processor that is not known."""
+def instructions(processor: str, process: int, driver: bool = False) -> Sequence[Instruction]:
+    """The filter; with a process's number it may signal that one alone, with a `driver` it may do what CUDA needs.
+
+    Raises OSError for a processor that is not known.
+    """
     if processor not in NUMBERS:
         raise OSError(f"the numbers of the system calls of {processor} are not known here")
     named, numbers = NUMBERS[processor]
     return [
         *((LOAD, 0, 0, PROCESSOR_AT), (EQUAL, 1, 0, named), _answer(REFUSED), (LOAD, 0, 0, NUMBER_AT)),
         *((AT_LEAST, 0, 1, OTHER_CALLS), _answer(REFUSED)),
-        *(each for call, answer in _answers(process).items() for each in _if((EQUAL, numbers[call]), answer)),
+        *(each for call, answer in _answers(process, driver).items() for each in _if((EQUAL, numbers[call]), answer)),
         _answer(ALLOWED),
     ]
 
 
-def _answers(process: int) -> dict[str, Sequence[Instruction]]:
+def _answers(process: int, driver: bool) -> dict[str, Sequence[Instruction]]:
     """What is done at each call that is not simply allowed."""
     owners = (SET_OWNER, SET_OWNER_AS) if process else ()
     answers: dict[str, Sequence[Instruction]] = {
         **{call: [_answer(REFUSED)] for call in ALWAYS},
-        **{call: [_answer(UNKNOWN)] for call in ABSENT},
+        **{call: [_answer(UNKNOWN)] for call in ABSENT if not (driver and call == OF_DRIVER)},
         "clone": [_argument(0), *_if((ANY_BIT, NAMESPACES), [_answer(REFUSED)]), _answer(ALLOWED)],
         "fcntl": [_argument(1), *_among((SET_LEASE, *owners), REFUSED), _answer(ALLOWED)],
         "socketpair": [_argument(0), *_if((EQUAL, socket.AF_UNIX), _connected()), _answer(REFUSED)],

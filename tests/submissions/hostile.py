@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,16 @@ def fill_files(place: str, process: int) -> Any:
         with (folder / "filling").open("wb") as file:
             for _ in range(600):
                 file.write(piece)
+    time.sleep(600)
+
+
+def fill_memfds(place: str, process: int) -> Any:
+    """Take memory by files that are in no folder."""
+    piece = bytes(1 << 20)
+    for name in ("one", "two"):
+        file = os.memfd_create(name)
+        for _ in range(600):
+            os.write(file, piece)
     time.sleep(600)
 
 
@@ -357,7 +368,7 @@ def start_others(place: str, process: int) -> Any:
         child.join()
         fcntl.flock(file, fcntl.LOCK_EX)
         ours, theirs = socket.socketpair()
-        with ours, theirs, context.Pool(2) as pool:
+        with ours, theirs, ProcessPoolExecutor(2, mp_context=context) as pool:
             ours.sendall(b"x" * sum(pool.map(abs, [-1, -1])))
             queue.put(counted.tolist() == [1.0, 1.0] and theirs.recv(2) == b"xx" and context.Value("i", 3).value == 3)
         return said, queue.get(), Path(file.name).parent == Path.cwd(), len(gc.get_objects()) > 0
@@ -368,7 +379,8 @@ MODES = {
     for each in (
         *(daemon, kill, read, write, connect, print_much, take_memory, take_own_memory, sleep, close, reply_early),
         *(reply_later, leave, abort, move, where, remove_room, replace_functions, start_others),
-        *(datagram, begin_namespace, lease, open_device, take_over_signals, share_in_kernel, fill_files, share_memory),
+        *(datagram, begin_namespace, lease, open_device, take_over_signals, share_in_kernel, fill_files, fill_memfds),
+        share_memory,
         *(be_spared, stay),
     )
 }

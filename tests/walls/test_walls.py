@@ -85,6 +85,9 @@ def test_the_filter_allows_and_refuses(processor: str, process: int) -> None:
     for name in seccomp.ONLY_ITSELF:
         assert asked(numbers[name], 7) == allowed
         assert asked(numbers[name], 8) == outside
+    with_driver = seccomp.instructions(processor, process, driver=True)
+    assert _run(with_driver, {0: numbers["memfd_create"], 4: kernel}) == allowed
+    assert _run(with_driver, {0: numbers["clone3"], 4: kernel}) == unknown
     assert asked(numbers["prlimit64"], 0) == allowed
     assert asked(numbers["pidfd_send_signal"]) == outside
     assert asked(63) == allowed
