@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, chdir
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from suite import registry
@@ -18,6 +17,7 @@ from suite.conformance.session import CheckRequest, Session, alone
 from suite.contracts import contract
 from suite.records import Cheat, CheatsAudit, Measurement, Outcome, Status, Trial
 from suite.registry import Declaration
+from suite.temporary import temporary
 from suite.walls import found_elsewhere
 
 CONTRACT = "attention"
@@ -33,8 +33,8 @@ BUDGET = 0.1
 GROUP = 7
 """How many are timed beside each other, with the honest control and the baseline: more would wait for each other."""
 
-HOME = "attnsuite-cheats-"
-"""How the folder is called in which they are submitted: those that write behind the suite's back look for it."""
+HOME = "cheats-"
+"""Of what kind the folder is in which they are submitted: those that write behind the suite's back look for it."""
 
 
 def audit(progress: Callable[[str], None] = lambda _: None, names: Sequence[str] = ()) -> CheatsAudit:
@@ -44,10 +44,10 @@ def audit(progress: Callable[[str], None] = lambda _: None, names: Sequence[str]
     """
     started = perf_counter()
     chosen = [each for each in catalogue() if not names or each.name in names]
-    with TemporaryDirectory(prefix=HOME) as folder, chdir(folder):
+    with temporary(HOME) as folder, chdir(folder):
         session = Session(CheckRequest(CASES, DTYPES, isolate=True))
         checked = [of_check(cheat, _checked(cheat, session, progress)) for cheat in chosen]
-        benched = [trial for group in _groups(chosen) for trial in _benched(group, Path(folder), progress)]
+        benched = [trial for group in _groups(chosen) for trial in _benched(group, folder, progress)]
     found = {(trial.cheat.name, trial.command): trial for trial in (*checked, *benched)}
     both = [found[cheat.name, command] for cheat in chosen for command in ("check", "bench")]
     return CheatsAudit(both, perf_counter() - started)

@@ -9,9 +9,9 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from suite.records.limits import TIME_LIMIT
+from suite.temporary import temporary
 
 FOLDERS = ("suite", "implementations")
 """The folders whose files a run hashes."""
@@ -34,10 +34,10 @@ def sources(repository: Path, commit: str) -> Iterator[Path]:
     listed = (_git(Path(top), "ls-tree", "--name-only", commit) or b"").decode(errors="replace").split("\n")
     there = [folder for folder in FOLDERS if folder in listed]
     packed = _git(Path(top), "archive", "--format=tar", commit, *there) if there else None
-    with TemporaryDirectory(prefix="attnsuite-") as folder:
+    with temporary() as folder:
         if packed:
-            unpack(packed, Path(folder).resolve())
-        yield Path(folder)
+            unpack(packed, folder)
+        yield folder
 
 
 def unpack(packed: bytes, folder: Path) -> None:

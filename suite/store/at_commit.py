@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from suite.machine.committed import unpack
 from suite.records import UsageError
 from suite.records.limits import TIME_LIMIT
+from suite.temporary import temporary
 
 RUN_DIGITS = 12
 """Digits by which a run names its commit."""
@@ -37,8 +37,8 @@ def results_at(folder: Path, commit: str) -> Iterator[Path]:
     packed = _git(top, "archive", "--format=tar", tree)
     if packed.returncode:
         raise UsageError(f"git cannot give {inside} at {commit:.80}: {_said(packed)}")
-    with TemporaryDirectory(prefix="attnsuite-") as temporary:
-        place = Path(temporary).resolve() / (folder.resolve().name or "results")
+    with temporary() as made:
+        place = made / (folder.resolve().name or "results")
         place.mkdir()
         unpack(packed.stdout, place)
         yield place

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -17,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from suite import temporary
 from suite.records import UsageError
 from suite.store import replace_file
 from suite.sweep.command import ShardCommand
@@ -65,8 +64,8 @@ class Local:
         executor = submitit().LocalExecutor(logs, python=shlex.join([sys.executable, "-P", TIED, "-", sys.executable]))
         executor.update_parameters(timeout_min=FOREVER)
         self._executor, self._most, self._alone = executor, most, alone
-        self._pipes = Path(tempfile.mkdtemp(prefix="attnsuite-sweep-"))
-        weakref.finalize(self, shutil.rmtree, self._pipes, ignore_errors=True)
+        self._pipes = temporary.make("sweep-")
+        weakref.finalize(self, temporary.remove, self._pipes)
 
     def ready(self, waiting: Sequence[ShardCommand], running: Sequence[Started]) -> list[ShardCommand]:
         if self._alone and any(started.command.is_timed for started in running):

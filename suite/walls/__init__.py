@@ -11,8 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from suite.temporary import left_behind, remove
 from suite.walls import capabilities, cgroups, descent, landlock, limits, mounts, network, processes, seccomp
-from suite.walls.room import clear
 from suite.walls.user import enter
 from suite.walls.wall import Keeps as Keeps
 from suite.walls.wall import Room as Room
@@ -49,6 +49,8 @@ def found_elsewhere() -> tuple[str, ...]:
 
 def _tried(wall: Wall, room: Room) -> None:
     wall.probe()
+    if wall.before:
+        wall.before(room)
     if wall.namespaces:
         enter(wall.namespaces)
     for put_up in (wall.around, wall.within):
@@ -65,7 +67,14 @@ def named(names: Collection[str]) -> list[Wall]:
 def take_down(room: Room) -> None:
     """Remove a room whose processes have ended, and what its walls have left."""
     _remove_what_walls_left(room)
-    clear(room)
+    remove(room.folder)
+
+
+@cache
+def sweep() -> None:
+    """Take down, once in a process, what suites that were killed have left."""
+    for folder in left_behind():
+        take_down(Room(folder))
 
 
 def _remove_what_walls_left(room: Room) -> None:

@@ -16,9 +16,6 @@ LIMIT = 5.0
 """Seconds for which is looked for processes that start others as they are ended."""
 
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
 def children(process: int) -> list[int]:
     """The processes that it has started or taken over (Linux)."""
     found: list[int] = []
@@ -45,26 +42,6 @@ def signal_all(processes: Iterator[int], number: int) -> int:
             os.kill(each, number)
             reached += 1
     return reached
-
-
-def resident(processes: Iterator[int], enough: int) -> int:
-    """Bytes of memory that they take together. Pages that they share are counted once where that may matter."""
-    found = list(processes)
-    most = sum(_resident(each) for each in found)
-    return most if most <= enough else sum(_share(each) for each in found)
-
-
-def _resident(process: int) -> int:
-    with suppress(OSError):  # it has ended
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE
-    return 0
-
-
-def _share(process: int) -> int:
-    with suppress(OSError, StopIteration):
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) << 10
-    return 0
 
 
 def end_all_below(process: int) -> None:

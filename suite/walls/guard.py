@@ -29,7 +29,7 @@ def main(worker: str, channel: int, life: int, given: str) -> None:
     """In an interpreter of its own: put up the walls, then run this module. `given` is what `written` wrote."""
     die_with_the_parent(life)
     room, wanted = read(json.loads(given))
-    stand = surround(room, wanted)
+    stand = surround(room, wanted, life)
     import_module(worker).main(channel, life, stand)
 
 
@@ -48,29 +48,32 @@ def read(given: dict[str, object]) -> tuple[Room, list[str]]:
     return Room(Path(str(folder)), tuple(map(Path, writable)), memory), wanted
 
 
-def surround(room: Room, wanted: Collection[str]) -> tuple[str, ...]:
+def surround(room: Room, wanted: Collection[str], life: int) -> tuple[str, ...]:
     """Go on as a worker, behind those of the wanted walls that this machine has. Their names are returned.
 
-    The process that calls this stays behind as the worker's guard, and ends as the worker ends.
+    The process that calls this stays behind as the worker's guard, and ends as the worker ends. It keeps `life`, which
+    kills it when the suite is gone, whatever the worker does with its own.
     """
     walls = named([each for each in available() if each in wanted])
     namespaces = 0
     for each in walls:
         namespaces |= each.namespaces
+        if each.before:
+            each.before(room)
     if namespaces:
         enter(namespaces)
     for each in walls:
         if each.around:
             each.around(room)
     if namespaces & NEW_PROCESSES:
-        _begin_processes(own_mounts=bool(namespaces & NEW_MOUNTS))
+        _begin_processes(life, own_mounts=bool(namespaces & NEW_MOUNTS))
     else:
-        _leave_to(os.fork())
+        _leave_to(os.fork(), life)
     _go_within(replace(room, namespaced=bool(namespaces & NEW_PROCESSES)), walls)
     return tuple(each.name for each in walls)
 
 
-def _begin_processes(own_mounts: bool) -> None:
+def _begin_processes(life: int, own_mounts: bool) -> None:
     """Start the first process of a PID namespace and, as its child, the worker, in which alone this returns.
 
     The first process cannot be the worker: signals that it sends itself have no effect, and orphans become its own.
@@ -78,7 +81,7 @@ def _begin_processes(own_mounts: bool) -> None:
     told, tells = os.pipe()
     first = os.fork()
     if first:
-        _stay_behind(told)
+        _stay_behind(told, life)
         _, status = os.waitpid(first, 0)
         said = os.read(told, 16)
         _end_as(int(said) if said else status)
@@ -96,10 +99,10 @@ def _begin_processes(own_mounts: bool) -> None:
     os.close(tells)
 
 
-def _leave_to(worker: int) -> None:
+def _leave_to(worker: int, life: int) -> None:
     """Where this is the worker's parent, wait for it, end all that it has started, and end."""
     if worker:
-        _stay_behind()
+        _stay_behind(life)
         status = _outlived(worker)
         end_all_below(os.getpid())
         _end_as(status)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -20,9 +21,9 @@ from suite.walls.system import (
 )
 from suite.walls.wall import Keeps, Room, Wall
 
-WRITE, TRUNCATE = 1 << 1, 1 << 14
+WRITE, READ, TRUNCATE = 1 << 1, 1 << 2, 1 << 14
 CHANGES = WRITE | sum(1 << bit for bit in range(4, 13))
-"""Access rights: to write to files, and to make or remove files, folders and devices."""
+"""Access rights: to write to files, and to make or remove files, folders and devices. To read a file is another."""
 REFER = 1 << 13
 """To move files between folders; since version 2. Truncation is since version 3."""
 TCP = 3
@@ -32,7 +33,9 @@ SCOPES = 3
 WHOLE = 3
 """The version that knows all ways to change a file's content."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "dri", "kfd", "nvidia*", "nvidia-caps")
-"""What of /dev may be written to: nothing lasting, and what drivers of accelerators need."""
+"""What of /dev may be read and written to: nothing lasting, and what drivers of accelerators need. From another one, as
+a terminal or a serial port, what is read is taken from somebody else."""
+ROOT, ALL_DEVICES = Path("/"), "dev"
 
 
 class _Ruleset(ctypes.Structure):
@@ -53,12 +56,16 @@ def version() -> int:
 
 def _within(room: Room) -> None:
     rights = CHANGES | (REFER if version() >= 2 else 0) | (TRUNCATE if version() >= WHOLE else 0)
-    ruleset = _Ruleset(rights, TCP if version() >= 4 else 0, SCOPES if version() >= 6 else 0)
+    ruleset = _Ruleset(rights | READ, TCP if version() >= 4 else 0, SCOPES if version() >= 6 else 0)
     size = ctypes.sizeof(ruleset) if version() >= 6 else 16 if version() >= 4 else 8
     rules = kernel(LANDLOCK_CREATE, ctypes.byref(ruleset), size, 0)
     try:
+        for each in ROOT.iterdir():
+            if each.name != ALL_DEVICES and not each.is_symlink():  # else it may lead there
+                with suppress(OSError):  # a server of files that does not answer
+                    _allow(rules, each, READ)
         for each in (room.folder, *room.writable, *_devices()):
-            _allow(rules, each, rights if each.is_dir() else rights & (WRITE | TRUNCATE))
+            _allow(rules, each, READ | (rights if each.is_dir() else rights & (WRITE | TRUNCATE)))
         prctl(NO_NEW_PRIVILEGES, 1)
         kernel(LANDLOCK_RESTRICT, rules, 0)
     finally:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from suite.walls.limits import FILES_LIMIT
+from suite.walls.limits import FILES_LIMIT, NAMES_LIMIT
 from suite.walls.system import (
     BIND,
     NEW_MOUNTS,
     NO_DEVICES,
     NO_SETUID,
     PRIVATE,
+    READ_ONLY,
     RECURSIVE,
     make_read_only,
     make_writable,
@@ -32,10 +33,12 @@ def _around(room: Room) -> None:
     protect_system()
     for each in room.writable:
         make_writable(each)
-    _in_memory(room.folder)
-    for each in (SHARED_MEMORY, TERMINALS):  # terminals: a device is written to in spite of read-only mounts
-        with suppress(OSError):  # there is none
-            _in_memory(each)
+    most = min(FILES_LIMIT, room.memory or FILES_LIMIT)
+    _in_memory(room.folder, most)
+    with suppress(OSError):  # there is none
+        _in_memory(SHARED_MEMORY, most)
+    with suppress(OSError):  # a device is written to in spite of read-only mounts
+        mount("tmpfs", TERMINALS, "tmpfs", NO_SETUID | NO_DEVICES | READ_ONLY, "size=4k,mode=0700")
 
 
 def protect_system() -> None:
@@ -47,8 +50,9 @@ def protect_system() -> None:
             make_read_only(each)
 
 
-def _in_memory(folder: Path) -> None:
-    mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, f"size={FILES_LIMIT},mode=0700")
+def _in_memory(folder: Path, most: int) -> None:
+    options = f"size={most},nr_inodes={NAMES_LIMIT},mode=0700"
+    mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, options)
 
 
 WALL = Wall("mount namespace", frozenset({Keeps.FILES}), namespaces=NEW_MOUNTS, around=_around)

@@ -10,8 +10,10 @@ from typing import Any
 
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 """Namespaces, as flags of `unshare`."""
-NO_SETUID, NO_DEVICES, REMOUNT, BIND, RECURSIVE, PRIVATE = 2, 4, 32, 4096, 16384, 1 << 18
-"""Flags of `mount`."""
+NAMESPACES = NEW_MOUNTS | NEW_IPC | NEW_USER | NEW_PROCESSES | NEW_NETWORK | 0x02000000 | 0x04000000
+"""All of them: those of cgroups and of the machine's name, too."""
+READ_ONLY, NO_SETUID, NO_DEVICES, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+"""Flags of `mount`; the first is one of `mount_setattr`, too."""
 DIE_WITH_PARENT, SUBREAPER, NO_NEW_PRIVILEGES = 1, 36, 38
 """Options of `prctl`."""
 MOUNT_SETATTR, LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 442, 444, 445, 446
@@ -61,7 +63,6 @@ HERE = -100
 """For `mount_setattr`: a path is relative to the folder that the process is in."""
 BELOW = 0x8000
 """The same: what is mounted below is meant, too."""
-READ_ONLY = 1
 
 
 def make_read_only(folder: Path) -> None:

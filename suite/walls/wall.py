@@ -54,12 +54,14 @@ class Room:
 
 @dataclass(frozen=True)
 class Wall:
-    """One way to keep a worker from what is not its own. `around` and `within` raise OSError where that cannot be."""
+    """One way to keep a worker from what is not its own. What is done raises OSError where that cannot be."""
 
     name: str
     keeps: frozenset[Keeps]
     namespaces: int = 0
     """The namespaces that it needs, as flags of `unshare`; these need a user namespace, too."""
+    before: Callable[[Room], None] | None = None
+    """Done first, with all privileges that the user has."""
     around: Callable[[Room], None] | None = None
     """Done once these namespaces are there, before the worker's process."""
     within: Callable[[Room], None] | None = None

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from suite.temporary import PREFIX
+
 Files = list[str]
 COMPILERS = frozenset({"cc", "c++", "gcc", "g++", "clang", "clang++", "ptxas", "ldconfig"})
 """Programs that libraries start on sources which they have generated. Of what others read nothing is known."""
@@ -73,7 +75,7 @@ def _mapped() -> Iterator[str]:
 
 def _temporary() -> list[str]:
     """The folder that a walled worker has for itself: it begins empty, so what is in it was made from other files."""
-    return [os.environ["TMPDIR"]] if Path(os.environ.get("TMPDIR", "")).name.startswith("attnsuite-") else []
+    return [os.environ["TMPDIR"]] if Path(os.environ.get("TMPDIR", "")).name.startswith(PREFIX) else []
 
 
 def _reads(mode: Any, flags: Any) -> bool:

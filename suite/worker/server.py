@@ -88,7 +88,7 @@ def _work(control: socket.socket, message: Mapping[str, Any], descriptors: Seque
 def _walled(given: dict[str, Any], life: int) -> tuple[str, ...]:
     """Leave a guard behind, and go on behind walls. The guard is in the group that dies with the parent, too."""
     die_with_the_parent(life)
-    return surround(*read(given))
+    return surround(*read(given), life)
 
 
 def _become_a_worker(output: int, message: Mapping[str, Any]) -> None:

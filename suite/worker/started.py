@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from suite.records.limits import KILL_LIMIT
-from suite.walls import WALLS, Room, take_down
+from suite.walls import WALLS, Room, sweep, take_down
 from suite.walls.descent import children, signal_all
 from suite.walls.guard import written
 from suite.walls.room import make_room
@@ -107,6 +107,8 @@ def start(
 ) -> Begun:
     """Start a worker's process, as `Process` says. What is begun is ended by `finish`."""
     mark, everything = uuid4().hex, _environment(environment)
+    if walled:
+        sweep()
     room = make_room(everything, memory) if walled else None
     walls = None if room is None else written(room, wanted())
     with ExitStack() as undo:

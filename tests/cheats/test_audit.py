@@ -14,6 +14,7 @@ from suite.commands import auditing
 from suite.conformance.session import CheckRequest, Session
 from suite.records import CheatsAudit, UsageError
 from suite.records.bounded import NOT_BOUNDED
+from suite.temporary import PREFIX
 from suite.walls import WALLS, Keeps, found_elsewhere, kept
 from suite.worker import started
 
@@ -79,7 +80,7 @@ def test_the_page_is_written_and_the_status_says_whether_anything_got_through(
 def test_what_writes_behind_the_suite_s_back_writes_where_no_wall_keeps_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walls: tuple[str, ...]
 ) -> None:
-    home = tmp_path / f"{audit_module.HOME}1"
+    home = tmp_path / f"{PREFIX}{audit_module.HOME}1"
     home.mkdir()
     monkeypatch.chdir(home)
     monkeypatch.setattr(started, "wanted", lambda: walls)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
+import fcntl
 import gc
+import mmap
 import os
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 
+HERE = os.getpid()
 OPEN = list(Path("/proc/self/fd").iterdir()) if Path("/proc/self/fd").exists() else []
 
 
@@ -82,6 +90,134 @@ def write(place: str, process: int) -> Any:
         except OSError as error:
             found.append(type(error).__name__)
     return found
+
+
+def _tried(*acts: Callable[[], Any]) -> list[str]:
+    """How each ends: `done`, or the error."""
+    found = []
+    for act in acts:
+        try:
+            act()
+            found.append("done")
+        except OSError as error:
+            found.append(errno.errorcode[error.errno or 0])
+    return found
+
+
+def _call(number: int, *arguments: Any) -> Any:
+    """A system call by its number on x86_64; a child that it starts ends at once."""
+    answer = ctypes.CDLL(None, use_errno=True).syscall(number, *(ctypes.c_long(each) for each in arguments))
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), "")
+    if answer == 0 and os.getpid() != HERE:
+        os._exit(0)
+    return answer
+
+
+def datagram(place: str, process: int) -> Any:
+    """Speak to a socket that has a path: with a pair whose datagrams have addresses, by two names, and with another."""
+
+    def speak(kind: int) -> None:
+        with socket.socketpair(socket.AF_UNIX, kind)[0] as ours:
+            ours.sendto(b"hello", place)
+
+    def connect(kind: int) -> None:
+        with socket.socket(socket.AF_UNIX, kind) as ours:
+            ours.connect(place)
+
+    return _tried(
+        lambda: speak(socket.SOCK_DGRAM | socket.SOCK_CLOEXEC),
+        lambda: speak(socket.SOCK_RAW),
+        lambda: connect(socket.SOCK_DGRAM),
+        lambda: speak(socket.SOCK_STREAM),
+        lambda: speak(socket.SOCK_SEQPACKET),
+    )
+
+
+def begin_namespace(place: str, process: int) -> Any:
+    """Begin a user namespace, in which one has all privileges: by clone, clone3 and unshare."""
+    global HERE
+    HERE = os.getpid()
+    new_user, child_ends = 0x10000000, 17
+    given = (ctypes.c_uint64 * 8)(new_user, 0, 0, 0, child_ends)
+    return _tried(
+        lambda: _call(56, new_user | child_ends, 0, 0, 0, 0),
+        lambda: _call(435, ctypes.addressof(given), 64),
+        lambda: _call(272, new_user),
+    )
+
+
+def lease(place: str, process: int) -> Any:
+    """Hold up whoever opens a file to write."""
+    with Path(place).open() as file:
+        return _tried(lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK))
+
+
+def open_device(place: str, process: int) -> Any:
+    """Read a device from which what is read is taken."""
+    return _tried(lambda: os.close(os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)))
+
+
+def take_over_signals(place: str, process: int) -> Any:
+    """Have the system signal another process when something can be read, and limit its processor time."""
+    ours, _ = pair = socket.socketpair()
+    return _tried(
+        lambda: fcntl.fcntl(ours, fcntl.F_SETOWN, process),
+        lambda: fcntl.ioctl(ours, 0x8901, process.to_bytes(4, "little")),
+        lambda: resource.prlimit(process, resource.RLIMIT_CPU, resource.prlimit(process, resource.RLIMIT_CPU)),
+        lambda: [each.close() for each in pair],
+    )[:-1]
+
+
+def share_in_kernel(place: str, process: int) -> Any:
+    """Keep something where no process and no folder shows it: memory of System V, a file in memory, a key."""
+    return _tried(
+        lambda: _call(29, 0, 1 << 20, 0o1600),
+        lambda: os.close(os.memfd_create("hidden")),
+        lambda: _call(250, 0, -1, 0),
+    )
+
+
+def fill_files(place: str, process: int) -> Any:
+    """Take memory by files in it."""
+    piece = bytes(1 << 20)
+    for folder in (Path.cwd(), Path("/dev/shm")):
+        with (folder / "filling").open("wb") as file:
+            for _ in range(600):
+                file.write(piece)
+    time.sleep(600)
+
+
+def fill_memfds(place: str, process: int) -> Any:
+    """Take memory by files that are in no folder."""
+    piece = bytes(1 << 20)
+    for name in ("one", "two"):
+        file = os.memfd_create(name)
+        for _ in range(600):
+            os.write(file, piece)
+    time.sleep(600)
+
+
+def share_memory(place: str, process: int) -> Any:
+    """Write to memory that is shared with nobody: it counts for no limit of a process."""
+    held = mmap.mmap(-1, 1200 << 20)
+    for place_in_it in range(0, len(held), 4096):
+        held[place_in_it] = 1
+    time.sleep(600)
+
+
+def be_spared(place: str, process: int) -> Any:
+    """Have the system end others before this process when memory runs out."""
+    held = Path("/proc/self/oom_score_adj")
+    return held.read_text().strip(), _tried(lambda: held.write_text("0"))
+
+
+def stay(place: str, process: int) -> Any:
+    """Put something else in the place of all that is open, and never answer."""
+    pair = os.pipe()
+    for each in set(range(3, 64)) - set(pair):
+        os.dup2(pair[0], each)
+    time.sleep(600)
 
 
 def connect(place: str, process: int) -> Any:
@@ -216,14 +352,25 @@ def replace_functions(place: str, process: int) -> Any:
 
 
 def start_others(place: str, process: int) -> Any:
-    """Use what an honest kernel uses: a temporary file, a child, shared memory, random bytes."""
+    """Use what an honest kernel uses: a temporary file, a child, shared memory, random bytes, locks, threads."""
     import multiprocessing
     import tempfile
+    import threading
 
     with tempfile.NamedTemporaryFile() as file:
         said = subprocess.run(["/bin/echo", "hello"], capture_output=True, text=True, check=True).stdout
         queue = multiprocessing.get_context("fork").SimpleQueue()
-        queue.put(os.urandom(2) != b"")
+        counted, context = torch.zeros(2).share_memory_(), multiprocessing.get_context("fork")
+        child = context.Process(target=lambda: counted.add_(1))
+        thread = threading.Thread(target=child.start)
+        thread.start()
+        thread.join()
+        child.join()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        ours, theirs = socket.socketpair()
+        with ours, theirs, ProcessPoolExecutor(2, mp_context=context) as pool:
+            ours.sendall(b"x" * sum(pool.map(abs, [-1, -1])))
+            queue.put(counted.tolist() == [1.0, 1.0] and theirs.recv(2) == b"xx" and context.Value("i", 3).value == 3)
         return said, queue.get(), Path(file.name).parent == Path.cwd(), len(gc.get_objects()) > 0
 
 
@@ -232,5 +379,8 @@ MODES = {
     for each in (
         *(daemon, kill, read, write, connect, print_much, take_memory, take_own_memory, sleep, close, reply_early),
         *(reply_later, leave, abort, move, where, remove_room, replace_functions, start_others),
+        *(datagram, begin_namespace, lease, open_device, take_over_signals, share_in_kernel, fill_files, fill_memfds),
+        share_memory,
+        *(be_spared, stay),
     )
 }

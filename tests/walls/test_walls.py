@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from suite.walls import WALLS, Keeps, Room, cgroups, found_elsewhere, in_short, in_words, limits, named, room, seccomp
-from suite.walls.descent import below, resident
+from suite.temporary import remove
+from suite.walls import (
+    WALLS,
+    Keeps,
+    Room,
+    cgroups,
+    found_elsewhere,
+    in_short,
+    in_words,
+    limits,
+    memory,
+    named,
+    room,
+    seccomp,
+)
+from suite.walls.descent import below
+from suite.walls.memory import available, resident, scarce
+from suite.walls.system import NEW_MOUNTS, NEW_NETWORK, NEW_PROCESSES, NEW_USER
 from suite.walls.wall import works
 
 
@@ -55,19 +73,40 @@ def test_a_page_of_the_machine_s_walls_can_be_printed() -> None:
 @pytest.mark.parametrize("process", [0, 7])
 def test_the_filter_allows_and_refuses(processor: str, process: int) -> None:
     kernel, numbers = seccomp.NUMBERS[processor]
-    allowed, refused = seccomp.ALLOWED, seccomp.REFUSED
+    allowed, refused, unknown = seccomp.ALLOWED, seccomp.REFUSED, seccomp.UNKNOWN
+    outside = refused if process else allowed
 
-    def asked(number: int, argument: int = 0, of: int = kernel) -> int:
-        return _run(seccomp.instructions(processor, process), {0: number, 4: of, 16: argument})
+    def asked(number: int, *arguments: int, of: int = kernel) -> int:
+        given = {16 + 8 * place: argument for place, argument in enumerate(arguments)}
+        return _run(seccomp.instructions(processor, process), {0: number, 4: of, **given})
 
     assert all(asked(numbers[name], 7) == refused for name in seccomp.ALWAYS)
-    for name in seccomp.SIGNALS:
+    assert all(asked(numbers[name], 7) == unknown for name in seccomp.ABSENT)
+    for name in seccomp.ONLY_ITSELF:
         assert asked(numbers[name], 7) == allowed
-        assert asked(numbers[name], 8) == (refused if process else allowed)
-    assert asked(numbers["pidfd_send_signal"]) == (refused if process else allowed)
+        assert asked(numbers[name], 8) == outside
+    with_driver = seccomp.instructions(processor, process, driver=True)
+    assert _run(with_driver, {0: numbers["memfd_create"], 4: kernel}) == allowed
+    assert _run(with_driver, {0: numbers["clone3"], 4: kernel}) == unknown
+    assert asked(numbers["prlimit64"], 0) == allowed
+    assert asked(numbers["pidfd_send_signal"]) == outside
     assert asked(63) == allowed
     assert asked(63, of=0) == refused
     assert asked(63 | seccomp.OTHER_CALLS) == refused
+
+    threads, child_ends = 0x3D0F00, 17
+    assert asked(numbers["clone"], threads) == asked(numbers["clone"], child_ends) == allowed
+    for each in (NEW_MOUNTS, NEW_USER, NEW_PROCESSES, NEW_NETWORK):
+        assert asked(numbers["clone"], each | child_ends) == refused
+    assert [asked(numbers["fcntl"], 3, command) for command in (fcntl.F_GETFL, fcntl.F_SETLK)] == [allowed] * 2
+    assert asked(numbers["fcntl"], 3, fcntl.F_SETLEASE) == refused
+    assert asked(numbers["fcntl"], 3, fcntl.F_SETOWN) == asked(numbers["ioctl"], 3, 0x8901) == outside
+    assert asked(numbers["ioctl"], 3, 1) == allowed
+    for flags in (0, socket.SOCK_CLOEXEC, socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK):
+        kinds = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM, socket.SOCK_RAW)
+        found = [asked(numbers["socketpair"], socket.AF_UNIX, kind | flags) for kind in kinds]
+        assert found == [allowed, allowed, refused, refused]
+    assert asked(numbers["socketpair"], socket.AF_INET, socket.SOCK_STREAM) == refused
 
 
 def _run(program: seccomp.Sequence[seccomp.Instruction], given: dict[int, int]) -> int:
@@ -80,9 +119,11 @@ def _run(program: seccomp.Sequence[seccomp.Instruction], given: dict[int, int]) 
             return number
         if code == seccomp.LOAD:
             loaded = given[number]
+        elif code == seccomp.KEEP_BITS:
+            loaded &= number
         else:
-            true = loaded == number if code == seccomp.EQUAL else loaded >= number
-            place += if_true if true else if_false
+            tests = {seccomp.EQUAL: loaded == number, seccomp.AT_LEAST: loaded >= number}
+            place += if_true if tests.get(code, bool(loaded & number)) else if_false
 
 
 def test_an_unknown_processor_has_no_filter() -> None:
@@ -100,17 +141,49 @@ def test_a_room_has_the_caches_that_the_user_names_and_no_others(tmp_path: Path)
     (made.folder / "deep" / "file").touch()
     (made.folder / "deep").chmod(0)
     (made.folder / "out").symlink_to(tmp_path)
-    room.clear(made)
+    remove(made.folder)
     assert not made.folder.exists()
     assert named.is_dir()
 
 
 def test_memory_is_added_up() -> None:
-    assert resident(iter([os.getpid()]), 0) > 1 << 20
-    assert resident(iter([]), 0) == 0
+    assert resident([os.getpid()]) > 1 << 20
+    assert resident([]) == 0
     assert limits.memory_limit() > 1 << 28
+    assert 0 < available() < limits.memory_limit() * 2
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert child.pid in below(os.getpid())
+
+
+def _process(place: Path, number: int, pages: int, shares: str | None = None) -> None:
+    (place / f"{number}").mkdir()
+    (place / f"{number}" / "statm").write_text(f"99999 {pages} 0 0 0 0 0\n")
+    if shares is not None:
+        (place / f"{number}" / "smaps_rollup").write_text(f"55a-7ff ---p 00000000 00:00 0 [rollup]\n{shares}")
+
+
+def test_shared_pages_are_counted_once_unless_somebody_hides_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "PROCESSES", tmp_path)
+    monkeypatch.setattr(memory, "below", lambda guard: [7, 8])
+    monkeypatch.setattr(memory, "_in_files", lambda guard, folders: 30 << 20)
+    pages = (100 << 20) // memory.PAGE
+    _process(tmp_path, 7, pages, "Rss: 102400 kB\nPss: 71680 kB\nPss_Shmem: 20480 kB\n")
+    _process(tmp_path, 8, pages)
+    assert memory.taken(1, Path("/"), 1 << 30) == 230 << 20
+    assert memory.taken(1, Path("/"), 1 << 20) == (70 + 100 + (30 - 20)) << 20
+
+
+def test_memory_is_scarce_where_little_is_left_of_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "PROCESSES", tmp_path)
+    assert available() == 0
+    assert not scarce(1 << 40)
+    (tmp_path / "meminfo").write_text("MemTotal: 16000 kB\nMemFree: 1 kB\nMemAvailable: 900 kB\n")
+    assert scarce(4000 << 10)
+    assert not scarce(1500 << 10), "little was there before"
+    (tmp_path / "meminfo").write_text("MemTotal: 16000 kB\nMemFree: 1 kB\nMemAvailable: 1100 kB\n")
+    assert not scarce(4000 << 10)
 
 
 def _cgroup(folder: Path, handed_on: str) -> Path:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import socket
+import tempfile
 import time
 from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
 import torch
-from workers import LIMIT, SUBMISSIONS, answered, gone
+from workers import LIMIT, SUBMISSIONS, answered, gone, run_program
 
 from suite.asking import Call
-from suite.walls import WALLS
-from suite.walls.room import PREFIX
-from suite.worker import Died, Hung, Ready, Worker, started
+from suite.temporary import PREFIX
+from suite.walls import WALLS, seccomp, sweep
+from suite.walls.descent import below
+from suite.worker import Died, Hung, Ready, Worker, process, started
 
 HOSTILE = str(SUBMISSIONS / "hostile.py")
 OFFERED = [each.name for each in WALLS]
@@ -146,6 +150,125 @@ def test_no_network(hostile: Callable[..., Worker], wall: str) -> None:
         assert said(bare, "connect", process=port) == ["sent", "sent"]
 
 
+BY_NUMBER = pytest.mark.skipif(platform.machine() != "x86_64", reason="calls of the system are made by their number")
+
+
+@pytest.fixture
+def listening() -> Iterator[tuple[str, socket.socket]]:
+    """A socket with a path, as many services of a machine have one."""
+    with TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ours:
+        ours.bind(f"{folder}/a")
+        ours.settimeout(0.1)
+        yield f"{folder}/a", ours
+
+
+def test_no_socket_with_a_path_is_reached(hostile: Callable[..., Worker], listening: tuple[str, socket.socket]) -> None:
+    place, ours = listening
+    worker = hostile()
+    stand(worker, "seccomp")
+    assert said(worker, "datagram", place)[:3] == ["EPERM"] * 3
+    assert "done" not in said(worker, "datagram", place)
+    with pytest.raises(TimeoutError):
+        ours.recv(5)
+    assert said(hostile("seccomp"), "datagram", place)[:3] == ["done"] * 3
+    assert ours.recv(5) == b"hello"
+
+
+@BY_NUMBER
+def test_no_namespace_is_begun(hostile: Callable[..., Worker]) -> None:
+    worker = hostile()
+    stand(worker, "seccomp")
+    assert said(worker, "begin_namespace") == ["EPERM", "ENOSYS", "EPERM"]
+    bare = hostile("seccomp")
+    stand(bare, "PID namespace")  # else the machine may not have them
+    assert said(bare, "begin_namespace")[:2] == ["done", "done"]
+
+
+def test_nobody_is_held_up_who_writes_a_file(hostile: Callable[..., Worker], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    worker = hostile()
+    stand(worker, "seccomp")
+    assert said(worker, "lease", tmp_path / "file") == ["EPERM"]
+    assert said(hostile(*OFFERED), "lease", tmp_path / "file") == ["done"]
+
+
+def test_no_device_is_read_that_is_somebody_s(hostile: Callable[..., Worker]) -> None:
+    device = Path("/dev/ptmx")
+    if not os.access(device, os.R_OK):
+        pytest.skip("this machine has no such device")
+    worker = hostile("mount namespace")
+    stand(worker, "Landlock")
+    assert said(worker, "open_device", device) == ["EACCES"]
+    assert said(worker, "open_device", "/dev/zero") == ["done"]
+    assert said(hostile("mount namespace", "Landlock"), "open_device", device) == ["done"]
+
+
+def test_without_a_pid_namespace_nobody_is_signalled_by_a_file_or_limited(hostile: Callable[..., Worker]) -> None:
+    worker = hostile("PID namespace")
+    stand(worker, "seccomp")
+    assert said(worker, "take_over_signals", process=os.getpid()) == ["EPERM"] * 3
+    assert said(hostile(*OFFERED), "take_over_signals", process=os.getpid()) == ["done"] * 3
+
+
+@BY_NUMBER
+def test_the_kernel_keeps_nothing_that_no_limit_counts(hostile: Callable[..., Worker]) -> None:
+    worker = hostile()
+    stand(worker, "seccomp")
+    assert said(worker, "share_in_kernel") == ["EPERM", "done" if seccomp.DRIVER.exists() else "ENOSYS", "EPERM"]
+    bare = hostile("seccomp")
+    stand(bare, "PID namespace")  # what is left of System V's memory goes with it
+    assert said(bare, "share_in_kernel")[:2] == ["done", "done"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "wall"), [("fill_files", "mount namespace"), ("share_memory", "limits of the system")]
+)
+def test_memory_counts_that_is_in_files_or_shared(hostile: Callable[..., Worker], mode: str, wall: str) -> None:
+    worker = hostile(memory_limit=1 << 30)
+    stand(worker, wall)
+    died = worker.ask([call(mode)])
+    assert isinstance(died, Died)
+    assert died.how == "took more than 1.0 GiB of memory"
+
+
+def test_memory_counts_that_is_in_no_folder(hostile: Callable[..., Worker]) -> None:
+    worker = hostile("seccomp", memory_limit=1 << 30)  # which forbids it, but where a driver needs it
+    died = worker.ask([call("fill_memfds")])
+    assert isinstance(died, Died)
+    assert died.how == "took more than 1.0 GiB of memory"
+
+
+def test_what_empties_the_machine_s_memory_is_ended(
+    hostile: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = hostile(memory_limit=1 << 30)
+    assert isinstance(worker.ready(), Ready)
+    monkeypatch.setattr(process, "scarce", lambda before: before > 0)
+    died = worker.ask([call("sleep")])
+    assert isinstance(died, Died)
+    assert died.how == "left less than 1/16 of the machine's memory to all others"
+
+
+def _may_set_resources() -> bool:
+    """Whether this process has the privilege CAP_SYS_RESOURCE."""
+    status = Path("/proc/self/status").read_text() if Path("/proc/self/status").exists() else ""
+    held = [line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")]
+    return any(int(each, 16) >> 24 & 1 for each in held)
+
+
+def test_the_system_ends_it_before_others(hostile: Callable[..., Worker]) -> None:
+    worker = hostile()
+    stand(worker, "limits of the system")
+    assert said(worker, "be_spared")[0] == "1000"
+
+
+@pytest.mark.skipif(not _may_set_resources(), reason="only who has CAP_SYS_RESOURCE can say so for good")
+def test_the_system_ends_it_before_others_and_it_cannot_change_that(hostile: Callable[..., Worker]) -> None:
+    worker = hostile()
+    stand(worker, "limits of the system", "no capabilities")
+    assert said(worker, "be_spared") == ("1000", ["EACCES"])
+
+
 def test_gigabytes_of_output_are_an_outcome(hostile: Callable[..., Worker]) -> None:
     died = hostile().ask([call("print_much")])
     assert isinstance(died, Died)
@@ -260,3 +383,24 @@ def test_an_interpreter_of_its_own_has_the_same_walls(hostile: Callable[..., Wor
     assert pid is not None
     fresh.close()
     assert gone(pid)
+
+
+def test_what_a_killed_suite_leaves_goes_by_itself_or_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostile: Callable[..., Worker]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    around = {"TMPDIR": str(tmp_path)}
+    with run_program("asks_walled.py", HOSTILE, "stay", environment=around) as killed:
+        assert killed.stdout
+        folder, guard = killed.stdout.readline().split()
+        members = {int(guard), *below(int(guard))}
+        assert Path(folder).is_dir()
+        time.sleep(1)  # until it has put something else in the place of the channel
+        sweep.__wrapped__()
+        assert Path(folder).is_dir(), "it is in use"
+        killed.kill()
+        killed.wait()
+    assert all(gone(each) for each in members)
+    sweep.cache_clear()
+    assert isinstance(hostile().ready(), Ready)
+    assert not Path(folder).exists()

@@ -1,0 +1,14 @@
+"""Asks a walled submission for something that it never answers; prints its folder and the number of its guard."""
+
+import sys
+
+import torch
+
+from suite.asking import Call
+from suite.worker import Worker
+
+tensors = {name: torch.ones(2, 2) for name in ("query", "key", "value")}
+worker = Worker(sys.argv[1], walled=True)
+worker.ready()
+print(worker._process._room.folder, worker.pid, flush=True)
+worker.ask([Call(tensors, {"mode": sys.argv[2]})])
