@@ -12,8 +12,6 @@ from suite.walls.mounts import SHARED_MEMORY
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PROCESSES = Path("/proc")
-SCARCE = 16
-"""Where less than this part of the machine's memory is left, whoever took most of it meanwhile has taken too much."""
 
 
 def taken(guard: int, folder: Path, enough: int) -> int:
@@ -76,25 +74,3 @@ def _without_folder(processes: Iterable[int]) -> int:
                         of = link.stat()
                         found[of.st_dev, of.st_ino] = of.st_blocks * 512
     return sum(found.values())
-
-
-def available() -> int:
-    """Bytes that programs could still take on this machine; 0 where the system does not tell."""
-    return _of_machine("MemAvailable:")
-
-
-def scarce(before: int) -> bool:
-    """Whether hardly any memory is left, and at least half of what was available `before` went meanwhile.
-
-    What lies in the kernel, and shared memory that nobody has mapped at the moment, is seen by this alone.
-    """
-    left = available()
-    return 0 < left < min(_of_machine("MemTotal:") // SCARCE, before // 2)
-
-
-def _of_machine(word: str) -> int:
-    with suppress(OSError):
-        for line in (PROCESSES / "meminfo").read_text().splitlines():
-            if line.startswith(word):
-                return int(line.split()[1]) << 10
-    return 0

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.walls.descent import below, signal_all
-from suite.walls.memory import SCARCE, available, scarce, taken
+from suite.walls.memory import taken
 from suite.worker.started import finish, signal_group, start
 from suite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, beyond
 from suite.worker.wire import STORAGE_LIMIT, TURN, Garbage, TooLarge, pack, unpack
@@ -66,7 +66,7 @@ class Process:
         begun = start(environment, cores, service, fresh, walled, memory, python)
         self._started, channel, output = begun.started, begun.channel, begun.output
         self._walled, self._memory, self._looked = walled, memory, 0.0
-        self._room, self._available = begun.room, available() if memory else 0
+        self._room = begun.room
         channel.setblocking(False)
         os.set_blocking(output, False)
         self._channel = channel
@@ -286,8 +286,6 @@ class Process:
             folder = self._room.folder if self._room else Path("/")
             if taken(self.pid, folder, self._memory) > self._memory:
                 raise TooMuch(f"took more than {self._memory / (1 << 30):.1f} GiB of memory")
-            if scarce(self._available):
-                raise TooMuch(f"left less than 1/{SCARCE} of the machine's memory to all others")
 
     def _keep_printed(self) -> None:
         for _ in range(64):  # not for ever: it may print faster than we read

@@ -27,7 +27,7 @@ from suite.walls import (
     seccomp,
 )
 from suite.walls.descent import below
-from suite.walls.memory import available, resident, scarce
+from suite.walls.memory import resident
 from suite.walls.system import NEW_MOUNTS, NEW_NETWORK, NEW_PROCESSES, NEW_USER
 from suite.walls.wall import works
 
@@ -150,7 +150,6 @@ def test_memory_is_added_up() -> None:
     assert resident([os.getpid()]) > 1 << 20
     assert resident([]) == 0
     assert limits.memory_limit() > 1 << 28
-    assert 0 < available() < limits.memory_limit() * 2
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert child.pid in below(os.getpid())
 
@@ -173,17 +172,6 @@ def test_shared_pages_are_counted_once_unless_somebody_hides_them(
     _process(tmp_path, 8, pages)
     assert memory.taken(1, Path("/"), 1 << 30) == 230 << 20
     assert memory.taken(1, Path("/"), 1 << 20) == (70 + 100 + (30 - 20)) << 20
-
-
-def test_memory_is_scarce_where_little_is_left_of_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "PROCESSES", tmp_path)
-    assert available() == 0
-    assert not scarce(1 << 40)
-    (tmp_path / "meminfo").write_text("MemTotal: 16000 kB\nMemFree: 1 kB\nMemAvailable: 900 kB\n")
-    assert scarce(4000 << 10)
-    assert not scarce(1500 << 10), "little was there before"
-    (tmp_path / "meminfo").write_text("MemTotal: 16000 kB\nMemFree: 1 kB\nMemAvailable: 1100 kB\n")
-    assert not scarce(4000 << 10)
 
 
 def _cgroup(folder: Path, handed_on: str) -> Path:

@@ -24,7 +24,7 @@ from suite.asking import Call
 from suite.temporary import PREFIX
 from suite.walls import WALLS, seccomp, sweep
 from suite.walls.descent import below
-from suite.worker import Died, Hung, Ready, Worker, process, started
+from suite.worker import Died, Hung, Ready, Worker, started
 
 HOSTILE = str(SUBMISSIONS / "hostile.py")
 OFFERED = [each.name for each in WALLS]
@@ -236,17 +236,6 @@ def test_memory_counts_that_is_in_no_folder(hostile: Callable[..., Worker]) -> N
     died = worker.ask([call("fill_memfds")])
     assert isinstance(died, Died)
     assert died.how == "took more than 1.0 GiB of memory"
-
-
-def test_what_empties_the_machine_s_memory_is_ended(
-    hostile: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = hostile(memory_limit=1 << 30)
-    assert isinstance(worker.ready(), Ready)
-    monkeypatch.setattr(process, "scarce", lambda before: before > 0)
-    died = worker.ask([call("sleep")])
-    assert isinstance(died, Died)
-    assert died.how == "left less than 1/16 of the machine's memory to all others"
 
 
 def _may_set_resources() -> bool:
