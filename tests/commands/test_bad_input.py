@@ -30,6 +30,8 @@ FILES = {
         "from suite import implementation\n@implementation()\ndef attention(q, k, v): ...\n"
         "@implementation()\ndef attention(query, key, value): ...\n"
     ),
+    "both.py": "def attention(q, k, v, softmax_scale=None, attn_bias=None): return v\n",
+    "made.py": "class Attention:\n    def __init__(self, heads): ...\n    def __call__(self, query, key, value): ...\n",
     "exits.py": "import sys\nsys.exit(7)\ndef attention(query, key, value): ...\n",
     "not_python.txt": "def attention(query, key, value): ...\n",
     "mine.json": '{\n  "name": "somebody else\'s"\n}\n',
@@ -94,7 +96,9 @@ UNDONE = [
     "check a_folder/", "check .", "check /", "check dead.py", "check dead.py:attention", "check not_python.txt",
     "check right.py:nosuch", "check right.py:", "check :attention", "check :", "check right.py:a:b",
     "check right.py::attention", "check no-module:attention", "check nosuch.module:attention", "check two.py",
-    "check nothing.py", "check constants.py", "check private.py", "check later.py",
+    "check nothing.py", "check constants.py", "check private.py", "check later.py", "check both.py",
+    "check made.py", "check made.py:Attention", "check right.py --signature ''", "bench right.py --signature ''",
+    "new mine2 --signature ''", "check right.py --signature nosuch",
     "check later.py:attention --case plain", "check yielding.py:attention --case plain",
     "check constants.py:ATTENTION --case plain", "check loops+", "check +loops", "check +",
     "check loops+chunked", "check transformer/eager+nosuch", "check transformer/eager+transformer/eager",

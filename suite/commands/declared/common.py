@@ -69,6 +69,13 @@ def path(option: str, what: str) -> Callable[[str], Path]:
     return lambda text: Path(read(text))
 
 
+def signature(text: str) -> str:
+    """The reader of the name of a signature. It raises UsageError for one that does not exist."""
+    from suite.signatures import signature as signature_named
+
+    return signature_named(text).name
+
+
 Targets = Annotated[
     list[str],
     typer.Argument(
@@ -85,10 +92,11 @@ ContractName = Annotated[
     ),
 ]
 SignatureName = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--signature",
         metavar="S",
+        parser=signature,
         help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, mlx or "
         "numpy; by default told by its parameters",
     ),
