@@ -52,7 +52,7 @@ def run(options: Run) -> int:
     new = campaign.new_run((*declarations, *timed), f"run on {device}", facts)
     with Results(options.results).open_run(new) as writer:
         say_how_it_starts(writer)
-        with session, Shown(sum(map(session.count, declarations)), sys.stdout, again=again) as shown:
+        with session, Shown(sum(map(session.count, declarations)), sys.stdout, again=again, questions=True) as shown:
             outcomes = campaign.check(session, declarations, shown, writer)
         for benchmark in benchmarks:
             benchmark.earlier = campaign.by_implementation(outcomes)
