@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 from suite.asking import Call, Case, Contract, Conventions, Deviation, Reply
 from suite.asking.mistakes import together
+from suite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from suite.records import Status
 from suite.worker import ask
 
@@ -32,6 +34,12 @@ MOST_PAIRS = 1000
 as many pairs; trying one takes half a millisecond."""
 CONFIRMED = 2
 """Cases in which a pair must have given the answer before it is named, in the second of them."""
+IN_FLOAT32 = ("computes_float64_in_float32", "float32_inside")
+"""What contracts call the deviation that computes float64 in float32."""
+PART_IN_FLOAT32 = "computes_part_of_float64_in_float32"
+"""What an answer is called that no deviation gives, and whose errors are those of float32."""
+MOSTLY = 0.75
+"""The share of such answers among those in float64 that have no other name."""
 PAIR_SECONDS = 4.0
 """Seconds of CPU time, of those for the diagnosis, that pairs may take: eight answers of small cases."""
 RIGHT = 24
@@ -102,6 +110,23 @@ class Pairs:
         return len(self.cases[pair[0].name, pair[1].name]) >= CONFIRMED
 
 
+@dataclass
+class Narrow:
+    """How many answers that are no known mistake are off as if a part of them was computed in float32."""
+
+    parts: int = 0
+    others: int = 0
+
+    def saw(self, narrow: InFloat32 | None) -> None:
+        self.parts += narrow is InFloat32.PART
+        self.others += narrow is InFloat32.NOTHING
+
+    @property
+    def certain(self) -> bool:
+        """Whether it may be said: one answer may be off so by chance, and most of them are not."""
+        return self.parts >= CONFIRMED and self.parts >= MOSTLY * (self.parts + self.others)
+
+
 class Diagnostician:
     """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them.
 
@@ -114,11 +139,11 @@ class Diagnostician:
         self.refuted: set[str] = set()
         """The deviations that are clearly wrong where this implementation is right."""
         self.pairs = Pairs()
+        self.narrow = Narrow()
         self._right: list[tuple[Case, str]] = []
         """The questions that were answered rightly and have not been looked at."""
         self.examined = 0
         self.seconds = self.seconds_of_pairs = 0.0
-        self._deviations: list[Deviation] | None = None
 
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
         """The mistake that a wrong answer shows: `equals "unscaled": the scores are not divided by √e`.
@@ -128,22 +153,35 @@ class Diagnostician:
         if not case.counts(truth):
             return Diagnosis()
         question = Question(case, calls, replies, truth)
+        narrow = in_float32(case, calls, replies, truth, self.conventions)
+        if narrow is InFloat32.ALL:
+            return Diagnosis((self._of_all_in_float32,), narrow.value)
         if self.conventions and self._by_the_contract(question):
             declared = ", ".join(f"{point} is {chosen}" for point, chosen in self._at_issue(question).items())
             return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
         found, acting = self._alone(question)
         if found and (likeliest := self._likeliest(found, case.family)):
             return self._named(likeliest, replies)
+        self.narrow.saw(narrow)
+        if narrow is InFloat32.PART and self.narrow.certain:
+            return Diagnosis((PART_IN_FLOAT32,), narrow.value)
         return self._in_pairs(question, acting)
 
     def passed(self, case: Case, dtype: str) -> None:
         """A right answer: it may tell apart mistakes that explain the wrong ones equally well."""
         self._right.append((case, dtype))
 
+    @cached_property
+    def _of_all_in_float32(self) -> str:
+        """The name of the deviation that computes all of it in float32, where there is one."""
+        return next((each.name for each in self._deviations if each.name in IN_FLOAT32), IN_FLOAT32[0])
+
+    @cached_property
+    def _deviations(self) -> list[Deviation]:
+        return list(self.contract.deviations())
+
     def _alone(self, question: Question) -> tuple[list[Deviation], list[Deviation]]:
         """The deviations that give this answer, and those that are clearly wrong there in another way."""
-        if self._deviations is None:
-            self._deviations = list(self.contract.deviations())
         found, acting = self._tried(question, [d for d in self._deviations if self.matches[d.name]])
         found = [each for each in found if each.name not in self.refuted]
         established = any(self.matches[each.name] > ESTABLISHED for each in found)
