@@ -81,7 +81,6 @@ def outcomes_of(
             again=again,
             reasons=len(here) == 1,
             quiet=options.quiet,
-            questions=True,
             outcome=lambda each: rows.write(row(each, session.walls.get(each.implementation))),
         ) as shown,
     ):

@@ -40,7 +40,7 @@ class Shown:
         again: Mapping[str, Sequence[str]] | None = None,
         reasons: bool = False,
         quiet: bool = False,
-        questions: bool = False,
+        questions: bool = True,
         outcome: Callable[[Outcome], None] = _ignore,
         measurement: Callable[[Measurement], None] = _ignore,
     ) -> None:

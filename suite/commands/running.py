@@ -52,11 +52,12 @@ def run(options: Run) -> int:
     new = campaign.new_run((*declarations, *timed), f"run on {device}", facts)
     with Results(options.results).open_run(new) as writer:
         say_how_it_starts(writer)
-        with session, Shown(sum(map(session.count, declarations)), sys.stdout, again=again, questions=True) as shown:
+        with session, Shown(sum(map(session.count, declarations)), sys.stdout, again=again) as shown:
             outcomes = campaign.check(session, declarations, shown, writer)
         for benchmark in benchmarks:
             benchmark.earlier = campaign.by_implementation(outcomes)
-        with Shown(sum(len(benchmark.tables()) for benchmark in benchmarks), sys.stdout) as shown:
+        tables = sum(len(benchmark.tables()) for benchmark in benchmarks)
+        with Shown(tables, sys.stdout, questions=False) as shown:
             measurements = campaign.bench(benchmarks, writer, shown)
         campaign.finish(writer, benchmarks, quick, declarations, session.ran)
     report(options.results, writer.run.machine.name)
