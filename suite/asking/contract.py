@@ -94,8 +94,8 @@ class Contract:
     """How the smallest failing input is found and written, where the contract can say it."""
     words: Callable[[str], str] = lambda text: text
     """A sentence in the words of whoever is asked, where these are not the contract's."""
-    worded: Callable[[Outcome], Outcome] = lambda outcome: outcome
-    """The same of an outcome."""
+    worded: Callable[[Outcome, Calls], Outcome] = lambda outcome, calls: outcome
+    """The same of an outcome of these calls."""
     page: str = ""
     """What the contract says of itself: under its first line, how it is called."""
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from torch import Tensor
 
-from suite.asking.call import Call, Calls, Conventions, Replies
+from suite.asking.call import Call, Calls, Conventions, Replies, Reply
 from suite.asking.case import Around, Case
 from suite.asking.due import Due, Form, verdict
 from suite.asking.tensors import Array
@@ -123,9 +124,29 @@ class Kept(Around):
             assert reply.output is not None
             draws[call.seed] = self.dropped.kept(call, compare.numbers(reply.output))
             if said := self._share(call, draws[call.seed], truth):
-                return Verdict(Status.WRONG, said)
+                whole = self._is_whole(call, draws[call.seed], truth)
+                return Verdict(Status.WRONG, said, output_wrong=whole)
         found = verdict([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
-        return replace(found, output_wrong=False)  # another's draw is no diagnosis
+        if not found.output_wrong:
+            return found
+        whole = all(self._is_whole(call, draws[call.seed], truth) for call in calls)
+        return replace(found, output_wrong=whole)  # another's draw is no diagnosis
+
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Conventions) -> bool:
+        """Only where neither dropped anything: of two draws nothing else need be the same."""
+        return all(self._alike(*each, truth) for each in zip(calls, replies, theirs, strict=True))
+
+    def _alike(self, call: Call, ours: Reply, theirs: Reply, conventions: Conventions) -> bool:
+        if any(self.dropped.form(call).unfit(reply) for reply in (ours, theirs)):
+            return False
+        kept, others = (self.dropped.kept(call, compare.numbers(_output(reply))) for reply in (ours, theirs))
+        if not (self._is_whole(call, kept, conventions) and self._is_whole(call, others, conventions)):
+            return False
+        return self.dropped.due(call, kept, conventions).alike(ours, theirs)
+
+    def _is_whole(self, call: Call, kept: Array, conventions: Conventions) -> bool:
+        """Whether no weight was dropped that would show."""
+        return bool(kept[self.dropped.certain(call, kept, conventions)].all())
 
     def _share(self, call: Call, kept: Array, conventions: Conventions) -> str:
         """What is wrong with how many of the weights that could be kept were, or empty."""
@@ -135,3 +156,8 @@ class Kept(Around):
             return ""
         drops = "nothing: " if possible.all() else "" if possible.any() else "everything: "
         return f"dropout_p={p} dropped {drops}{said}" if drops else said
+
+
+def _output(reply: Reply) -> Tensor:
+    assert reply.output is not None, "the form has been looked at"
+    return reply.output

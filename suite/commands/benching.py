@@ -73,7 +73,7 @@ def bench(
     lines = sys.stderr if json_file == "-" else sys.stdout
     with JsonRows(json_file) as rows, Results(folder).open_run(new) as writer:
         say_how_it_starts(writer)
-        with Shown(total, lines, measurement=lambda each: rows.write(row(each))) as shown:
+        with Shown(total, lines, questions=False, measurement=lambda each: rows.write(row(each))) as shown:
             found = campaign.bench(here, writer, shown)
         campaign.finish(writer, benchmarks, request)
     if request.shard is None:

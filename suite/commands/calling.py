@@ -53,7 +53,7 @@ def check(
     )
     if callable(target):
         return _function(target, chosen_options)
-    declarations = chosen(_targets(target), chosen_options.except_, contract, nobody, chosen_options.signature)
+    declarations = chosen(_targets(target), chosen_options.except_, contract, nobody, chosen_options.signature or "")
     refuse_broken([str(target)], declarations)
     return outcomes_of(chosen_options, declarations, None, nobody)
 
@@ -61,7 +61,7 @@ def check(
 def _function(function: Callable[..., Any], options: Check) -> list[Outcome]:
     contract = contract_named(options.contract or "attention").name
     with registry.modes_kept(function):
-        loaded = registry.from_function(function, contract, signature=options.signature)
+        loaded = registry.from_function(function, contract, signature=options.signature or "")
         return outcomes_of(options, [loaded.declaration], None, nobody, {loaded.declaration.full_name: loaded})
 
 

@@ -32,7 +32,7 @@ class ExpectedCheck(Check):
     """What `check` with these options is of."""
 
     def run(self) -> int:
-        declarations = chosen(self.targets, self.except_, self.contract, told, self.signature)
+        declarations = chosen(self.targets, self.except_, self.contract, told, self.signature or "")
         refuse_broken(self.targets, declarations)
         outcomes.refuse_places(self)
         return said(declarations, lambda: refuse_check(self, declarations))
@@ -42,7 +42,7 @@ class ExpectedBench(Bench):
     """What `bench` with these options is of."""
 
     def run(self) -> int:
-        named = chosen(self.targets, self.except_, self.contract, signature=self.signature)
+        named = chosen(self.targets, self.except_, self.contract, signature=self.signature or "")
         refuse_broken(self.targets, named)
         timed = benching.with_workloads(named)
         beside = benching.base_of(self.baseline, timed) if self.baseline else None

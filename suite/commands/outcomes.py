@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def check(options: Check) -> int:
     """Check the targets and return the exit status. UsageError if the only target named is missing."""
     tell = nobody if options.quiet else told
-    declarations = chosen(options.targets, options.except_, options.contract, tell, options.signature)
+    declarations = chosen(options.targets, options.except_, options.contract, tell, options.signature or "")
     refuse_broken(options.targets, declarations)
     single_threaded()
     import suite.conformance.session  # noqa: F401  with all that it needs, before the next line
@@ -67,7 +67,7 @@ def outcomes_of(
     here = in_shard(session, declarations, tell)
     there = answered(options, declarations, tell)
     is_named = lines is not None or options.junit is not None or options.results is not None
-    again = asked_again(declarations, request, options.signature) if is_named else {}
+    again = asked_again(declarations, request, options.signature or "") if is_named else {}
     say_seed(request, lines if explains else None)
     with (
         tensors.seed(request.seed),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from suite.commands.heartbeat import Heartbeat
 from suite.records import Explanation, Measurement, Outcome, escaped
 from suite.report import benchmark_lines, summary_lines
 from suite.store import RunWriter
@@ -24,7 +25,8 @@ def _ignore(_: Any) -> None:
 class Shown:
     """The `campaign.Watcher` of the command line: a bar of `total` steps, and lines for people.
 
-    The bar is on standard error if that is a terminal, and disappears at the end. Lines go to standard output, unless
+    The bar is on standard error if that is a terminal, and disappears at the end; else questions that take long are
+    counted there in a line now and then, where there are `questions`. Lines go to standard output, unless
     JSON rows go there. `outcome` and `measurement` get each row as it comes. `again` has the words of a command
     line that name an implementation; `reasons` adds lines that say why cases were declined. A `quiet` one has no bar,
     and lines of what fails alone; without `lines` there are none.
@@ -38,6 +40,7 @@ class Shown:
         again: Mapping[str, Sequence[str]] | None = None,
         reasons: bool = False,
         quiet: bool = False,
+        questions: bool = True,
         outcome: Callable[[Outcome], None] = _ignore,
         measurement: Callable[[Measurement], None] = _ignore,
     ) -> None:
@@ -45,6 +48,9 @@ class Shown:
         self._quiet = quiet
         self._outcome, self._measurement = outcome, measurement
         self._bar: Progress | None = None
+        self._heartbeat: Heartbeat | None = None
+        if questions and lines is not None and not quiet and not sys.stderr.isatty():
+            self._heartbeat = Heartbeat(total)
         if lines is not None and not quiet and sys.stderr.isatty():
             columns = (
                 *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
@@ -56,18 +62,26 @@ class Shown:
     def __enter__(self) -> Self:
         if self._bar:
             self._bar.start()
+        if self._heartbeat:
+            self._heartbeat.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._heartbeat:
+            self._heartbeat.stop()
         if self._bar:
             self._bar.stop()
 
     def begins(self, what: str) -> None:
         if self._bar:
             self._bar.update(self._task, description=what)
+        if self._heartbeat:
+            self._heartbeat.who = what
 
     def asked(self, outcome: Outcome) -> None:
         self._outcome(outcome)
+        if self._heartbeat:
+            self._heartbeat.saw(outcome)
         self._step()
 
     def introduced(self, line: str) -> None:

@@ -56,7 +56,8 @@ def run(options: Run) -> int:
             outcomes = campaign.check(session, declarations, shown, writer)
         for benchmark in benchmarks:
             benchmark.earlier = campaign.by_implementation(outcomes)
-        with Shown(sum(len(benchmark.tables()) for benchmark in benchmarks), sys.stdout) as shown:
+        tables = sum(len(benchmark.tables()) for benchmark in benchmarks)
+        with Shown(tables, sys.stdout, questions=False) as shown:
             measurements = campaign.bench(benchmarks, writer, shown)
         campaign.finish(writer, benchmarks, quick, declarations, session.ran)
     report(options.results, writer.run.machine.name)

@@ -99,7 +99,7 @@ class DividedSession(Session):
             known = self.known(implementation, contract)
             division.check = Check(subject, self.questions(contract), division.asked, known, earlier)
             self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
-            yield from self.explained(division.check, division.check.run(division))
+            yield from self.explained(division.check, division.check.run(division), implementation)
 
     def process(self, place: int) -> Process:
         """The process at this place; a new one where there is none, or none any more."""

@@ -156,7 +156,7 @@ class Check:
         if outcome.status == Status.DECLINED and self._is_core(question) and not allowed:
             detail = f"{CORE_DECLINED}: {outcome.detail}"
             outcome = replace(outcome, status=Status.WRONG, detail=detail, reason=Reason.CORE)
-        return findings.mark(self.subject.contract.worded(outcome), self.known)
+        return findings.mark(self.subject.contract.worded(outcome, question.calls), self.known)
 
     def diagnosed(self, question: Question, found: Answer | Outcome) -> Outcome:
         """The same, with the names of mistakes. Questions come in the order in which they are asked."""
@@ -254,7 +254,8 @@ class Check:
             if outcome.reason == Reason.UNTAKEN:
                 continue
             if outcome.status != Status.PASSED:
-                words = f"; in its own words: {outcome.detail}" if outcome.status == Status.DECLINED else ""
+                says_more = outcome.status == Status.DECLINED and outcome.detail != self.subject.lacks[feature]
+                words = f"; in its own words: {outcome.detail}" if says_more else ""
                 return self._reason(feature) + words
             refuted = True
         return None if refuted else self._reason(feature)

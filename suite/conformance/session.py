@@ -20,6 +20,7 @@ from suite.conformance.explaining import Explainer
 from suite.conformance.findings import Known
 from suite.conformance.forwarding import Forwarding
 from suite.conformance.operators import operators
+from suite.conformance.other_arrays import OtherArrays
 from suite.conformance.questions import Answer, Ask, Questions, Subject
 from suite.conformance.runner import Check
 from suite.conformance.selection import matches, nothing_matches
@@ -149,9 +150,9 @@ class Session:
                 yield check
             else:
                 stack.enter_context(alone(self.request.device))
-                yield from self.explained(check, check.run())
+                yield from self.explained(check, check.run(), implementation)
 
-    def explained(self, check: Check, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    def explained(self, check: Check, outcomes: Iterable[Outcome], of: Declaration | Loaded) -> Iterator[Outcome]:
         """The outcomes of a check; after them its failures are explained, if that is wanted."""
         found = list(check.earlier)
         for outcome in () if self.is_decided(found) else outcomes:
@@ -162,9 +163,9 @@ class Session:
         if (self.explains or self.looks) and not check.subject.shipped and (ran := operators(check, found)):
             self.ran[check.subject.name] = ran
         if self.explains:
-            self.explanations[check.subject.name] = self._explanation(check, found)
+            self.explanations[check.subject.name] = self._explanation(check, found, of)
 
-    def _explanation(self, check: Check, outcomes: Sequence[Outcome]) -> Explanation:
+    def _explanation(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> Explanation:
         """Of all outcomes of a check. What is a library's failure is explained by its finding."""
         with ExitStack() as stack:
             borrowed = self.forwarding(check, stack).borrowed(outcomes)
@@ -172,7 +173,20 @@ class Session:
             replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o for o in outcomes
         ]
         ran = self.ran.get(check.subject.name)
-        return replace(Explainer(check).explanation(others), borrowed=borrowed, operators=ran)
+        hint = self._hint(check, outcomes, of)
+        return replace(Explainer(check).explanation(others), borrowed=borrowed, operators=ran, hint=hint)
+
+    def _hint(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> str:
+        """The signature with other arrays in which a user's own file or module answers, where it answers in none."""
+        if isinstance(of, Loaded) or is_shipped(of):
+            return ""
+        with ExitStack() as stack:
+
+            def opened(name: str) -> Check | None:
+                subject = self._subject(registry.asked_in(of, name), check.subject.contract, stack, apart=False)
+                return Check(subject, check.questions, ()) if isinstance(subject, Subject) else None
+
+            return OtherArrays(check, opened).hint(outcomes)
 
     def forwarding(self, check: Check, stack: ExitStack) -> Forwarding:
         """What finds the failures of a submission that are a library's. What it asks besides ends with `stack`."""

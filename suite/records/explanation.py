@@ -100,6 +100,8 @@ class Explanation:
     """What kept it from what is not its own, and what nothing did; empty for what is trusted."""
     operators: Operators | None = None
     """What ran in some of its questions; None for what is trusted."""
+    hint: str = ""
+    """The signature in which it answers, where it answers nothing in this one."""
 
     @property
     def lines(self) -> list[str]:
@@ -107,7 +109,7 @@ class Explanation:
         borrowed = self.borrowed.lines if self.borrowed else ()
         return [
             *self.adapted,
-            *filter(None, [self.walls, self.operators.line if self.operators else ""]),
+            *filter(None, [self.hint, self.walls, self.operators.line if self.operators else ""]),
             *borrowed,
             *self.where,
             *(line for each in self.reproductions for line in each.pasted),

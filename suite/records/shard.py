@@ -26,6 +26,8 @@ class Shard:
         if found is None:
             raise UsageError(f"--shard: i/n is due, such as 2/8 for the second of eight, not {text!s:.80}")
         index, count = map(int, found.groups())
+        if not count:
+            raise UsageError(f"--shard: {text} divides into no part; i/n is due, such as 2/8 for the second of eight")
         if not 1 <= index <= count:
             raise UsageError(f"--shard: {text} is none; shards are counted from 1/{count} to {count}/{count}")
         return cls(index, count)

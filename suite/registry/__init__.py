@@ -8,7 +8,7 @@ from suite.registry.importing import import_lines
 from suite.registry.loading import absent, from_function, load, source_hash
 from suite.registry.reading import line_of
 from suite.registry.side_effects import undisturbed
-from suite.registry.signing import said
+from suite.registry.signing import asked_in, said
 from suite.registry.styles import modes_kept
 from suite.registry.targets import find, spelled
 
@@ -19,6 +19,7 @@ __all__ = [
     "Loaded",
     "Missing",
     "absent",
+    "asked_in",
     "contracts",
     "discover",
     "find",

@@ -241,7 +241,8 @@ def _function(declaration: Declaration) -> tuple[Any, str]:
     try:
         found = styled(function, declaration.function, declaration.contract)
     except Unfit as error:
-        raise (UsageError(str(error)) if declaration.named else TypeError(str(error))) from None
+        own = declaration.named or not declaration.module  # a file or function of a user's, who can mend it at once
+        raise (UsageError(str(error)) if own else TypeError(str(error))) from None
     return found.function, found.said
 
 

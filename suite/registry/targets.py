@@ -223,7 +223,9 @@ class _Search:
 
     def _of_path(self, file: Path, function: str) -> list[Declaration]:
         if not file.exists():
-            close = get_close_matches(file.name, [path.name for path in file.parent.glob("*.py")])
+            if file.is_symlink():
+                raise UsageError(f"{str(file)!r} is a link to {str(file.readlink())!r}, which does not exist")
+            close = get_close_matches(file.name, [path.name for path in file.parent.glob("*.py") if path.exists()])
             hint = f": did you mean {file.with_name(close[0])}?" if close else ""
             raise UsageError(f"no file {str(file)!r}{hint}")
         if file.suffix != ".py" or not file.is_file():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from suite.signatures.catalogue import OWN, names, signature
@@ -21,12 +21,14 @@ def recognised(parameters: Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
     """The signature that a function with these parameters has, and the parameters that tell; or two empty ones.
 
     It is empty where nothing points away from the contract's own. Raises `Ambiguous` where names of other libraries fit
-    several signatures, or one and the contract's own.
+    several signatures, or one and the contract's own, and where names that tell a signature come with those of another.
     """
     given = frozenset((parameters or ())[INPUTS:])
     foreign = (given & _known()) - signature(OWN).foreign
     fitting = [name for name in names() if name != OWN and foreign <= signature(name).foreign and _fits(name, given)]
-    if not foreign or not fitting:
+    if not fitting:
+        return _mixed(given, foreign - ANYWHERE)
+    if not foreign:
         return "", ()
     if len(fitting) == 1 and (telling := _telling(fitting[0], given)):
         return fitting[0], telling
@@ -38,6 +40,40 @@ def recognised(parameters: Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
 def _fits(name: str, given: frozenset[str]) -> bool:
     """Whether the parameters that the contract's own signature has are those of this one, too."""
     return given & signature(OWN).foreign <= signature(name).foreign
+
+
+def _mixed(given: frozenset[str], foreign: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+    """The signature of parameters that no signature has all of. Raises `Ambiguous` where two have a claim to them.
+
+    Where most are the contract's own, the others are additions to it.
+    """
+    told = [name for name in names() if name != OWN and _telling(name, given)]
+    if not told:
+        return "", ()
+    likeliest = max(told, key=lambda name: len(foreign & signature(name).foreign))
+    own = (given & signature(OWN).foreign) - signature(likeliest).foreign
+    if len(own) > len(foreign):
+        return "", ()
+    if own or foreign - signature(likeliest).foreign:
+        raise Ambiguous(_says_of_both(foreign | own, likeliest))
+    return likeliest, _telling(likeliest, given)
+
+
+def _says_of_both(given: frozenset[str], likeliest: str) -> str:
+    """`softmax_scale is a parameter of flash_attn, attn_bias of xformers: …`."""
+    theirs = given & signature(likeliest).foreign
+    others = given - theirs
+    foreign = others - signature(OWN).foreign
+    homes = [name for name in names() if foreign & signature(name).foreign] or [OWN]
+    told = f"{_and(theirs)} {'is' if len(theirs) == 1 else 'are'} of the signature {likeliest}"
+    candidates = [likeliest, *homes]
+    own = f", or --signature {OWN} for the contract's own" if OWN not in candidates else ""
+    choice = " or ".join(f"--signature {name}" for name in candidates)
+    return f"{told}, {_and(others)} of {_and(homes)}, and none has all: say {choice}{own}"
+
+
+def _and(words: Iterable[str]) -> str:
+    return " and ".join(sorted(words))
 
 
 def _telling(name: str, given: frozenset[str]) -> tuple[str, ...]:

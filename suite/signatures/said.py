@@ -8,23 +8,25 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Contract
+from suite.asking import Call, Calls, Contract
 from suite.records import Outcome, Status
 from suite.signatures.catalogue import OWN, SIGNATURES_OF, signature
 from suite.signatures.deviations import deviations
-from suite.signatures.signature import Signature
+from suite.signatures.signature import Question, Signature
 from suite.signatures.written import written
 
 if TYPE_CHECKING:
     from suite.asking.reproduction import Reproducing
 
 PLAIN_ENGLISH = {
-    "scale": r"\bscale\b(?==)|(?<=given )scale\b|(?<=takes no )scale\b|(?<=lacks )scale\b",
-    "window": r"\bwindow\b(?==)|(?<=takes no )window\b|(?<=lacks )window\b",
+    "scale": r"\bscale\b(?==)|(?<=given )scale\b|(?<=takes no )scale\b|(?<=and no )scale\b|(?<=lacks )scale\b",
+    "window": r"\bwindow\b(?==)|(?<=takes no )window\b|(?<=and no )window\b|(?<=lacks )window\b",
 }
 """Arguments whose names are words of English too: where in a sentence they are the argument."""
 PLACE = re.compile(r"\b(output|gradient of (?:query|key|value))\[([\d, ]+)\]")
 SHAPE = re.compile(r"\b(output|gradient of (?:query|key|value)) has shape \(([\d, ]+)\), should have \(([\d, ]+)\)")
+ARTICLE = re.compile(r"\bno an? ")
+"""What becomes of `takes no window` where a library says `a windowed attn_bias`."""
 OUR_RULE = "the contract's own rule, not by the convention declared"
 
 
@@ -63,17 +65,28 @@ def in_words(of: Signature, text: str) -> str:
     for ours, theirs in of.words.items():
         pattern = PLAIN_ENGLISH.get(ours, rf"\b{ours}\b")
         text = re.sub(pattern, theirs.replace("\\", r"\\"), text)
+    text = ARTICLE.sub("no ", text)
     text = PLACE.sub(partial(_place, of), text)
     text = SHAPE.sub(partial(_shape, of), text)
     return text.replace(OUR_RULE, f"the contract's own rule, not by that of {of.name}")
 
 
-def _worded(of: Signature, outcome: Outcome) -> Outcome:
+def _worded(of: Signature, outcome: Outcome, calls: Calls) -> Outcome:
     """An outcome in the signature's words; one that raised says what the axes were."""
     detail = in_words(of, outcome.detail)
     if outcome.status == Status.RAISED and "is called as" not in detail:
-        detail = f"{detail}; it is called with {', '.join(of.inputs)} of axes ({', '.join(of.axes.split())})"
+        apart = of.groups_apart and any(_grouped(call) for call in calls)
+        axes = ", ".join(of.axes_of_groups if apart else of.axes.split())
+        detail = f"{detail}; it is called with {', '.join(of.inputs)} of axes ({axes})"
     return replace(outcome, detail=detail)
+
+
+def _grouped(call: Call) -> bool:
+    """Whether heads of queries share one of keys."""
+    query, key, value = (call.tensors.get(name) for name in ("query", "key", "value"))
+    if query is None or key is None or value is None:
+        return False
+    return Question(query, key, value, call.options).groups > 1
 
 
 def _place(of: Signature, found: re.Match[str]) -> str:

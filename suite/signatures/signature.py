@@ -131,6 +131,12 @@ class Signature:
     """A function that has the signature and computes attention plainly, as Python."""
 
     @property
+    def axes_of_groups(self) -> list[str]:
+        """Its axes where groups of heads have one of their own: b s g h d."""
+        axes = self.axes.split()
+        return [*axes[:-2], "g", *axes[-2:]]
+
+    @property
     def adds_axes(self) -> bool:
         """Whether inputs of lower ranks get axes of size 1."""
         return not self.axes.startswith("…")

@@ -30,6 +30,8 @@ FILES = {
         "from suite import implementation\n@implementation()\ndef attention(q, k, v): ...\n"
         "@implementation()\ndef attention(query, key, value): ...\n"
     ),
+    "both.py": "def attention(q, k, v, softmax_scale=None, attn_bias=None): return v\n",
+    "made.py": "class Attention:\n    def __init__(self, heads): ...\n    def __call__(self, query, key, value): ...\n",
     "exits.py": "import sys\nsys.exit(7)\ndef attention(query, key, value): ...\n",
     "not_python.txt": "def attention(query, key, value): ...\n",
     "mine.json": '{\n  "name": "somebody else\'s"\n}\n',
@@ -91,10 +93,13 @@ UNDONE = [
     # targets
     "check nosuch", "check chunkd", "check LONG", "check LONG.py", "check LONG:f", "check a/LONG/b.py",
     "bench LONG.py", "run LONG.py", "list LONG.py", "check nosuch.py", "check a_folder", "check a_folder:f",
-    "check a_folder/", "check .", "check /", "check dead.py", "check dead.py:attention", "check not_python.txt",
+    "check a_folder/", "check .", "check /", "check dead.py", "check dead.py:attention",
+    "check loops --shard 0/0", "check loops --shard 3/2", "check not_python.txt",
     "check right.py:nosuch", "check right.py:", "check :attention", "check :", "check right.py:a:b",
     "check right.py::attention", "check no-module:attention", "check nosuch.module:attention", "check two.py",
-    "check nothing.py", "check constants.py", "check private.py", "check later.py",
+    "check nothing.py", "check constants.py", "check private.py", "check later.py", "check both.py",
+    "check made.py", "check made.py:Attention", "check right.py --signature ''", "bench right.py --signature ''",
+    "new mine2 --signature ''", "check right.py --signature nosuch",
     "check later.py:attention --case plain", "check yielding.py:attention --case plain",
     "check constants.py:ATTENTION --case plain", "check loops+", "check +loops", "check +",
     "check loops+chunked", "check transformer/eager+nosuch", "check transformer/eager+transformer/eager",
@@ -175,3 +180,33 @@ def test_the_console_script_says_it_too(line: str, files: Path) -> None:
     assert done.stderr.startswith("attnsuite: ")
     assert done.stderr.count("\n") == 1
     assert kept(files) == FILES
+
+
+@pytest.mark.parametrize(
+    ("line", "due"),
+    [
+        (
+            "check loops --shard 0/0",
+            "--shard: 0/0 divides into no part; i/n is due, such as 2/8 for the second of eight",
+        ),
+        ("check dead.py", "'dead.py' is a link to 'nosuch', which does not exist"),
+        ("check loops --results a_file", "--results: a folder is due, and 'a_file' is a file"),
+        ("bench loops --results a_file/b", "--results: a folder is due, and 'a_file' is a file"),
+        ("report --results mine.json", "--results: a folder is due, and 'mine.json' is a file"),
+        (
+            "check right.py --signature ''",
+            "unknown signature ''; there are: sdpa, flash_attn, xformers, jax, flashinfer, mlx, numpy",
+        ),
+        (
+            "check made.py",
+            "Attention is a class that is made with heads: write an instance below it, mine = Attention(heads=…), and "
+            "name that",
+        ),
+    ],
+)
+def test_it_says_what_came_and_what_was_due(
+    line: str, due: str, files: Path, status_of: Status, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = status_of(*words(line))
+
+    assert (status, capsys.readouterr().err) == (2, f"attnsuite: {due}\n")

@@ -316,7 +316,7 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("run nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         ("run missing.py", "attnsuite: attention/missing is missing: No module named 'nosuchlibrary'"),
         ("run loops --device tpu", "attnsuite: unknown device 'tpu'; there are: cpu, cuda, cuda:N"),
-        ("run loops --results empty.py", "cannot be written: Not a directory"),
+        ("run loops --results empty.py", "--results: a folder is due, and 'empty.py' is a file"),
         ("bench nosuch", "attnsuite: unknown target 'nosuch'; implementations of attention are: attention/chunked, "),
         (
             "bench attention/loops --workload laddr",
@@ -331,7 +331,7 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("bench attention/loops --threads 1 --threads all", "attnsuite: --threads: a whole number is due, not 'all'"),
         ("bench attention/loops --threads 9999", "attnsuite: 9999 threads were asked for; this machine has 1 to "),
         ("bench attention/loops --time-limit 0", "attnsuite: the time limit is a number of seconds above 0, not 0"),
-        ("bench attention/loops --results empty.py", "cannot be written: Not a directory"),
+        ("bench attention/loops --results empty.py", "--results: a folder is due, and 'empty.py' is a file"),
         ("bench attention/loops --json no/where", "attnsuite: no/where cannot be written: No such file or directory"),
         (
             "bench attention/loops --except nosuch",
@@ -345,7 +345,7 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
             "bench kernel_pooling/loops",
             "attnsuite: there are no workloads of kernel_pooling: `attnsuite list --workloads` shows",
         ),
-        ("report --results empty.py", "attnsuite: empty.py holds no results; `attnsuite run` makes them"),
+        ("report --results empty.py", "--results: a folder is due, and 'empty.py' is a file"),
         (
             "report --results newer",
             "runs.jsonl, line 1: the format is 9 and this attnsuite reads 2: a newer attnsuite w",
@@ -353,7 +353,7 @@ def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None
         ("report --results older", "the format is None and this attnsuite reads 2: move the folder away and run anew"),
         ("report --results former", "earlier attnsuite: `attnsuite migrate --results former` brings it into today's"),
         ("bench attention/loops --results former", "earlier attnsuite: `attnsuite migrate --results former` brings"),
-        ("migrate --results empty.py", "attnsuite: empty.py holds no results; `attnsuite run` makes them"),
+        ("migrate --results empty.py", "--results: a folder is due, and 'empty.py' is a file"),
         (
             "report --results damaged",
             "`git checkout HEAD -- damaged/machine` brings back what was committed",

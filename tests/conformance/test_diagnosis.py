@@ -147,13 +147,51 @@ def test_after_some_thorough_looks_only_what_matched_before_is_tried() -> None:
     assert diagnostician.diagnose(*question("causal/more_keys", starts_the_triangle_at_the_end)) == Diagnosis()
 
 
-def test_the_time_that_diagnosis_may_take_is_kept() -> None:
+def test_the_work_that_diagnosis_may_take_is_kept() -> None:
     unscaled = question("plain/small", forgets_the_scale)
     spent = Diagnostician(CONTRACT, {}, budget=0.0)
 
-    assert spent.diagnose(*unscaled) == Diagnosis(), "nothing is tried once the time is up"
-    assert spent.seconds == 0.0
+    assert spent.diagnose(*unscaled) == Diagnosis(), "nothing is tried once the budget is spent"
+    assert spent.work == 0.0
     assert Diagnostician(CONTRACT, {}).diagnose(*unscaled).deviations == ("unscaled",)
+
+
+def test_work_is_counted_so_that_every_machine_tries_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def counted(function: Callable[..., Any], calls: Any) -> Any:
+        tried.append(getattr(function, "__name__", ""))
+        return ask(function, calls)
+
+    unknown = question("plain/small", lambda query, key, value: scaled_dot_product_attention(query, key, value) + 0.1)
+    monkeypatch.setattr("suite.conformance.diagnosis.names.ask", counted)
+    limited = Diagnostician(CONTRACT, {}, budget=300.0)
+    limited.diagnose(*unknown)
+    limited.diagnose(*unknown)
+
+    assert 250 <= len(tried) <= 300, "a try on a small case costs little more than 1"
+    assert 300 <= limited.work < 302
+
+
+@pytest.mark.parametrize(
+    ("case", "due"),
+    [
+        ("plain/small", {"repeated_calls": "equal_bits"}),
+        ("causal/more_keys", {"causal": "lower_right", "repeated_calls": "equal_bits"}),
+    ],
+)
+def test_a_convention_is_suspected_only_where_the_question_is_about_it(
+    case: str, due: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = {"causal": "lower_right", "window": "lower_right", "repeated_calls": "equal_bits"}
+    diagnostician = Diagnostician(CONTRACT, declared)
+    seen = []
+    monkeypatch.setattr(diagnostician, "_by_the_contract", lambda question: seen.append(question) or True)
+
+    says = diagnostician.diagnose(*question(case, forgets_the_scale)).says
+
+    assert len(seen) == 1
+    assert says.endswith(f"({', '.join(f'{point} is {chosen}' for point, chosen in due.items())})")
 
 
 def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> None:

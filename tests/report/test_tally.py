@@ -51,6 +51,16 @@ def test_details_of_two_kinds_have_two_patterns(one, other):
     assert pattern(one) != pattern(other)
 
 
+def test_one_kind_more_than_are_shown_is_shown_too():
+    kinds = [
+        outcome(f"case/{letter}", "raised", detail=f"Error: {letter}") for letter in "abcdefghijklm"[: MOST_GROUPS + 1]
+    ]
+
+    found = groups(kinds)
+
+    assert [group.others for group in found] == [0] * (MOST_GROUPS + 1)
+
+
 def test_a_submission_whose_messages_all_differ_cannot_fill_the_page():
     def word(number):
         return "".join(chr(97 + int(digit)) for digit in str(number))

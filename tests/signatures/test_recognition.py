@@ -30,6 +30,8 @@ def test_the_signatures_are_the_files_in_the_folder() -> None:
         ("query key value is_causal local_window_size", "jax"),
         ("q k v custom_mask causal sm_scale window_left", "flashinfer"),
         ("q k v scale mask sinks", "mlx"),
+        ("q k v softmax_scale temperature my_block", "flash_attn"),
+        ("q k v softmax_scale mask", "flash_attn"),
     ],
 )
 def test_a_signature_is_told_by_names_that_no_other_has(parameters: str, due: str) -> None:
@@ -51,6 +53,8 @@ def test_a_signature_is_told_by_names_that_no_other_has(parameters: str, due: st
         "query key value attn_mask causal",
         "query key value temperature",
         "softmax_scale causal window_size",
+        "query key value attn_mask is_causal window_size",
+        "query key value attn_mask dropout_p is_causal scale enable_gqa window_size",
     ],
 )
 def test_the_contract_s_own_signature_is_taken_where_nothing_points_away_from_it(parameters: str) -> None:
@@ -73,6 +77,22 @@ def test_a_function_that_takes_anything_tells_nothing() -> None:
             "q k v causal sm_scale",
             "causal and sm_scale fit the signatures flashinfer and sdpa: say --signature flashinfer or "
             "--signature sdpa",
+        ),
+        (
+            "q k v softmax_scale attn_bias",
+            "softmax_scale is of the signature flash_attn, attn_bias of xformers, and none has all: say --signature "
+            "flash_attn or --signature xformers, or --signature sdpa for the contract's own",
+        ),
+        (
+            "q k v attn_bias causal",
+            "attn_bias is of the signature xformers, causal of flash_attn and flashinfer, and none has all: say "
+            "--signature xformers or --signature flash_attn or --signature flashinfer, or --signature sdpa for the "
+            "contract's own",
+        ),
+        (
+            "q k v attn_mask softmax_scale",
+            "softmax_scale is of the signature flash_attn, attn_mask of sdpa, and none has all: say --signature "
+            "flash_attn or --signature sdpa",
         ),
     ],
 )

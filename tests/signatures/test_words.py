@@ -18,7 +18,7 @@ FLASH = signature("flash_attn")
 @pytest.mark.parametrize(
     ("said", "due"),
     [
-        ("takes no is_causal and no scale", "takes no causal and no scale"),
+        ("takes no is_causal and no scale", "takes no causal and no softmax_scale"),
         ("a given scale is ignored, 1/√e is always used", "a given softmax_scale is ignored, 1/√e is always used"),
         ("wrong only where is_causal and a width above 64 meet", "wrong only where causal and a width above 64 meet"),
         ("output[0, 1, 3, 7] is 1.5, should be 2", "output[0, 3, 1, 7] (b, s, h, d) is 1.5, should be 2"),
@@ -38,7 +38,34 @@ def test_what_raised_says_what_the_axes_were() -> None:
         "attention/mine", "attention", "plain/small", "float32", "cpu", Status.RAISED, "RuntimeError: sizes"
     )
 
-    assert own.worded(outcome).detail == "RuntimeError: sizes; it is called with q, k, v of axes (b, s, h, d)"
+    assert own.worded(outcome, ()).detail == "RuntimeError: sizes; it is called with q, k, v of axes (b, s, h, d)"
+
+
+@pytest.mark.parametrize(
+    ("heads", "key_heads", "axes"), [(4, 2, "(b, s, g, h, d)"), (4, 4, "(b, s, h, d)"), (4, 3, "(b, s, h, d)")]
+)
+def test_grouped_heads_of_xformers_have_an_axis_of_their_own(heads: int, key_heads: int, axes: str) -> None:
+    own = in_signature(contract("attention"), "xformers")
+    outcome = Outcome(
+        "attention/mine", "attention", "heads/two", "float32", "cpu", Status.RAISED, "RuntimeError: sizes"
+    )
+    tensors = {"query": torch.ones(1, heads, 3, 8), **dict.fromkeys(("key", "value"), torch.ones(1, key_heads, 3, 8))}
+
+    said = own.worded(outcome, (Call(tensors, {"enable_gqa": True}),)).detail
+
+    assert said == f"RuntimeError: sizes; it is called with query, key, value of axes {axes}"
+
+
+@pytest.mark.parametrize(
+    ("said", "due"),
+    [
+        ("takes no is_causal", "takes no causal attn_bias"),
+        ("takes no attn_mask and no scale and no window", "takes no attn_bias and no scale and no windowed attn_bias"),
+        ("given is_causal", "given a causal attn_bias"),
+    ],
+)
+def test_what_xformers_lacks_is_said_without_an_article(said: str, due: str) -> None:
+    assert in_words(signature("xformers"), said) == due
 
 
 def test_the_contract_s_own_signature_changes_nothing() -> None:

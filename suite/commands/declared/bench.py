@@ -106,7 +106,7 @@ class Bench:
     except_: Except = field(default_factory=list)
     results: Folder = Path("results")
     shard: InShard = None
-    signature: SignatureName = ""
+    signature: SignatureName = None
     dry_run: DryRun = False
     processes: Annotated[
         int | None,
@@ -128,7 +128,7 @@ class Bench:
             self.json,
             self.results,
             self.except_,
-            self.signature,
+            self.signature or "",
             self.baseline,
             self.anew,
             self.dry_run,

@@ -92,7 +92,7 @@ class Check:
             "--junit", metavar="FILE", parser=place("--junit", "file"), help="write the outcomes as JUnit's XML"
         ),
     ] = None
-    signature: SignatureName = ""
+    signature: SignatureName = None
     known_gaps: Annotated[
         str | None,
         typer.Option(

@@ -64,9 +64,23 @@ def place(option: str, what: str) -> Callable[[str], str]:
 
 
 def path(option: str, what: str) -> Callable[[str], Path]:
-    """The same as a Path, which makes of an empty name the folder where one is."""
-    read = place(option, what)
-    return lambda text: Path(read(text))
+    """The same as a Path, which makes of an empty name the folder where one is. UsageError for a file as a folder."""
+    named = place(option, what)
+
+    def read(text: str | Path) -> Path:
+        found = Path(named(str(text)))
+        if what == "folder" and (file := next((each for each in (found, *found.parents) if each.is_file()), None)):
+            raise UsageError(f"{option}: a folder is due, and {str(file)!r} is a file")
+        return found
+
+    return read
+
+
+def signature(text: str) -> str:
+    """The reader of the name of a signature. It raises UsageError for one that does not exist."""
+    from suite.signatures import signature as signature_named
+
+    return signature_named(text).name
 
 
 Targets = Annotated[
@@ -85,10 +99,11 @@ ContractName = Annotated[
     ),
 ]
 SignatureName = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--signature",
         metavar="S",
+        parser=signature,
         help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, mlx or "
         "numpy; by default told by its parameters",
     ),

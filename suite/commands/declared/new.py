@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from suite.commands.declared.common import signature as signature_named
+
 
 @dataclass(frozen=True)
 class New:
@@ -19,10 +21,16 @@ class New:
         str, typer.Option("--contract", metavar="C", help="what it is to compute; attention by default")
     ] = "attention"
     signature: Annotated[
-        str, typer.Option("--signature", metavar="S", help="the library whose signature it has; sdpa is the default")
-    ] = ""
+        str | None,
+        typer.Option(
+            "--signature",
+            metavar="S",
+            parser=signature_named,
+            help="the library whose signature it has; sdpa is the default",
+        ),
+    ] = None
 
     def run(self) -> None:
         from suite.commands import beginning
 
-        beginning.begin(self.name, self.contract, self.signature)
+        beginning.begin(self.name, self.contract, self.signature or "")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 from suite.asking import Call, Case, Contract, Conventions, Deviation, Reply
 from suite.asking.mistakes import together
+from suite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from suite.records import Status
 from suite.worker import ask
 
@@ -32,14 +33,22 @@ MOST_PAIRS = 1000
 as many pairs; trying one takes half a millisecond."""
 CONFIRMED = 2
 """Cases in which a pair must have given the answer before it is named, in the second of them."""
-PAIR_SECONDS = 4.0
-"""Seconds of CPU time, of those for the diagnosis, that pairs may take: eight answers of small cases."""
+IN_FLOAT32 = ("computes_float64_in_float32", "float32_inside")
+"""What contracts call the deviation that computes float64 in float32."""
+PART_IN_FLOAT32 = "computes_part_of_float64_in_float32"
+"""What an answer is called that no deviation gives, and whose errors are those of float32."""
+MOSTLY = 0.75
+"""The share of such answers among those in float64 that have no other name."""
+PAIR_WORK = 6_000.0
+"""How much of the work for the diagnosis pairs may take: six answers of small cases."""
 RIGHT = 24
 """Rightly answered questions that are looked at where several mistakes explain an answer equally well: those of its
 family first. Later answers look at further ones."""
-SECONDS = 30.0
-"""Seconds of CPU time for the diagnosis of one implementation: someone waits for it. It is CPU time, so that a loaded
-machine diagnoses as much as an idle one."""
+WORK = 30_000.0
+"""Work for the diagnosis of one implementation: someone waits for it. One is a try on a small case, half a millisecond.
+It is counted and not timed, so that a loaded machine, or a slow one, names what any other names."""
+NUMBERS = 25_000
+"""Numbers in the calls of a case that cost as much as the call of a small one."""
 
 Pair = tuple[Deviation, Deviation]
 
@@ -74,6 +83,12 @@ class Question:
     replies: tuple[Reply, ...]
     truth: Any
 
+    @cached_property
+    def cost(self) -> float:
+        """The work of trying one deviation on it."""
+        numbers = sum(tensor.numel() for call in self.calls for tensor in call.tensors.values())
+        return len(self.calls) + numbers / NUMBERS
+
     def shown_by(self, function: Any) -> Shown:
         theirs = ask(function, self.calls)
         if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs):
@@ -102,23 +117,40 @@ class Pairs:
         return len(self.cases[pair[0].name, pair[1].name]) >= CONFIRMED
 
 
+@dataclass
+class Narrow:
+    """How many answers that are no known mistake are off as if a part of them was computed in float32."""
+
+    parts: int = 0
+    others: int = 0
+
+    def saw(self, narrow: InFloat32 | None) -> None:
+        self.parts += narrow is InFloat32.PART
+        self.others += narrow is InFloat32.NOTHING
+
+    @property
+    def certain(self) -> bool:
+        """Whether it may be said: one answer may be off so by chance, and most of them are not."""
+        return self.parts >= CONFIRMED and self.parts >= MOSTLY * (self.parts + self.others)
+
+
 class Diagnostician:
     """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them.
 
-    `budget` is in seconds of CPU time; when it is used up, wrong answers get no diagnosis.
+    `budget` is in calls of small cases; when it is used up, wrong answers get no diagnosis but by their errors alone.
     """
 
-    def __init__(self, contract: Contract, conventions: Conventions, budget: float = SECONDS) -> None:
+    def __init__(self, contract: Contract, conventions: Conventions, budget: float = WORK) -> None:
         self.contract, self.conventions, self.budget = contract, conventions, budget
         self.matches: Counter[str] = Counter()
         self.refuted: set[str] = set()
         """The deviations that are clearly wrong where this implementation is right."""
         self.pairs = Pairs()
+        self.narrow = Narrow()
         self._right: list[tuple[Case, str]] = []
         """The questions that were answered rightly and have not been looked at."""
         self.examined = 0
-        self.seconds = self.seconds_of_pairs = 0.0
-        self._deviations: list[Deviation] | None = None
+        self.work = self.work_on_pairs = 0.0
 
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
         """The mistake that a wrong answer shows: `equals "unscaled": the scores are not divided by √e`.
@@ -128,22 +160,35 @@ class Diagnostician:
         if not case.counts(truth):
             return Diagnosis()
         question = Question(case, calls, replies, truth)
-        if self.conventions and self._by_the_contract(question):
-            declared = ", ".join(f"{point} is {chosen}" for point, chosen in self._at_issue(question).items())
+        narrow = in_float32(case, calls, replies, truth, self.conventions)
+        if narrow is InFloat32.ALL:
+            return Diagnosis((self._of_all_in_float32,), narrow.value)
+        if (at_issue := self._at_issue(question)) and self._by_the_contract(question):
+            declared = ", ".join(f"{point} is {chosen}" for point, chosen in at_issue.items())
             return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
         found, acting = self._alone(question)
         if found and (likeliest := self._likeliest(found, case.family)):
             return self._named(likeliest, replies)
+        self.narrow.saw(narrow)
+        if narrow is InFloat32.PART and self.narrow.certain:
+            return Diagnosis((PART_IN_FLOAT32,), narrow.value)
         return self._in_pairs(question, acting)
 
     def passed(self, case: Case, dtype: str) -> None:
         """A right answer: it may tell apart mistakes that explain the wrong ones equally well."""
         self._right.append((case, dtype))
 
+    @cached_property
+    def _of_all_in_float32(self) -> str:
+        """The name of the deviation that computes all of it in float32, where there is one."""
+        return next((each.name for each in self._deviations if each.name in IN_FLOAT32), IN_FLOAT32[0])
+
+    @cached_property
+    def _deviations(self) -> list[Deviation]:
+        return list(self.contract.deviations())
+
     def _alone(self, question: Question) -> tuple[list[Deviation], list[Deviation]]:
         """The deviations that give this answer, and those that are clearly wrong there in another way."""
-        if self._deviations is None:
-            self._deviations = list(self.contract.deviations())
         found, acting = self._tried(question, [d for d in self._deviations if self.matches[d.name]])
         found = [each for each in found if each.name not in self.refuted]
         established = any(self.matches[each.name] > ESTABLISHED for each in found)
@@ -155,7 +200,7 @@ class Diagnostician:
         return found, acting
 
     def _tried(self, question: Question, candidates: list[Deviation]) -> tuple[list[Deviation], list[Deviation]]:
-        shown = [(each, question.shown_by(each.function)) for each in self._in_time(candidates)]
+        shown = [(each, question.shown_by(each.function)) for each in self._affordable(candidates, question.cost)]
         found, acting = ([each for each, how in shown if how == of] for of in (Shown.THE_SAME, Shown.ANOTHER))
         self.matches.update(each.name for each in found if self.matches[each.name])
         return found, acting
@@ -168,7 +213,7 @@ class Diagnostician:
             return likeliest
         self._right.sort(key=lambda right: right[0].family == family)
         looked_at, self._right[-RIGHT:] = self._right[-RIGHT:], []
-        for case, dtype in self._in_time(looked_at):
+        for case, dtype in self._affordable(looked_at, len(likeliest)):
             self.refuted |= self._wrong_at(case, dtype, likeliest)
         return [each for each in likeliest if each.name not in self.refuted]
 
@@ -190,11 +235,11 @@ class Diagnostician:
 
     def _in_pairs(self, question: Question, acting: list[Deviation]) -> Diagnosis:
         """The two mistakes that give this answer together, where neither does alone and no other two do."""
-        if not _has_numbers(question.replies) or self.seconds_of_pairs >= PAIR_SECONDS:
+        if not _has_numbers(question.replies) or self.work_on_pairs >= PAIR_WORK:
             return Diagnosis()
-        before = self.seconds
-        found = [pair for pair in self._in_time(self._likely_pairs(acting)) if self._given_by(pair, question)]
-        self.seconds_of_pairs += self.seconds - before
+        before, likely = self.work, self._likely_pairs(acting)
+        found = [pair for pair in self._affordable(likely, question.cost) if self._given_by(pair, question)]
+        self.work_on_pairs += self.work - before
         for pair in found:
             self.pairs.saw(pair, question.case.name)
         certain = [pair for pair in found if self.pairs.certain(pair)]
@@ -215,26 +260,25 @@ class Diagnostician:
         return both is not None and question.shown_by(both) == Shown.THE_SAME
 
     def _by_the_contract(self, question: Question) -> bool:
-        """Whether a computation without any mistake gives this answer: then only the declared convention is wrong."""
-        for control in self.contract.controls().values():
-            theirs = ask(control, question.calls)
-            if all(reply.output is not None for reply in theirs) and question.alike(theirs):
-                return True
-        return False
+        """Whether the answer is right by the contract's own rules: then only the declared convention is wrong."""
+        case, calls = question.case, question.calls
+        return case.verdict(calls, question.replies, case.truth(calls, {})).status == Status.PASSED
 
     def _at_issue(self, question: Question) -> Conventions:
-        """The declared conventions about what the question needs; all of them where none is."""
-        needs = self.contract.needs(question.calls)
-        return {point: chosen for point, chosen in self.conventions.items() if point in needs} or self.conventions
+        """The declared conventions about what the question needs, and those about every question."""
+        if not self.conventions:
+            return {}
+        everywhere = self.contract.conventions.keys() - self.contract.features.keys()
+        points = self.contract.needs(question.calls) | everywhere
+        return {point: chosen for point, chosen in self.conventions.items() if point in points}
 
-    def _in_time(self, candidates: Iterable[Any]) -> Iterator[Any]:
-        """The candidates, until the work done with them has used up the budget."""
+    def _affordable(self, candidates: Iterable[Any], cost: float) -> Iterator[Any]:
+        """The candidates, as many as the budget still pays for."""
         for candidate in candidates:
-            if self.seconds >= self.budget:
+            if self.work >= self.budget:
                 return
-            started = time.process_time()
+            self.work += cost
             yield candidate
-            self.seconds += time.process_time() - started
 
 
 def _has_numbers(replies: tuple[Reply, ...]) -> bool:

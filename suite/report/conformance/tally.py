@@ -127,8 +127,11 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
         asked = tuple(again.get(name, ()))
         alike = grouped(members, partial(_kind, _named(members)))
         ordered = sorted(alike.values(), key=_rank)
-        found += [Group(_telling(group), len(group), asked=asked) for group in ordered[:MOST_GROUPS]]
-        if rest := ordered[MOST_GROUPS:]:
+        shown = MOST_GROUPS + (
+            len(ordered) == MOST_GROUPS + 1
+        )  # one more takes no more lines than to say that there is
+        found += [Group(_telling(group), len(group), asked=asked) for group in ordered[:shown]]
+        if rest := ordered[shown:]:
             found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked))
     return found
 

@@ -74,7 +74,9 @@ MISTAKES = mistakes(
             then(_last_query_only),
             "reference-kernels 104 (last output checked)",
         ),
-        returns_zeros=Wrong("every answer is 0", then(lambda output: output * 0), "KernelBench 165 (zeros pass)"),
+        returns_zeros=Wrong(
+            "the output is 0 everywhere", then(lambda output: output * 0), "KernelBench 165 (zeros pass)"
+        ),
         returns_query=Wrong(
             "the query is returned, fitted to the output's width",
             then(lambda output, asked: fitted(asked.query, asked.value_width) + 0 * output),

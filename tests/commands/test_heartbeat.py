@@ -1,0 +1,98 @@
+"""Where no terminal shows a bar, a check that takes long says now and then how far it is."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.commands import heartbeat
+from suite.commands.heartbeat import Heartbeat
+from suite.records import Outcome, Status
+
+StatusOf = Callable[..., object]
+SLOW = """\
+import time
+
+
+def attention(query, key, value):
+    time.sleep(0.2)
+    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+"""
+PLAIN = ("--case", "plain", "--dtype", "float32")
+
+
+def outcome(case: str, seconds: float) -> Outcome:
+    return Outcome("attention/mine", "attention", case, "float32", "cpu", Status.PASSED, seconds=seconds)
+
+
+@pytest.fixture
+def slow(tmp_path: Path, status_of: StatusOf, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A kernel that answers five times a second, of which lines are due soon."""
+    monkeypatch.setattr(heartbeat, "FIRST", (0.01, 1.5))
+    (tmp_path / "slow.py").write_text(SLOW)
+    return "slow.py"
+
+
+@pytest.mark.parametrize("options", [(), ("--jobs", "2")])
+def test_a_slow_check_says_how_far_it_is_and_what_takes_the_time(
+    options: tuple[str, ...], slow: str, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = status_of("check", slow, *PLAIN, *options)
+
+    first, *later = capsys.readouterr().err.splitlines()
+    assert status == 0
+    assert re.fullmatch(r"attention/slow: 0 of \d+ questions answered after 0 s; the first answers .*", first)
+    due = r"attention/slow: \d+ of \d+ questions answered after 2 s"
+    assert all(
+        re.match(rf"{due}; (answers took \d s, the slowest 0\.\d+ s|the first|what they)", each) for each in later
+    )
+
+
+@pytest.mark.parametrize("options", [("--quiet",)])
+def test_who_wants_no_lines_gets_none(
+    options: tuple[str, ...], slow: str, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status_of("check", slow, *PLAIN, *options)
+
+    assert capsys.readouterr().err == ""
+
+
+def test_the_line_names_the_slowest_answer() -> None:
+    of = Heartbeat(3_367, "attention/mine")
+    for each in (outcome("plain/small", 0.5), outcome("causal/square_5", 2.25), outcome("plain/wide", 1.0)):
+        of.saw(each)
+
+    assert of.line(10) == (
+        "attention/mine: 3 of 3,367 questions answered after 10 s; answers took 4 s, the slowest 2.2 s "
+        "(causal/square_5 in float32)"
+    )
+
+
+def test_after_all_answers_failures_are_looked_at() -> None:
+    of = Heartbeat(1, "attention/mine")
+    of.saw(outcome("plain/small", 0.5))
+
+    assert of.line(30).endswith("1 of 1 questions answered after 30 s; what they have in common is looked for")
+
+
+def test_an_answer_that_takes_minutes_is_no_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(heartbeat, "FIRST", (0.02, 0.05))
+    of = Heartbeat(2, "attention/mine")
+    of.start()
+    time.sleep(0.3)
+    of.stop()
+
+    assert capsys.readouterr().err.count("attention/mine: 0 of 2 questions answered") == 2
+
+
+def test_an_hour_has_a_dozen_lines() -> None:
+    times = [due for due, _ in zip(heartbeat._times(), range(30), strict=False) if due <= 3600]
+
+    assert times[0] <= 10
+    assert len(times) <= 12

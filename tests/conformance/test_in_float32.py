@@ -1,0 +1,116 @@
+"""What is computed in float32 where float64 is asked is told by its errors, and nothing else is taken for that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import suite
+from suite.asking import Case, Deviation
+from suite.conformance.diagnosis.in_float32 import InFloat32, in_float32
+from suite.conformance.diagnosis.names import PART_IN_FLOAT32
+from suite.contracts import contract
+from suite.worker import ask
+
+FAMILIES = ("plain", "causal", "keys", "gradients", "float_mask", "bool_mask", "metamorphic", "documents", "behaviour")
+OTHERS = ("float_mask", "causal", "gradients", "numerics", "gradient_numerics", "eps", "size", "batch")
+"""Families of which one case is looked at: where mistakes are small, or bounds are wide."""
+Kernel = Callable[..., Tensor]
+
+
+def dense(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    if is_causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+    return scores
+
+
+def narrow_inside(
+    query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
+) -> Tensor:
+    """In tiles, so that no other kernel rounds as it does."""
+    q, k, v = query.float(), key.float(), value.float()
+    mask = attn_mask.float() if attn_mask is not None and attn_mask.dtype != torch.bool else attn_mask
+    scores = dense(q, k, v, mask, is_causal)
+    largest = scores.amax(-1, keepdim=True).nan_to_num(neginf=0.0) if scores.shape[-1] else 0.0
+    powers = (scores - largest).exp()
+    parts = [powers[..., at : at + 3] @ v[..., at : at + 3, :] for at in range(0, max(1, v.shape[-2]), 3)]
+    total = powers.sum(-1, keepdim=True)
+    return (sum(parts) / torch.where(total == 0, 1.0, total)).to(query.dtype)
+
+
+def narrow_weights(
+    query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
+) -> Tensor:
+    scores = dense(query, key, value, attn_mask, is_causal).float()
+    return scores.softmax(-1).nan_to_num(0.0).to(value.dtype) @ value
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "share"),
+    [(narrow_inside, "computes_float64_in_float32", 0.95), (narrow_weights, PART_IN_FLOAT32, 0.75)],
+)
+def test_what_is_computed_in_float32_is_named_nearly_everywhere(kernel: Kernel, name: str, share: float) -> None:
+    outcomes = [each for each in suite.check(kernel, cases=FAMILIES, dtypes=("float64", "float32")) if each.fails]
+
+    named = Counter(outcome.diagnosis for outcome in outcomes if outcome.dtype == "float64")
+    assert named[(name,)] >= share * named.total(), named
+    assert not any(outcome.diagnosis for outcome in outcomes if outcome.dtype == "float32")
+
+
+def test_it_is_said_in_words() -> None:
+    (outcome,) = suite.check(narrow_inside, cases="plain/small", dtypes="float64")
+
+    says = "off as far as float32 rounds, in numbers that float32 has: float64 is computed in float32; output["
+    assert outcome.detail.startswith(says)
+
+
+def told(case: Case, deviation: Deviation) -> InFloat32 | None:
+    """What is made of the wrong answer of a deviation; None of a right one."""
+    calls = case.calls("float64")
+    truth, replies = case.truth(calls, {}), ask(deviation.function, calls)
+    wrong = case.verdict(calls, replies, truth).output_wrong
+    return in_float32(case, calls, replies, truth, {}) if wrong else None
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_weights", "additive_attention", "add_norm", "kernel_pooling"])
+def test_no_other_mistake_is_taken_for_it(name: str) -> None:
+    """A deviation may be off by as much in a single case: then it is outvoted."""
+    of = contract(name)
+    cases = [each for each in of.cases() if "float64" in each.dtypes and not each.in_worker]
+    chosen = [each for each in cases if each.family == of.core][:3]
+    chosen += [next((each for each in cases if each.family == family), chosen[0]) for family in OTHERS]
+
+    found = {each.name: Counter(told(case, each) for case in chosen) for each in of.deviations()}
+
+    entire = [name for name, counts in found.items() if counts[InFloat32.ALL]]
+    partly = [name for name, counts in found.items() if counts[InFloat32.PART] > max(1, 3 * counts[InFloat32.NOTHING])]
+    assert all("float32" in name for name in entire), {name: found[name] for name in entire}
+    assert set(partly) - {"makes_scale_in_default_dtype"} <= {each for each in found if "float32" in each}
+
+
+def test_a_factor_as_small_is_not_taken_for_rounding() -> None:
+    def divides_by_more(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        powers = dense(query, key, value, None, False)
+        powers = (powers - powers.amax(-1, keepdim=True)).exp()
+        return powers @ value / (powers.sum(-1, keepdim=True) + 1e-7)
+
+    outcomes = [each for each in suite.check(divides_by_more, cases="plain", dtypes="float64") if each.fails]
+
+    assert outcomes
+    assert not any(PART_IN_FLOAT32 in outcome.diagnosis for outcome in outcomes)
+
+
+def test_an_answer_of_another_dtype_tells_nothing() -> None:
+    case: Any = next(each for each in contract("attention").cases() if each.name == "plain/small")
+    calls = case.calls("float32")
+    replies = ask(lambda query, key, value: value[..., :1, :].expand_as(query) * 1.5, calls)
+
+    assert in_float32(case, calls, replies, case.truth(calls, {}), {}) is None

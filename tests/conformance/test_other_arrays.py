@@ -1,0 +1,50 @@
+"""A function that answers nothing in tensors of PyTorch is told the arrays in which it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite import registry
+from suite.conformance.divided import DividedSession
+from suite.conformance.session import CheckRequest, Session
+
+FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
+PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"
+
+
+def hint(function: str, *cases: str, of: type[Session] = Session, signature: str = "") -> str:
+    (declaration,) = registry.find([f"{FILE}:{function}"], signature=signature)
+    with of(CheckRequest(cases, ("float32",)), several=False, explains=True) as session:
+        list(session.run(declaration))
+    return session.explanations[declaration.full_name].hint
+
+
+@pytest.mark.parametrize("of", [Session, DividedSession])
+@pytest.mark.parametrize("function", ["of_numpy", "returns_numpy"])
+def test_a_function_of_numpy_is_told_its_signature(function: str, of: type[Session]) -> None:
+    said = hint(function, "plain", "causal/square_5", "bad_input/more_keys_than_values", of=of)
+
+    assert said == f"{PLAIN} rightly: ask it with --signature numpy"
+
+
+def test_a_function_of_numpy_that_is_wrong_is_told_it_too() -> None:
+    said = hint("unscaled_of_numpy", "keys/31")
+
+    assert said == f"{PLAIN} with numbers, if not rightly: ask it with --signature numpy"
+
+
+@pytest.mark.parametrize(
+    ("function", "cases", "signature"),
+    [
+        ("raises", ("plain",), ""),
+        ("raises_if_plain", ("causal/square_5",), ""),
+        ("of_numpy", ("plain",), "sdpa"),
+        ("of_numpy", ("plain",), "numpy"),
+    ],
+)
+def test_nothing_is_said_where_no_arrays_help_or_a_signature_was_asked_for(
+    function: str, cases: tuple[str, ...], signature: str
+) -> None:
+    assert hint(function, *cases, signature=signature) == ""

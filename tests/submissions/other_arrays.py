@@ -1,0 +1,31 @@
+"""Attention of arrays of numpy and of JAX, without a word that tells; one that raises whatever it is given."""
+
+from __future__ import annotations
+
+import numpy
+
+
+def of_numpy(query, key, value, *, scale=None):
+    scores = numpy.einsum("...le,...se->...ls", query, key)
+    scores = scores * numpy.asarray(query.shape[-1] ** -0.5 if scale is None else scale, query.dtype)
+    weights = numpy.exp(scores - scores.max(axis=-1, keepdims=True, initial=-numpy.inf))
+    return (weights / weights.sum(axis=-1, keepdims=True)).astype(query.dtype) @ value
+
+
+def returns_numpy(query, key, value):
+    return of_numpy(*map(numpy.asarray, (query, key, value)))
+
+
+def unscaled_of_numpy(query, key, value):
+    return of_numpy(query, key, value, scale=1.0)
+
+
+def raises(query, key, value):
+    raise RuntimeError("no kernel image is available")
+
+
+def raises_if_plain(query, key, value, *, is_causal=False):
+    if not is_causal:
+        raise RuntimeError("only causal")
+    scores = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(query.new_ones(1, 1) < 0, 0)
+    return scores.softmax(-1) @ value
