@@ -33,6 +33,8 @@ class Fake:
     log: list[Asked] = field(default_factory=list)
     turn: int = 0
     number: int = 0
+    room: int = 10**9
+    """How many inputs there can be at once."""
     shipped: bool = True
     head_start: float = 0.0
     """Seconds of launching that a device does not see, because it flushes its cache meanwhile."""

@@ -75,7 +75,8 @@ class Witness:
     @property
     def calls(self) -> int:
         """How many calls make a pass."""
-        return min(self.entry.calls, MOST_CALLS)
+        room: int = self.entry.participant.room
+        return min(self.entry.calls, MOST_CALLS, room)
 
     @property
     def held(self) -> bool:

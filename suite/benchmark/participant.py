@@ -138,14 +138,17 @@ class Participant:
     def found(self, rows: Rows) -> Found | Failed:
         return self._ask(Found, "found", rows=_as_lists(rows))
 
+    @property
+    def room(self) -> int:
+        """How many inputs it can be asked for at once."""
+        return self._inputs.room
+
     def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Answered | Failed:
         """What it takes to answer inputs of these secret numbers, one by one, each after `warm` calls on others.
 
         What the call on the number `kept` returned comes along.
         """
-        if self._secrets is None:
-            raise RuntimeError("no task is prepared")
-        tensors = [self._secrets.of(number) for number in numbers]
+        tensors = [self._inputs.of(number) for number in numbers]
         parts = [[buffer(tensor.flatten()) for tensor in each.values()] for each in tensors]
         turns = [(kind, each) for kind in (CALL, IDLE) for each in parts]
         found = self._timed[self._turn].exchange(layout_of(tensors[0]), warm, turns)
@@ -203,6 +206,12 @@ class Participant:
         self.restart()
         self._timing = []
         self._close_weighing()
+
+    @property
+    def _inputs(self) -> Secrets:
+        if self._secrets is None:
+            raise RuntimeError("no task is prepared")
+        return self._secrets
 
     @property
     def _timed(self) -> list[Here | Elsewhere]:

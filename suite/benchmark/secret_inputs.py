@@ -9,12 +9,13 @@ from functools import lru_cache
 from torch import Tensor
 
 from suite.asking import Workload
+from suite.asking.rounds import SECRET_NUMBERS
 from suite.contracts import contract
 from suite.measure.one_thread import one_thread
 from suite.measure.protocol import Job
 
 KEPT = 2**26
-"""Bytes of inputs that are kept for the next who is asked: 64 MiB, which every machine has to spare."""
+"""Bytes of inputs that are there at once, for the next who is asked as well: 64 MiB, which every machine can spare."""
 
 
 class Secrets:
@@ -25,6 +26,11 @@ class Secrets:
         self._call = replace(workload.call(dtype, direction), weights={})  # which are the same for every number
         self._made: dict[int, Mapping[str, Tensor]] = {}
         self._bytes = 0
+
+    @property
+    def room(self) -> int:
+        """How many inputs can be there at once: one at least."""
+        return max(1, KEPT // max(1, sum(tensor.nbytes for tensor in self.of(SECRET_NUMBERS[0]).values())))
 
     def of(self, number: int) -> Mapping[str, Tensor]:
         """The inputs of this number. They are made anew only where too many others were asked for since."""

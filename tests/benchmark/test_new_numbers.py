@@ -276,6 +276,13 @@ def test_short_calls_are_not_asked_for_by_the_thousand(now: Time) -> None:
     assert {len(each) for each in asked(log, "answers")} == {new_numbers.MOST_CALLS}
 
 
+def test_large_inputs_are_handed_over_a_few_at_a_time(now: Time) -> None:
+    log: list[Asked] = []
+    race(Fake("a", now, room=2, log=log), Fake("b", now, log=log), calls=5)
+
+    assert {(name, len(what)) for name, verb, what in log if verb == "answers"} == {("a", 2), ("b", 5)}
+
+
 @pytest.mark.parametrize(("seconds", "passes"), [(0.005, FEWEST), (0.06, 2), (0.2, 1), (16.0, 1)])
 def test_long_calls_are_asked_for_less_often(now: Time, seconds: float, passes: int) -> None:
     log: list[Asked] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,11 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from suite.asking.rounds import SECRET_NUMBERS, grown, moved, other_tokens
+from suite.benchmark.secret_inputs import secrets_of
 from suite.contracts import contract
 from suite.contracts.attention.workloads.workload import Workload
 from suite.measure.handed import Handed, layout_of, tensors_in
+from suite.measure.protocol import Job
 from suite.measure.task import Task
 from suite.records import PASSES, STEP
 from suite.registry import Loaded, find, load
@@ -141,5 +142,18 @@ def test_tokens_of_a_secret_number_are_drawn_anew() -> None:
     assert other_tokens(tokens, 3, 11).unique().tolist() == [3]
 
 
-def test_inputs_of_a_job_are_those_of_its_conventions() -> None:
-    assert replace(SMALL.call("float32"), weights={}).tensors.keys() == SMALL.turned(SMALL.call("float32"), 1).keys()
+def test_inputs_are_made_once_for_all_and_not_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job("attention", "documents/one-sentence", "float32", "forward")
+    secrets = secrets_of(job)
+    size = sum(tensor.nbytes for tensor in secrets.of(SECRET).values())
+
+    assert secrets_of(Job(**vars(job))) is secrets
+    assert secrets.of(SECRET) is secrets.of(SECRET)
+    assert secrets.room == 2**26 // size
+    before = secrets.of(SECRET)
+    monkeypatch.setattr("suite.benchmark.secret_inputs.KEPT", 3 * size)
+    others = [secrets.of(SECRET + n) for n in range(1, 4)]
+    assert secrets.of(SECRET) is not before, "it was made anew"
+    assert secrets.of(SECRET + 3) is others[-1]
+    monkeypatch.setattr("suite.benchmark.secret_inputs.KEPT", 1)
+    assert secrets.room == 1
