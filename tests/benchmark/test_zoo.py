@@ -29,10 +29,6 @@ TINY = "documents/one-sentence"
 TABLES = (TINY, "documents/encoder-block", "documents/translation", "ladder/1k", "decode/1k", "vit/b16")
 LIMIT = 2.0
 """Seconds for an answer of whoever hangs; all other answers may take as long as a busy machine makes them."""
-ATTEMPTS = 8
-"""How often a proof may be tried here, where other tests take the cache and the cores from an honest one."""
-INPUTS = 64
-"""Different inputs in a proof at most. Who claims next to nothing is asked as many, each of which has to be made."""
 FILES = ("zoo", "cheat", "later", "wide", "exits", "import_error")
 CEILINGS = {("float32", 1): {"flops": 1e18, "bytes": 1e9}}
 """Those of no machine: to measure real ones takes seconds."""
@@ -79,9 +75,6 @@ def zoo(passed: Callable[..., list[Outcome]]) -> Zoo:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(series, "memory_limit", lambda: 2**31)
         patch.setattr(Request, "slowest", 1.0)
-        for where in ("proof", "race"):
-            patch.setattr(f"suite.benchmark.{where}.MOST_ATTEMPTS", ATTEMPTS)
-            patch.setattr(f"suite.benchmark.{where}.MOST_INPUTS", INPUTS)
         patch.setattr(Participant, "start", watched)
         patch.setattr(Participant, "prepare", hurried)
         of = Benchmark(CONTRACT, declarations, Request(TABLES, budget=0.01), kept, ceilings=CEILINGS)
