@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from time import perf_counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from suite import float32
 from suite.measure.bench import Bench
-from suite.measure.failures import attempt, says_out_of_memory
+from suite.measure.failures import says_out_of_memory
 from suite.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read
 from suite.records import Status
 from suite.worker import Died, Failure, Ready, Worker
-from suite.worker.turns import CALL
-
-Turn = tuple[bytes, Sequence[memoryview]]
-"""What a turn is for, and the inputs."""
-Taken = tuple[float, bytearray]
-"""Seconds that a turn took, and the bytes of the answer."""
+from suite.worker.turns import Taken, Turn
 
 
 class Here:
@@ -34,36 +27,22 @@ class Here:
         self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any], stay: bool = False
     ) -> AnyAnswer | Failed:
         """The answer to a verb, or why there is none."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(self._threads or before)
-        try:
+        with self._threads_of_its_own():
             return read(kind, self._bench(verb, arguments))
-        finally:
-            torch.set_num_threads(before)
 
     def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn]) -> tuple[list[Taken], Exchanged] | Failed:
         """What is answered in each turn, and how the answers lie in their bytes."""
-        taken: list[Taken] = []
+        with self._threads_of_its_own():
+            return self._bench.exchange_here(inputs, warm, turns)
 
-        def take_turns() -> Exchanged:
-            handed = self._bench.handed(inputs, warm)
-            for turn, parts in turns:
-                handed.warm()
-                began = perf_counter()
-                for place, part in zip(handed.room(), parts, strict=True):
-                    place[:] = part
-                answer = bytearray().join(handed.answer(turn == CALL))
-                taken.append((perf_counter() - began, answer))
-            return Exchanged(handed.layout)
-
+    @contextmanager
+    def _threads_of_its_own(self) -> Iterator[None]:
         before = torch.get_num_threads()
         torch.set_num_threads(self._threads or before)
         try:
-            with float32.exact():
-                answer = attempt(take_turns, self._threads, alone=False)
+            yield
         finally:
             torch.set_num_threads(before)
-        return answer if isinstance(answer, Failed) else (taken, answer)
 
 
 class Elsewhere:

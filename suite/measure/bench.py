@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -39,7 +39,7 @@ from suite.measure.protocol import (
 )
 from suite.measure.task import Task
 from suite.measure.weighing import Scale, make_task
-from suite.worker.turns import take_turns
+from suite.worker.turns import Taken, Turn, take_turns
 
 ENERGY_SECONDS = 2.0
 """How long calls are made in a row to measure their energy: NVML's counter moves some ten times a second."""
@@ -137,13 +137,19 @@ class Bench:
 
     def exchange(self, channel: socket.socket, inputs: Layout, warm: int) -> Exchanged:
         """Answer inputs that come over the channel, turn by turn, from the process that asks and takes the time."""
-        handed = self.handed(inputs, warm)
+        handed = Handed(self._task[0], inputs, warm)
         take_turns(channel, handed)
         return Exchanged(handed.layout)
 
-    def handed(self, inputs: Layout, warm: int) -> Handed:
-        """What answers inputs that are handed over."""
-        return Handed(self._task[0], inputs, warm)
+    def exchange_here(self, inputs: Layout, warm: int, turns: Sequence[Turn]) -> tuple[list[Taken], Exchanged] | Failed:
+        """The same in the process that asks: what is answered in each turn, and how the answers lie in their bytes."""
+
+        def taken() -> tuple[list[Taken], Exchanged]:
+            handed = Handed(self._task[0], inputs, warm)
+            return handed.take(turns), Exchanged(handed.layout)
+
+        with float32.exact():
+            return attempt(taken, self._threads, alone=self._process is not None)
 
     def release(self) -> Done:
         """Let go of the task and its tensors."""

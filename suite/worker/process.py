@@ -17,7 +17,7 @@ from typing import Any
 from suite.walls.descent import below, signal_all
 from suite.walls.memory import taken
 from suite.worker.started import finish, signal_group, start
-from suite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, beyond
+from suite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, Taken, beyond
 from suite.worker.wire import STORAGE_LIMIT, TURN, Garbage, TooLarge, pack, unpack
 
 PRINTED_LIMIT = 8_000
@@ -120,7 +120,7 @@ class Process:
             self._nothing_more()
         return found
 
-    def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float) -> tuple[float, bytearray] | None:
+    def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float) -> Taken | None:
         """What the process answers to inputs in one turn, and the seconds from sending them until all of it was here.
 
         None where it fails: its reply to the question says why.

@@ -23,6 +23,12 @@ HEAD = struct.Struct(">cQ")
 """How both are written."""
 
 
+Turn = tuple[bytes, Sequence[memoryview]]
+"""What a turn is for, and the inputs."""
+Taken = tuple[float, bytearray]
+"""Seconds that a turn took, from the inputs to the whole answer, and the bytes of it."""
+
+
 class Answering(Protocol):
     """What answers inputs that come as bytes."""
 

@@ -20,7 +20,7 @@ from suite.worker.inputs import Left, compared, sent_with
 from suite.worker.process import Process, TooMuch
 from suite.worker.replies import replies_from
 from suite.worker.started import expect
-from suite.worker.turns import EXCHANGE
+from suite.worker.turns import EXCHANGE, Taken, Turn
 from suite.worker.wire import Garbage, as_data
 
 
@@ -201,14 +201,12 @@ class Worker:
         """
         return self._request(verb, arguments, time_limit, lambda process: meanwhile(), replies=1)
 
-    def exchange(
-        self, arguments: Mapping[str, Any], turns: Iterable[tuple[bytes, Sequence[memoryview]]]
-    ) -> tuple[list[tuple[float, bytearray]], Any] | Failure:
+    def exchange(self, arguments: Mapping[str, Any], turns: Iterable[Turn]) -> tuple[list[Taken], Any] | Failure:
         """What the process answers in each of these turns, seconds and bytes, and then to the whole question.
 
         A turn is what it is for, and inputs. Where the process fails in one, the later ones are not taken.
         """
-        taken: list[tuple[float, bytearray]] = []
+        taken: list[Taken] = []
 
         def take_turns(process: Process) -> None:
             for turn, inputs in turns:

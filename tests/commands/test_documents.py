@@ -157,6 +157,7 @@ OWN = (
         "positional_encoding",
         {
             ("*", "angles are computed in float32 for float64"): "float64 has angles of its own",
+            ("*", "float64 is computed in float32"): "float64 has angles of its own",
             ("*", "output is float32, should be"): "the output has the input's dtype",
             ("*", "The expanded size of the tensor"): "odd widths end with a sine",
             ("*", "(1000)"): "there is no table to run out of",
