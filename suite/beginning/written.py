@@ -8,6 +8,7 @@ from textwrap import wrap
 from suite.asking import Contract
 from suite.beginning.helpers import HEADS, SUITE
 from suite.contracts import contract as contract_named
+from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.signatures import OWN, SIGNATURES_OF
 from suite.signatures import signature as signature_named
@@ -18,8 +19,8 @@ FIRST_CHECK = "attnsuite check {file}"
 LATER = "from __future__ import annotations\n"
 
 
-def written(name: str, contract: str, signature: str, file: str) -> str:
-    """A file that begins an implementation called `name`, to be checked as `file`.
+def written(name: str, contract: str, signature: str, file: str, folder: str = "") -> str:
+    """A file that begins an implementation called `name`, to be checked as `file`, in a folder of that name.
 
     Attention is computed plainly in every signature; what another contract computes is left to its author, and said.
     Raises UsageError for a contract or a signature that does not exist, or do not go together.
@@ -29,16 +30,21 @@ def written(name: str, contract: str, signature: str, file: str) -> str:
         if signature:
             raise UsageError(f"signatures are those of {SIGNATURES_OF}; {contract} has one")
         return _blank(name, of, file)
-    return _attention(name, of, signature or OWN, file)
+    return _attention(name, of, signature or OWN, file, says=folder in contract_names())
 
 
-def _attention(name: str, contract: Contract, signature: str, file: str) -> str:
+def _attention(name: str, contract: Contract, signature: str, file: str, says: bool) -> str:
+    """The file; its decorator `says` the contract where the folder's name would say another."""
     of = signature_named(signature)
     head = HEADS[of.arrays.name]
-    words = {f'signature="{signature}"': signature != OWN, f"requires={_listed(head.requires)}": bool(head.requires)}
-    says = f"in the signature of {of.function}" if " " not in of.function else f"as {of.function}"
+    words = {
+        f'contract="{contract.name}"': says,
+        f'signature="{signature}"': signature != OWN,
+        f"requires={_listed(head.requires)}": bool(head.requires),
+    }
+    called = f"in the signature of {of.function}" if " " not in of.function else f"as {of.function}"
     parts = [
-        f'"""{_sentence(f"{name}: attention {says}")}"""\n',
+        f'"""{_sentence(f"{name}: attention {called}")}"""\n',
         LATER,
         head.imports,
         _comments(contract, file, () if signature == OWN else _of_signature(signature)),
@@ -70,13 +76,14 @@ def _blank(name: str, contract: Contract, file: str) -> str:
     """A file whose function says that it is not written yet."""
     signature = contract.signature.partition(" -> ")[0]
     function = _function(contract, signature)
+    says_which = {f'contract="{contract.name}"': True}
     says = "a model's factory" if contract.is_model else "a function"
     parts = [
         f'"""{_sentence(f"{name}: {says} of the contract {contract.name}")}"""\n',
         LATER,
         f"from typing import Any\n\n{SUITE}",
         _comments(contract, file, ()),
-        f"@implementation\n{function}",
+        f"{_decorator(says_which)}\n{function}",
     ]
     return _joined(parts)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import keyword
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from suite.beginning import written
 from suite.records import UsageError
+from suite.registry import locate
 
 
 def begin(name: str, contract: str, signature: str) -> None:
@@ -15,8 +18,9 @@ def begin(name: str, contract: str, signature: str) -> None:
     stem = file.name.removesuffix(".py")
     if not stem.isidentifier() or keyword.iskeyword(stem):
         raise UsageError(f"a name that Python can import is due, not {stem!r}: letters, digits and underscores")
-    command = _command(file, contract)
-    text = written(file.stem, contract, signature, command)
+    folder = file.absolute().parent
+    _refuse_hiding(stem, folder)
+    text = written(file.stem, contract, signature, str(file), folder.name)
     try:
         with file.open("x", encoding="utf-8") as new:
             new.write(text)
@@ -24,9 +28,17 @@ def begin(name: str, contract: str, signature: str) -> None:
         raise UsageError(f"{str(file)!r} exists, and is left as it is: choose another name") from None
     except OSError as error:
         raise UsageError(f"{str(file)!r} cannot be written: {error.strerror}") from None
-    print(f"{file} is written. Check it: attnsuite check {command}")
+    print(f"{file} is written. Check it: attnsuite check {file}")
 
 
-def _command(file: Path, contract: str) -> str:
-    """The words that check it: its folder may not say what it computes."""
-    return f"{file}" if contract == "attention" else f"{file} --contract {contract}"
+def _refuse_hiding(name: str, folder: Path) -> None:
+    """Raise UsageError for the name of a module, which a file in this folder would hide from what is run there."""
+    spec = None if name in sys.stdlib_module_names else locate(name)
+    if name in sys.stdlib_module_names or (spec is not None and folder not in _homes(spec)):
+        raise UsageError(f"{name!r} is the name of a module, which {name}.py would hide: choose another name")
+
+
+def _homes(spec: ModuleSpec) -> set[Path]:
+    """The folders that a module or a package lies in."""
+    places = list(spec.submodule_search_locations or filter(None, (spec.origin,)))
+    return {Path(place).absolute().parent for place in places}

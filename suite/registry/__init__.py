@@ -5,7 +5,7 @@ from __future__ import annotations
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
 from suite.registry.discovery import ENTRY_POINTS, contracts, discover
 from suite.registry.importing import import_lines
-from suite.registry.loading import absent, from_function, load, source_hash
+from suite.registry.loading import absent, from_function, load, locate, source_hash
 from suite.registry.reading import line_of
 from suite.registry.side_effects import undisturbed
 from suite.registry.signing import asked_in, said
@@ -28,6 +28,7 @@ __all__ = [
     "import_lines",
     "line_of",
     "load",
+    "locate",
     "modes_kept",
     "said",
     "source_hash",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
+from suite.contracts import names as contract_names
 from suite.records import Status
 from suite.signatures import names as signatures
 
@@ -99,6 +100,7 @@ def implementation(
     lacks: Mapping[str, str] | None = None,
     conventions: Mapping[str, Any] | None = None,
     signature: str | None = None,
+    contract: str | None = None,
 ) -> Callable[[Function], Function]: ...
 def implementation(
     function: Callable[..., Any] | None = None,
@@ -109,6 +111,7 @@ def implementation(
     lacks: Mapping[str, str] | None = None,
     conventions: Mapping[str, Any] | None = None,
     signature: str | None = None,
+    contract: str | None = None,
 ) -> Any:
     """Declare a function as an implementation. Its folder is its contract, its file its name.
 
@@ -119,8 +122,11 @@ def implementation(
     - `lacks` gives a reason for each feature that it does not have.
     - `conventions` says where it differs from the contract on purpose: `{"causal": "lower_right"}`.
     - `signature` names the library whose signature it has, `flash_attn` say, where its parameters do not tell.
+    - `contract` names what it computes, where the file is in no folder that says so.
     """
-    declared = checked(variant=variant, requires=requires, lacks=lacks, conventions=conventions, signature=signature)
+    declared = checked(
+        variant=variant, requires=requires, lacks=lacks, conventions=conventions, signature=signature, contract=contract
+    )
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         function.__attnsuite__ = declared  # type: ignore[attr-defined]
@@ -130,11 +136,19 @@ def implementation(
 
 
 def checked(
-    *, variant: Any = None, requires: Any = (), lacks: Any = None, conventions: Any = None, signature: Any = None
+    *,
+    variant: Any = None,
+    requires: Any = (),
+    lacks: Any = None,
+    conventions: Any = None,
+    signature: Any = None,
+    contract: Any = None,
 ) -> dict[str, Any]:
     """The decorator's arguments in their final form. Raises TypeError for an argument of the wrong type."""
     if signature is not None and signature not in signatures():
         raise TypeError(f"signature is one of {', '.join(signatures())}, not {signature!r}")
+    if contract is not None and contract not in contract_names():
+        raise TypeError(f"contract is one of {', '.join(contract_names())}, not {contract!r}")
     if variant is not None and not (isinstance(variant, str) and variant):
         raise TypeError(f"variant is a name, not {variant!r}")
     if not isinstance(requires, list | tuple) or not all(isinstance(library, str) for library in requires):
@@ -146,6 +160,7 @@ def checked(
         raise TypeError("lacks gives a reason for each feature")
     return {
         "variant": variant,
+        "contract": contract,
         "requires": tuple(requires),
         "lacks": dict(lacks or {}),
         "conventions": dict(conventions or {}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,13 +23,21 @@ def of_file(file: Path, contract: str, name: str, module: str = "") -> list[Decl
     whole, source = Declaration(contract, name, "", module, str(file)), read(file)
     if not source.decorated:
         return [replace(whole, broken=source.problem or "decorates no function with @implementation")]
-    return decorated(source, whole)
+    return decorated(source, lambda function: _registered(whole, function.contract))
 
 
-def decorated(source: ModuleSource, whole: Declaration) -> list[Declaration]:
-    """One declaration for each decorated function, named after `whole` and its variant."""
+def _registered(whole: Declaration, said: str | None) -> Declaration:
+    """What is registered under its contract, which is broken where its decorator says another."""
+    if said in (None, whole.contract):
+        return whole
+    return replace(whole, broken=f"it is registered as {whole.contract}, and its decorator says {said}")
+
+
+def decorated(source: ModuleSource, placed: Callable[[FunctionSource], Declaration]) -> list[Declaration]:
+    """One declaration for each decorated function, named after what it is `placed` as and its variant."""
     found: dict[str, Declaration] = {}
     for function in source.decorated:
+        whole = placed(function)
         name = ".".join(filter(None, (whole.name, function.variant)))
         declaration = of_function(function, source, replace(whole, name=name))
         for twin in source.decorated:
@@ -43,21 +51,21 @@ def decorated(source: ModuleSource, whole: Declaration) -> list[Declaration]:
 def of_function(function: FunctionSource, source: ModuleSource, whole: Declaration) -> Declaration:
     """The declaration of one function, with the name and the place of `whole`."""
     summaries = (function.summary, source.summary) if function.variant else (source.summary, function.summary)
-    declared = {key: value for key, value in (function.declared or {}).items() if key != "variant"}
+    declared = {key: value for key, value in (function.declared or {}).items() if key not in ("variant", "contract")}
     if whole.signature:  # asked for, which counts more
         declared |= {"signature": whole.signature, "signature_by": whole.signature_by}
     found = replace(
         whole,
         function=function.name,
-        parameters=None if function.is_class and _makes_models(whole.contract) else function.parameters,
+        parameters=None if function.is_class and makes_models(whole.contract) else function.parameters,
         summary=summaries[0] or summaries[1],
-        broken=function.problem,
+        broken=function.problem or whole.broken,
         **declared,
     )
     return signed(found)
 
 
-def _makes_models(name: str) -> bool:
+def makes_models(name: str) -> bool:
     """Whether the contract asks for a factory: of a class, that takes what the class is made with."""
     return name in contract_names() and contract_named(name).is_model
 

@@ -23,7 +23,7 @@ from suite.records import UsageError
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing
 from suite.registry.reading import syntax_tree
 from suite.registry.side_effects import diverted, undisturbed
-from suite.registry.signing import adapt, asked_in, parameters
+from suite.registry.signing import adapt, asked_in, library_of, parameters
 from suite.registry.styles import Unfit, styled
 from suite.signatures import Ambiguous
 
@@ -80,7 +80,7 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         if declaration.named or not declaration.module:
             raise UsageError(f"{declaration.full_name}: {error}") from None
         return Broken(declaration, str(error), printed())
-    return Loaded(declaration, function, printed())
+    return absent(declaration) or Loaded(declaration, function, printed())
 
 
 def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
@@ -106,8 +106,8 @@ def as_plug(plug: Loaded) -> Callable[..., Any]:
 
 
 def absent(declaration: Declaration) -> Missing | None:
-    """The record of the first required library that is not installed, found without importing anything; or None."""
-    for library in declaration.requires:
+    """The first library that it or its signature needs and that is not installed; or None. Nothing is imported."""
+    for library in filter(None, (*declaration.requires, library_of(declaration))):
         if locate(library) is None:
             return Missing(declaration, f"No module named {library!r}")
     return None
@@ -143,9 +143,12 @@ def from_function(
         raise UsageError(str(error)) from None
     declaration = asked_in(Declaration(contract, name, qualified, module, source, style=found.said), signature)
     try:
-        return Loaded(*adapt(_completed(declaration, found.function), found.function))
+        declaration, called = adapt(_completed(declaration, found.function), found.function)
     except Ambiguous as error:
         raise UsageError(f"{declaration.full_name}: {error}") from None
+    if missing := absent(replace(declaration, requires=())):  # it is here: only its arrays' library may not be
+        raise UsageError(f"{declaration.full_name} is missing: {missing}")
+    return Loaded(declaration, called)
 
 
 def source_hash(declaration: Declaration) -> str:
@@ -237,7 +240,7 @@ def _function(declaration: Declaration) -> tuple[Any, str]:
     if not callable(function):
         message = f"{declaration.function!r} in {Path(declaration.file or declaration.module).name} cannot be called: "
         message += f"it is of type {type(function).__name__}"
-        raise (UsageError(message) if declaration.named else TypeError(message))
+        raise (UsageError(message) if declaration.named or not declaration.module else TypeError(message))
     try:
         found = styled(function, declaration.function, declaration.contract)
     except Unfit as error:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from suite.registry.assignments import METHODS, AssignedSource, assigned
 from suite.registry.declaration import checked
 
 HOMES = ("attnsuite", "suite", "suite.registry")
@@ -38,6 +39,11 @@ class FunctionSource:
     def variant(self) -> str | None:
         return self.declared["variant"] if self.declared else None
 
+    @property
+    def contract(self) -> str | None:
+        """The contract that its decorator names."""
+        return self.declared["contract"] if self.declared else None
+
 
 @dataclass(frozen=True)
 class ModuleSource:
@@ -50,10 +56,16 @@ class ModuleSource:
     """Why the file cannot be read as Python, in one line that says where; or empty."""
     deferred: tuple[str, ...] = ()
     """The names of its async functions, which compute nothing when they are called."""
+    assigned: tuple[AssignedSource, ...] = ()
+    """The public names that it binds to what may be called, beside its functions and classes."""
 
     @property
     def decorated(self) -> tuple[FunctionSource, ...]:
         return tuple(function for function in self.functions if function.declared is not None or function.problem)
+
+    def contract_of(self, name: str) -> str | None:
+        """The contract that the decorator of the function of this name says."""
+        return next((each.contract for each in self.decorated if each.name == name), None)
 
     @property
     def public(self) -> tuple[FunctionSource, ...]:
@@ -98,6 +110,7 @@ def _parsed(source: bytes, file: Path) -> ModuleSource:
         functions=tuple(_function(node, decorators) for node in statements if isinstance(node, CALLED)),
         names=_names(tree if any(word in source for word in BINDING) else None, statements),
         deferred=tuple(node.name for node in statements if isinstance(node, ast.AsyncFunctionDef)),
+        assigned=assigned(statements),
     )
 
 
@@ -105,9 +118,16 @@ def _unreadable(error: Exception, file: Path) -> ModuleSource:
     return ModuleSource("", (), None, f"{type(error).__name__}: {error} ({file.name})".replace("\n", " "))
 
 
+IS_PROGRAM = ("__name__ == '__main__'", "'__main__' == __name__")
+"""What is true where a file is run, and not imported."""
+
+
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements that run when the module is imported, also those under `if`, `try` and `with`."""
     for statement in body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) in IS_PROGRAM:
+            yield from _statements(statement.orelse)
+            continue
         yield statement
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
@@ -170,7 +190,7 @@ def _parameters(arguments: ast.arguments) -> tuple[str, ...] | None:
 def _of_instances(node: ast.ClassDef) -> tuple[str, ...] | None:
     """The parameters of a class's instances: those of its method `__call__` or, of a module, `forward`."""
     for method in node.body:
-        if isinstance(method, ast.FunctionDef) and method.name in ("__call__", "forward"):
+        if isinstance(method, ast.FunctionDef) and method.name in METHODS:
             found = _parameters(method.args)
             return found and found[1:]
     return None

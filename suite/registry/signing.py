@@ -78,6 +78,11 @@ def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Decla
     return _with_words(declaration, own), adapted(function, declaration.signature, own)
 
 
+def library_of(declaration: Declaration) -> str:
+    """The library whose arrays its signature takes, as far as that is known; empty for what is always installed."""
+    return signature(declaration.signature).arrays.library if declaration.signature else ""
+
+
 def _with_words(declaration: Declaration, own: Sequence[str] | None) -> Declaration:
     """With the signature's parameters, gaps and conventions; what the author declares comes before those."""
     if declaration.signature in ("", OWN):

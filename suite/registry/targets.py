@@ -12,12 +12,13 @@ from functools import cached_property
 from pathlib import Path
 
 from suite.records import UsageError
+from suite.registry.choice import the_one
 from suite.registry.declaration import Declaration
 from suite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
-from suite.registry.from_source import decorated, listed, of_function, of_source
+from suite.registry.from_source import decorated, listed, of_source
 from suite.registry.loading import load, locate, on_path
 from suite.registry.plugging import may_take_plug, plugged, takes_plug
-from suite.registry.reading import FunctionSource, ModuleSource, read
+from suite.registry.reading import ModuleSource, read
 from suite.registry.signing import asked_in, check_signature, check_taken
 
 LONGEST_PATH = 4096
@@ -40,7 +41,8 @@ def find(
     - `attention/torch_sdpa.flash`, a registered name; the contract may be left out if only one has the name;
     - `torch_sdpa`, a file with all its variants;
     - `attention/*`, a pattern;
-    - `path/to/file.py`: its decorated functions; without any, the one named as the contract, else the only public one;
+    - `path/to/file.py`: its decorated functions; without any, what is named as the contract, else the only public one;
+      an instance of one of its classes comes before the class;
     - `path/to/file.py:function` and `package.module:function`: no decorator needed;
     - `TARGET+PLUG`: an attention, named in any of these ways, plugged into another: `transformer/eager+chunked`.
 
@@ -96,7 +98,7 @@ def _spelled(declaration: Declaration, registered: Mapping[str, Declaration], kn
 
     host, *_ = parts = [declaration] if is_registered(declaration) else _parts(declaration)
     target = "+".join(part.full_name if is_registered(part) else _place(part) for part in parts)
-    if is_registered(host) or host.contract == _contract_at(host, known):
+    if is_registered(host) or host.contract == (_contract_said(host) or _contract_at(host, known)):
         return (target,)
     return target, "--contract", host.contract
 
@@ -123,6 +125,11 @@ def _same(one: Declaration, other: Declaration) -> bool:
     """Whether two declarations are of the same functions."""
     homes = [[(part.file, part.module, part.function) for part in _parts(each)] for each in (one, other)]
     return homes[0] == homes[1]
+
+
+def _contract_said(declaration: Declaration) -> str | None:
+    """The contract that its decorator names."""
+    return read(Path(declaration.file)).contract_of(declaration.function) if declaration.file else None
 
 
 def _contract_at(declaration: Declaration, known: Sequence[str]) -> str:
@@ -234,24 +241,25 @@ class _Search:
         here = [d for d in self.registered if d.file == str(file) and d.plug is None]
         if shipped := [d for d in here if function in ("", d.function)]:
             return shipped
-        whole = Declaration("", file.stem, function, "", str(file), named=bool(function))
-        whole = asked_in(replace(whole, contract=self.contract or _contract_at(whole, self.known)), self.signature)
         source = read(file)
+        whole = Declaration("", file.stem, function, "", str(file), named=bool(function))
+        if source.decorated and not function:
+            return decorated(source, lambda one: self._asked(whole, one.contract))
+        whole = self._asked(whole, source.contract_of(function))
         if source.problem:
             return [replace(whole, broken=source.problem)]
         if function:
             return [of_source(source, _called(whole, source))]
-        if source.decorated:
-            return decorated(source, whole)
-        return [of_function(_the_one(source, file, whole.contract), source, whole)]
+        return [of_source(source, replace(whole, function=the_one(source, file, whole.contract)))]
 
     def _of_module(self, module: str, function: str) -> Declaration:
         if not all(part.isidentifier() for part in module.split(".")):
             raise UsageError(f"{module!r} is neither a file (.py) nor the name of a module")
         whole = Declaration("", module.rpartition(".")[2], function, module, named=True)
-        whole = asked_in(replace(whole, contract=self.contract or _contract_at(whole, self.known)), self.signature)
         with on_path(Path.cwd()):
             spec = locate(module)
+        source = read(Path(spec.origin)) if spec and spec.origin and Path(spec.origin).suffix == ".py" else None
+        whole = self._asked(whole, source.contract_of(function) if source else None)
         if spec is None:  # a package may make it when it is imported, as `os` makes `os.path`: where it is asked
             package = module.partition(".")[0]
             if package in sys.stdlib_module_names:  # what is not ours is not imported here
@@ -259,10 +267,15 @@ class _Search:
             if locate(package) is None:
                 raise UsageError(f"No module named {package!r}")
             return _called(whole, None)
-        if not (spec.origin and Path(spec.origin).suffix == ".py"):
+        if source is None:
             return _called(whole, None)
-        whole, source = replace(whole, file=spec.origin), read(Path(spec.origin))
+        whole = replace(whole, file=spec.origin or "")
         return replace(whole, broken=source.problem) if source.problem else of_source(source, _called(whole, source))
+
+    def _asked(self, whole: Declaration, said: str | None) -> Declaration:
+        """What is asked of the contract that the user names, else of the one that its decorator or its folder says."""
+        contract = self.contract or said or _contract_at(whole, self.known)
+        return asked_in(replace(whole, contract=contract), self.signature)
 
 
 def _matching(target: str, registered: Iterable[Declaration]) -> list[Declaration]:
@@ -296,19 +309,6 @@ def _is_path(target: str) -> bool:
 
 def _names(found: Iterable[Declaration]) -> list[str]:
     return [declaration.full_name for declaration in found]
-
-
-def _the_one(source: ModuleSource, file: Path, contract: str) -> FunctionSource:
-    """The only function that a file without decorators can mean. UsageError if there are several, or none."""
-    called = [function for function in source.public if function.name == contract]
-    candidates = called or source.public
-    if len(candidates) == 1:
-        return candidates[0]
-    names = [function.name for function in source.public]
-    choice = f"has {listed(names)}: name one, as {file.name}:{names[0]}" if names else "has no public function"
-    if source.deferred and not names:
-        choice += f": {source.deferred[0]} is async, and a plain one is due"
-    raise UsageError(f"{file.name} decorates no function with @implementation and {choice}")
 
 
 def _called(whole: Declaration, source: ModuleSource | None) -> Declaration:

@@ -26,6 +26,8 @@ class Arrays:
     written_back: str = "{}"
     imports: str = ""
     """The line that the written form needs."""
+    library: str = ""
+    """The library whose arrays they are; empty for those that are always installed."""
     with_gradient: Callable[..., Any] | None = None
     """(function of arrays, tensors) → the output as a tensor of PyTorch's graph."""
 

@@ -79,5 +79,12 @@ def _make() -> Any:
 
 
 JAX = Arrays(
-    "jax", _to, _back, "jax.dlpack.from_dlpack({})", "torch.from_dlpack({})", "import jax", with_gradient=_with_gradient
+    "jax",
+    _to,
+    _back,
+    "jax.dlpack.from_dlpack({})",
+    "torch.from_dlpack({})",
+    "import jax",
+    "jax",
+    with_gradient=_with_gradient,
 )

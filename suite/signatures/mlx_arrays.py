@@ -40,4 +40,5 @@ MLX = Arrays(
     "mlx.core.array({}.numpy())",
     "torch.from_numpy(numpy.array({}))",
     "import mlx.core, numpy",
+    "mlx",
 )

@@ -59,7 +59,7 @@ def greeting_from(data: Any) -> Greeting:
         if found["parameters"] is not None and not is_names(found["parameters"]):
             raise TypeError("parameters without names")
         declared = checked(**{key: found[key] for key in ("requires", "lacks", "conventions")})
-        for key in ("variant", "signature", "signature_by"):
+        for key in ("variant", "contract", "signature", "signature_by"):
             del declared[key]
         ended, style = Import(found["ended"]), str(found["style"])
         signature, by = found["signature"], tuple(found["signature_by"])

@@ -63,13 +63,10 @@ def test_for_every_contract_a_file_gets_a_verdict(
     said = capsys.readouterr().out
 
     core = contract(of).core
-    status = status_of("check", str(file), "--contract", of, "--dtype", "float32", "--case", core)
+    status = status_of("check", str(file), "--dtype", "float32", "--case", core)
 
     printed = capsys.readouterr()
-    assert (
-        said
-        == f"mine.py is written. Check it: attnsuite check mine.py{'' if of == 'attention' else f' --contract {of}'}\n"
-    )
+    assert said == "mine.py is written. Check it: attnsuite check mine.py\n"
     assert (status, printed.err) == (0 if of == "attention" else 1, "")
     if of != "attention":
         assert f"what {of} computes is not written yet" in printed.out
@@ -106,6 +103,8 @@ def test_a_file_holds_the_contract_s_words(status_of: StatusOf, tmp_path: Path) 
     [
         (("3rd",), "a name that Python can import is due, not '3rd'"),
         (("class",), "a name that Python can import is due, not 'class'"),
+        (("json",), "'json' is the name of a module, which json.py would hide: choose another name"),
+        (("torch",), "'torch' is the name of a module, which torch.py would hide: choose another name"),
         (("",), "a name that Python can import is due, not ''"),
         (("nowhere/mine",), "'nowhere/mine.py' cannot be written: No such file or directory"),
         (("mine", "--signature", "flash"), "unknown signature 'flash'; there are: sdpa, flash_attn, "),
@@ -145,3 +144,12 @@ def test_a_dangling_link_is_not_followed(status_of: StatusOf, tmp_path: Path) ->
 
     assert status_of("new", "mine") == 2
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_attention_in_another_contract_s_folder_is_asked_as_an_attention(
+    status_of: StatusOf, tmp_path: Path
+) -> None:
+    (tmp_path / "bleu").mkdir()
+    file = begun(status_of, tmp_path, "bleu/mine")
+
+    assert registry.find([str(file)])[0].full_name == "attention/mine"

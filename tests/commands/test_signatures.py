@@ -228,3 +228,21 @@ def test_bench_times_it_and_says_the_same(status_of: StatusOf, capsys: pytest.Ca
     assert status == 0, printed
     assert printed.startswith(f"attention/flash_with_more is asked in the signature {FLASH}")
     assert {row["status"] for row in rows if row["implementation"] == "attention/flash_with_more"} == {"measured"}
+
+
+@pytest.mark.parametrize("decorator", ["", "@implementation(signature='mlx')"])
+def test_a_signature_whose_library_is_not_installed_is_one_line(
+    write: Write,
+    status_of: StatusOf,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    decorator: str,
+) -> None:
+    monkeypatch.setattr("suite.registry.loading.locate", lambda library: None)
+    kernel = f"from suite import implementation\n{decorator}\ndef attention(q, k, v, *, scale, mask=None): return v\n"
+    options = () if decorator else ("--signature", "mlx")
+
+    status = status_of("check", str(write("mine.py", kernel)), "--case", "plain/small", *options)
+
+    assert status == 2
+    assert capsys.readouterr().err == "attnsuite: attention/mine is missing: No module named 'mlx'\n"

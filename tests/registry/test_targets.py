@@ -189,3 +189,103 @@ def test_two_files_of_one_name_are_not_mixed_up(write: Write) -> None:
     assert complaint(str(one), str(two)) == (
         f"two targets are called attention/kernel: {one}:attention and {two}:attention; ask them one by one"
     )
+
+
+# Files without decorators
+
+KERNEL = """\
+import functools
+import torch
+from torch import nn
+
+class Scaled(nn.Module):
+    def __init__(self, factor=1.0):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, query, key, value):
+        return self.factor * value
+
+class Settings:
+    pass
+
+settings = Settings()
+"""
+NEEDS = KERNEL.replace("factor=1.0", "factor")
+
+
+def meant(file: Path) -> str:
+    (declaration,) = find([str(file)])
+    return declaration.function
+
+
+@pytest.mark.parametrize("source", [KERNEL, NEEDS])
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("attention = Scaled(factor=2.0)", "attention"),
+        ("mine = Scaled(2.0).eval()", "mine"),
+        ("mine: nn.Module = torch.jit.script(Scaled(2.0))", "mine"),
+        ("mine, number = Scaled(2.0).forward, 3", "mine"),
+        ("mine = Scaled(1.0)\nattention = Scaled(2.0)", "attention"),
+        ("attention = functools.partial(Scaled(2.0))", "attention"),
+        ("if __name__ == '__main__':\n    other = Scaled(3.0)\nelse:\n    mine = Scaled(2.0)", "mine"),
+    ],
+)
+def test_what_the_author_made_of_a_class_comes_before_the_class(
+    write: Write, source: str, line: str, name: str
+) -> None:
+    assert meant(write("kernel.py", f"{source}{line}\n")) == name
+
+
+def test_the_instance_is_what_is_called(write: Write) -> None:
+    found = load(find([str(write("kernel.py", f"{KERNEL}mine = Scaled(2.0)\n"))])[0])
+
+    assert isinstance(found, Loaded)
+    assert found.function(1, 1, 3) == 6
+
+
+def test_a_class_without_instances_is_meant_itself(write: Write) -> None:
+    alone = KERNEL.replace("class Settings", "class _Settings").replace("= Settings", "= _Settings")
+    assert meant(write("kernel.py", f"{alone}_hidden = Scaled(2.0)\n")) == "Scaled"
+
+
+def test_of_two_instances_or_one_and_a_function_none_is_guessed(write: Write) -> None:
+    two = write("two.py", f"{KERNEL}one = Scaled(2.0)\nother = Scaled(3.0)\n")
+    both = write("both.py", f"{KERNEL}def forward(query, key, value): ...\nmine = Scaled(2.0)\n")
+
+    assert complaint(str(two)).endswith("and has one, other: name one, as two.py:one")
+    assert complaint(str(both)).endswith("and has forward, mine: name one, as both.py:forward")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "attention = lambda query, key, value: value",
+        "import functools, torch\nattention = functools.partial(torch.add)",
+        "from torch.nn.functional import scaled_dot_product_attention as attention",
+    ],
+)
+def test_a_name_assigned_under_the_contract_s_name_is_meant(write: Write, line: str) -> None:
+    file = write("kernel.py", f"{line}\n")
+
+    assert meant(file) == "attention"
+    assert isinstance(load(find([str(file)])[0]), Loaded)
+    assert complaint(str(file), contract="add_norm").endswith(
+        "has no public function: it has attention; say kernel.py:attention"
+    )
+
+
+def test_an_import_is_not_meant_where_the_file_has_a_function(write: Write) -> None:
+    assert (
+        meant(write("kernel.py", f"from os import path as attention\n{PLAIN.replace('attention', 'mine')}")) == "mine"
+    )
+
+
+def test_the_decorator_says_the_contract_unless_the_user_does(write: Write) -> None:
+    said = "from attnsuite import implementation\n@implementation(contract='bleu')\ndef score(): ...\n"
+    file = write("attention/kernel.py", said)
+
+    for target in (str(file), f"{file}:score"):
+        assert [find([target])[0].contract, find([target], "add_norm")[0].contract] == ["bleu", "add_norm"]
+    assert find([], root=file.parents[1])[0].broken == "it is registered as attention, and its decorator says bleu"

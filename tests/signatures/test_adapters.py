@@ -35,7 +35,10 @@ EACH_ARGUMENT = (
 def loaded(name: str, signature: str = "", arrays: Arrays | None = None) -> Loaded:
     """A kernel of the file; with `arrays`, the signature has another type of arrays than its library's."""
     (declaration,) = registry.find([f"{SIGNED}:{name}"], signature=signature)
-    found = registry.load(declaration)
+    with pytest.MonkeyPatch.context() as patch:
+        if arrays is not None:
+            patch.setattr("suite.registry.loading.library_of", lambda declaration: arrays.library)
+        found = registry.load(declaration)
     assert isinstance(found, Loaded)
     if arrays is None:
         return found
