@@ -122,7 +122,7 @@ TimeLimit = Annotated[
         "--time-limit",
         metavar="SECONDS",
         parser=seconds("--time-limit"),
-        help="the most that an answer from a process of its own may take, 60 by default; an import may take "
+        help="the most that an answer from a process of its own may take; an import may take "
         f"{IMPORT_LIMIT:g}, whatever is said here",
     ),
 ]
