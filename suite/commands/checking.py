@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import registry
@@ -37,8 +38,11 @@ def chosen(
 ) -> list[Declaration]:
     """The implementations that the targets name (all by default) without those to be left out; hints go to `tell`.
 
-    UsageError for a user's own function whose parameters fit several signatures, where no `signature` is named.
+    UsageError for a user's own function whose parameters fit several signatures, where no `signature` is named, and for
+    a target that is named twice. Two that overlap, `attention/*` and `chunked`, are one set.
     """
+    if repeated := _repeated(targets):
+        raise UsageError(f"the target {repeated!r} is named twice; each is asked once")
     unwanted = {declaration.full_name for declaration in registry.find(leave_out, contract)} if leave_out else set()
     found = [d for d in registry.find(targets, contract, signature=signature) if d.full_name not in unwanted]
     if not found:
@@ -52,6 +56,16 @@ def chosen(
             if hint:
                 tell(hint)
     return found
+
+
+def _repeated(targets: Sequence[str]) -> str:
+    """The first target that is named again, `./kernel.py` for `kernel.py` too; empty if none is."""
+    before: set[Path] = set()
+    for target in targets:
+        if Path(target) in before:
+            return target
+        before.add(Path(target))
+    return ""
 
 
 def refuse_broken(targets: Sequence[str], declarations: Sequence[Declaration]) -> None:

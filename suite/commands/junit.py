@@ -17,7 +17,7 @@ NAME = "attnsuite"
 
 
 def refuse_to_overwrite(path: Path) -> None:
-    """Raise UsageError for a file that was not written here, and for what cannot be a file."""
+    """Raise UsageError for a file that was not written here, and for what cannot be a file. An empty one is taken."""
     if path.is_dir():
         raise UsageError(f"--junit: {path} is a folder; the name of a file is due")
     if path.exists() and not path.is_file():
@@ -27,6 +27,8 @@ def refuse_to_overwrite(path: Path) -> None:
     if not path.parent.is_dir():
         raise UsageError(f"--junit: {path} cannot be written: there is no folder {path.parent}")
     try:
+        if not path.stat().st_size:  # it has nothing to lose, as --json has it
+            return
         root = ElementTree.parse(path).getroot()
     except FileNotFoundError:
         return

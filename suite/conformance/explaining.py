@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -52,7 +53,7 @@ class Explainer:
         if not failing:
             return Explanation(adapted, walls=walls)
         where, reproductions = tuple(self._where(outcomes)), tuple(self._reproductions(failing))
-        return Explanation(adapted, where, reproductions, walls=walls)
+        return Explanation(adapted, where, reproductions, walls=walls, uncompared=self._uncompared(failing))
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""
@@ -95,6 +96,15 @@ class Explainer:
         return sorted(
             (each for each in self._deviations if each.name in commonest), key=lambda each: commonest.index(each.name)
         )
+
+    def _uncompared(self, failing: Sequence[Outcome]) -> str:
+        """How many failures have no name because there was no more work for it, and how one of them is to have one."""
+        left = [o for o in failing if not o.diagnosis and self._key(o) in self.check.diagnostician.uncompared]
+        if not left:
+            return ""
+        said = "1 failure was" if len(left) == 1 else f"{len(left):,} failures were"
+        alone = shlex.join(("--case", left[0].case, "--dtype", left[0].dtype))
+        return f"{said} not compared with all known mistakes, which would take long; asked alone one is: {alone}"
 
     # The smallest input
 

@@ -63,6 +63,8 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
     if verdict.output_wrong and diagnostician is not None:
         diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)
         detail = f"{diagnosis.says}; {detail}" if diagnosis.says else detail
+        if not diagnosis.compared:
+            diagnostician.uncompared.add((question.case.name, question.dtype))
     return replace(
         blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio, diagnosis=diagnosis.deviations
     )

@@ -13,7 +13,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from suite import float32, machine, registry
-from suite.asking import Case, Contract, Unanswered, questions
+from suite.asking import Case, Contract, Unanswered, questions, tensors
 from suite.asking.combined import PROFILES, QUICK
 from suite.conformance import findings, gaps
 from suite.conformance.explaining import Explainer
@@ -65,6 +65,8 @@ class CheckRequest:
             raise UsageError(f"unknown profile {self.profile!r}; there are: {', '.join(PROFILES)}")
         if self.seed < 0:
             raise UsageError(f"a seed is a whole number of at least 0, not {self.seed}")
+        if self.seed > tensors.LARGEST_SEED:
+            raise UsageError(f"a seed is a whole number of at most {tensors.LARGEST_SEED}, not {self.seed}")
 
     def posed(self, contract: Contract) -> Sequence[Case]:
         """The cases of the contract; those that combine features are of this profile and seed."""

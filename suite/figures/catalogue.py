@@ -53,5 +53,5 @@ def chosen(wanted: Sequence[str]) -> list[str]:
 
 def _unknown(word: str) -> str:
     close = get_close_matches(word, list(FIGURES), n=1)
-    hint = f": did you mean {close[0]}?" if close else ";"
-    return f"unknown figure {word!r}{hint} There are: {', '.join(FIGURES)}"
+    hint = f": did you mean {close[0]}? There are" if close else "; there are"
+    return f"unknown figure {word!r}{hint}: {', '.join(FIGURES)}"

@@ -100,6 +100,8 @@ class Explanation:
     """What kept it from what is not its own, and what nothing did; empty for what is trusted."""
     operators: Operators | None = None
     """What ran in some of its questions; None for what is trusted."""
+    uncompared: str = ""
+    """How many failures were not compared with every known mistake, and how one is; empty where all were."""
     hint: str = ""
     """The signature in which it answers, where it answers nothing in this one."""
 
@@ -112,5 +114,6 @@ class Explanation:
             *filter(None, [self.hint, self.walls, self.operators.line if self.operators else ""]),
             *borrowed,
             *self.where,
+            *filter(None, [self.uncompared]),
             *(line for each in self.reproductions for line in each.pasted),
         ]

@@ -51,7 +51,9 @@ def _section(name: str, outcomes: Sequence[Outcome], explanation: Explanation | 
     alike = groups((outcome for outcome in outcomes if outcome.status in FAILURES), again)
     rows = [(of.count, said(f"{_known(of)}{of.says}", longest=LONGEST_SAID), code(of.rerun)) for of in alike]
     borrowed = explanation.borrowed.lines if explanation and explanation.borrowed else []
-    where = [*filter(None, [explanation.hint]), *explanation.where] if explanation else []
+    where: list[str] = []
+    if explanation:
+        where = [*filter(None, [explanation.hint]), *explanation.where, *filter(None, [explanation.uncompared])]
     kept: list[Block] = (
         [note(borrowed[0], longest=LONGEST_SAID), points(line.strip() for line in borrowed[1:])] if borrowed else []
     )

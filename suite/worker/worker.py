@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from suite.asking import Call, Reply
 from suite.records import Status, UsageError
-from suite.records.limits import LAST_WORDS_LIMIT, TIME_LIMIT
+from suite.records.limits import IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.worker.greeting import Import, greeting_from
 from suite.worker.inputs import Left, compared, sent_with
@@ -47,13 +47,16 @@ class Died:
 
 @dataclass(frozen=True)
 class Hung:
-    """No answer within the time limit."""
+    """No answer within the time limit, or no end of the import within a limit of its own."""
 
     seconds: float
     printed: str = ""
+    importing: bool = False
     status: ClassVar[Status] = Status.HUNG
 
     def __str__(self) -> str:
+        if self.importing:
+            return f"hung: its import did not end within {self.seconds:g} s; --time-limit is of answers alone"
         return f"hung: no answer within {self.seconds:g} s"
 
 
@@ -80,7 +83,7 @@ class Worker:
         target: Declaration | str,
         device: str = "cpu",
         time_limit: float = TIME_LIMIT,
-        start_limit: float = TIME_LIMIT,
+        start_limit: float = IMPORT_LIMIT,
         *,
         environment: Mapping[str, str] | None = None,
         cores: Collection[int] = (),
@@ -160,6 +163,8 @@ class Worker:
             if not isinstance(said, Failure):
                 self.walls = tuple(said)
                 said = self._receive(self._deadline, self.start_limit)
+            if isinstance(said, Hung):
+                said = replace(said, importing=True)
             self._state = said if isinstance(said, Failure) else self._started(said)
         return self._state
 

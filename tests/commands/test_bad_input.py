@@ -61,7 +61,7 @@ UNDONE = [
     # numbers
     "check loops --jobs 0", "check loops --jobs -3", "check loops --jobs 1.5", "check loops --jobs two",
     "check loops --jobs 1e2", "check loops --jobs 99999999", "check loops --jobs 0x2", "check loops --seed -1",
-    "check loops --seed x", "check loops --seed 1.0",
+    "check loops --seed x", "check loops --seed 1.0", "check loops --seed 99999999999999999999999999",
     "check loops --time-limit 0", "check loops --time-limit -1", "check loops --time-limit nan",
     "check loops --time-limit inf", "check loops --time-limit soon", "check loops --time-limit 1,5",
     "audit --jobs -3", "audit --jobs 0", "audit --jobs x", "audit --jobs 99999999", "audit --seeds -1",
@@ -104,7 +104,8 @@ UNDONE = [
     "check constants.py:ATTENTION --case plain", "check loops+", "check +loops", "check +",
     "check loops+chunked", "check transformer/eager+nosuch", "check transformer/eager+transformer/eager",
     "check right.py+loops", "check attention/", "check /attention", "check attention/nosuch*", "check nosuch/*",
-    "check ''", "check [", "check right.py right.py:nosuch", "check two.py:one two.py:one a_folder", "check a_file",
+    "check ''", "check [", "check right.py right.py:nosuch", "check right.py right.py",
+    "check right.py ./right.py", "check loops loops", "check two.py:one two.py:one a_folder", "check a_file",
     "check syntax.py:other", "check twins.py", "check syntax.py", "check indented.py",
     "check \x1b[31m", "check \udc80", "list ''", "bench ''", "run ''",
     # files and folders

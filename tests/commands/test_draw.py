@@ -62,6 +62,7 @@ def test_an_unknown_figure_is_refused_with_the_list(capsys, status_of):
 
     assert said.startswith("attnsuite: unknown figure 'masked_sofmax': did you mean masked_softmax? There are: ")
     assert all(name in said for name in FIGURES)
+    assert refused(capsys, status_of("draw", "nosuch")).startswith("attnsuite: unknown figure 'nosuch'; there are: ")
 
 
 def test_the_list_names_every_figure_and_draws_none(capsys, status_of, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from suite.commands import junit
+from suite.commands import json_rows, junit
 from suite.records import Outcome, Status, UsageError
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent.parent / "junit.xsd"))
@@ -71,6 +71,16 @@ def test_it_is_written_over_and_what_is_not_ours_stays(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="was not written by attnsuite"):
         junit.refuse_to_overwrite(other)
+
+
+def test_an_empty_file_has_nothing_to_lose_to_junit_or_json(tmp_path: Path) -> None:
+    for refuse in (junit.refuse_to_overwrite, json_rows.refuse_to_overwrite):
+        empty = tmp_path / "empty"
+        empty.write_bytes(b"")
+        refuse(empty)
+        empty.write_bytes(b"\n")
+        with pytest.raises(UsageError):
+            refuse(empty)
 
 
 def test_the_command_writes_it(write: Callable[[str, str], Path], status_of: Callable[..., object]) -> None:

@@ -156,6 +156,25 @@ def test_the_work_that_diagnosis_may_take_is_kept() -> None:
     assert Diagnostician(CONTRACT, {}).diagnose(*unscaled).deviations == ("unscaled",)
 
 
+def test_what_matched_before_is_tried_where_the_budget_is_used_up() -> None:
+    diagnostician = Diagnostician(CONTRACT, {})
+    unscaled = question("plain/small", forgets_the_scale)
+    diagnostician.diagnose(*unscaled)
+    diagnostician.budget = diagnostician.work
+
+    assert diagnostician.diagnose(*unscaled).deviations == ("unscaled",)
+
+
+def test_answers_that_are_not_compared_with_every_mistake_are_told_from_those_that_are_no_known_one() -> None:
+    unknown = question("plain/small", lambda query, key, value: scaled_dot_product_attention(query, key, value) + 0.1)
+    diagnostician = Diagnostician(CONTRACT, {})
+
+    assert diagnostician.diagnose(*unknown).compared
+    diagnostician.examined = EXAMINED
+    assert not diagnostician.diagnose(*unknown).compared
+    assert not Diagnostician(CONTRACT, {}, budget=10.0).diagnose(*unknown).compared
+
+
 def test_work_is_counted_so_that_every_machine_tries_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 

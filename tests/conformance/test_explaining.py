@@ -13,6 +13,7 @@ import pytest
 
 from suite import registry
 from suite.conformance import explaining
+from suite.conformance.diagnosis import names
 from suite.conformance.explaining import MOST_LINES, Explainer
 from suite.conformance.runner import Check
 from suite.conformance.session import CheckRequest, Session
@@ -93,6 +94,19 @@ def test_without_time_there_is_no_reproduction(monkeypatch: pytest.MonkeyPatch) 
     _, found = explained("causal_and_wide", "both/causal_65")
 
     assert found.reproductions == ()
+
+
+def test_a_line_says_how_many_failures_were_not_compared_and_how_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, whole = explained("nan_beyond_32_keys", "keys/48", "keys/63")
+    monkeypatch.setattr(names, "EXAMINED", 0)
+
+    outcomes, found = explained("nan_beyond_32_keys", "keys/48", "keys/63")
+
+    assert whole.uncompared == "", "all were"
+    assert [outcome.fails for outcome in outcomes] == [True, True]
+    assert found.uncompared.startswith("2 failures were not compared with all known mistakes, ")
+    assert found.uncompared.endswith(" --case keys/48 --dtype float32")
+    assert found.uncompared in found.lines
 
 
 def test_two_mistakes_are_named_together() -> None:

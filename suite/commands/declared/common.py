@@ -11,6 +11,7 @@ from typing import Annotated, Protocol
 import typer
 
 from suite.records import Shard, UsageError
+from suite.records.limits import IMPORT_LIMIT
 
 LONGEST_NAME = 255
 """Bytes of a part of a path (NAME_MAX of Linux and macOS)."""
@@ -121,7 +122,8 @@ TimeLimit = Annotated[
         "--time-limit",
         metavar="SECONDS",
         parser=seconds("--time-limit"),
-        help="the most that an answer from a process of its own may take",
+        help="the most that an answer from a process of its own may take; an import may take "
+        f"{IMPORT_LIMIT:g}, whatever is said here",
     ),
 ]
 Jobs = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import cached_property
 from itertools import combinations
@@ -47,6 +47,8 @@ family first. Later answers look at further ones."""
 WORK = 30_000.0
 """Work for the diagnosis of one implementation: someone waits for it. One is a try on a small case, half a millisecond.
 It is counted and not timed, so that a loaded machine, or a slow one, names what any other names."""
+WORK_ON_ESTABLISHED = 10_000.0
+"""Work beyond that for mistakes that matched before: most of the answers that are left show them, too."""
 NUMBERS = 25_000
 """Numbers in the calls of a case that cost as much as the call of a small one."""
 
@@ -62,6 +64,8 @@ class Diagnosis:
 
     deviations: tuple[str, ...] = ()
     says: str = ""
+    compared: bool = field(default=True, compare=False)
+    """Whether nothing was left out for want of work: false of an answer without a name that may well show a mistake."""
 
 
 class Shown(Enum):
@@ -137,7 +141,7 @@ class Narrow:
 class Diagnostician:
     """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them.
 
-    `budget` is in calls of small cases; when it is used up, wrong answers get no diagnosis but by their errors alone.
+    `budget` is in calls of small cases; when it is used up, wrong answers are compared with what matched before alone.
     """
 
     def __init__(self, contract: Contract, conventions: Conventions, budget: float = WORK) -> None:
@@ -149,7 +153,10 @@ class Diagnostician:
         self.narrow = Narrow()
         self._right: list[tuple[Case, str]] = []
         """The questions that were answered rightly and have not been looked at."""
+        self.uncompared: set[tuple[str, str]] = set()
+        """The cases and dtypes of wrong answers without a name that were not compared with every deviation."""
         self.examined = 0
+        self._left_out = False
         self.work = self.work_on_pairs = 0.0
 
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
@@ -157,6 +164,11 @@ class Diagnostician:
 
         There is no diagnosis if the bounds of the case are so loose that many mistakes would agree.
         """
+        self._left_out = False
+        found = self._diagnosis(case, calls, replies, truth)
+        return found if found.says else replace(found, compared=not self._left_out)
+
+    def _diagnosis(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
         if not case.counts(truth):
             return Diagnosis()
         question = Question(case, calls, replies, truth)
@@ -189,18 +201,24 @@ class Diagnostician:
 
     def _alone(self, question: Question) -> tuple[list[Deviation], list[Deviation]]:
         """The deviations that give this answer, and those that are clearly wrong there in another way."""
-        found, acting = self._tried(question, [d for d in self._deviations if self.matches[d.name]])
+        before = [d for d in self._deviations if self.matches[d.name]]
+        found, acting = self._tried(question, before, self.budget + WORK_ON_ESTABLISHED)
         found = [each for each in found if each.name not in self.refuted]
         established = any(self.matches[each.name] > ESTABLISHED for each in found)
+        self._left_out = not found and self.examined >= EXAMINED
         if not established and self.examined < EXAMINED:
             self.examined += 1
-            others = self._tried(question, [d for d in self._deviations if not self.matches[d.name]])
+            others = self._tried(question, [d for d in self._deviations if not self.matches[d.name]], self.budget)
             found, acting = [*found, *others[0]], [*acting, *others[1]]
             self.matches.update(each.name for each in others[0])
         return found, acting
 
-    def _tried(self, question: Question, candidates: list[Deviation]) -> tuple[list[Deviation], list[Deviation]]:
-        shown = [(each, question.shown_by(each.function)) for each in self._affordable(candidates, question.cost)]
+    def _tried(
+        self, question: Question, candidates: list[Deviation], budget: float
+    ) -> tuple[list[Deviation], list[Deviation]]:
+        affordable = list(self._affordable(candidates, question.cost, budget))
+        self._left_out |= len(affordable) < len(candidates)
+        shown = [(each, question.shown_by(each.function)) for each in affordable]
         found, acting = ([each for each, how in shown if how == of] for of in (Shown.THE_SAME, Shown.ANOTHER))
         self.matches.update(each.name for each in found if self.matches[each.name])
         return found, acting
@@ -213,7 +231,7 @@ class Diagnostician:
             return likeliest
         self._right.sort(key=lambda right: right[0].family == family)
         looked_at, self._right[-RIGHT:] = self._right[-RIGHT:], []
-        for case, dtype in self._affordable(looked_at, len(likeliest)):
+        for case, dtype in self._affordable(looked_at, len(likeliest), self.budget):
             self.refuted |= self._wrong_at(case, dtype, likeliest)
         return [each for each in likeliest if each.name not in self.refuted]
 
@@ -238,7 +256,8 @@ class Diagnostician:
         if not _has_numbers(question.replies) or self.work_on_pairs >= PAIR_WORK:
             return Diagnosis()
         before, likely = self.work, self._likely_pairs(acting)
-        found = [pair for pair in self._affordable(likely, question.cost) if self._given_by(pair, question)]
+        affordable = self._affordable(likely, question.cost, self.budget)
+        found = [pair for pair in affordable if self._given_by(pair, question)]
         self.work_on_pairs += self.work - before
         for pair in found:
             self.pairs.saw(pair, question.case.name)
@@ -272,10 +291,10 @@ class Diagnostician:
         points = self.contract.needs(question.calls) | everywhere
         return {point: chosen for point, chosen in self.conventions.items() if point in points}
 
-    def _affordable(self, candidates: Iterable[Any], cost: float) -> Iterator[Any]:
+    def _affordable(self, candidates: Iterable[Any], cost: float, budget: float) -> Iterator[Any]:
         """The candidates, as many as the budget still pays for."""
         for candidate in candidates:
-            if self.work >= self.budget:
+            if self.work >= budget:
                 return
             self.work += cost
             yield candidate
