@@ -111,8 +111,8 @@ class Entry(Generic[AnyRacer]):
     where calls are too short for that."""
     kept: Excerpt | None = None
     """Of the round that is verified."""
-    proof: Excerpt | None = None
-    """Of a call on secret numbers, by which its times were proved."""
+    proofs: Sequence[Excerpt] = ()
+    """Of calls on secret numbers, by which its times were proved."""
     proved: bool = False
     """Whether calls on inputs that it had not seen took no longer than it claims."""
     relative_error: Mapping[str, float] = field(default_factory=dict)

@@ -18,10 +18,14 @@ from suite.benchmark.entry import Entry, Excerpt
 from suite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
 from suite.measure import FEWEST
 from suite.measure.protocol import Rows, garbage
+from suite.records import STEP
 from suite.records.bounded import LONG, UNBELIEVED
 
 MOST_CALLS = 64
 """Calls in a pass at most: asking for one takes longer than a short call does."""
+VERIFIED = 3
+"""Answers that are held against the oracle, of passes that are chosen with equal chance. To be shown too fast, one has
+to be wrong in most calls of three passes in four. Of training steps, whose truth takes seconds, it is one answer."""
 WARM = 1
 """Calls right before inputs come, where one takes less than `LONG` seconds: in samples its code lies in the caches."""
 ENOUGH = 0.1
@@ -71,6 +75,8 @@ class Witness:
     """Of an answer, in the median of each pass."""
     idle: list[float] = field(default_factory=list)
     """Of the same question without a call, in the median of each pass."""
+    kept: dict[float, Excerpt] = field(default_factory=dict)
+    """What is verified, by the lot of its pass: the passes with the highest lots are."""
 
     @property
     def calls(self) -> int:
@@ -101,23 +107,26 @@ class Witness:
     def _has(self, passes: int, claimed: float) -> bool:
         return len(self.seconds) >= passes or len(self.seconds) * self.calls * quick(self.entry.seconds) > claimed
 
-    def make_pass(self, numbers: Sequence[int], kept: int, rows: Rows) -> None:
-        """Have inputs of these numbers answered; rows of the answer to `kept` are kept in the first pass."""
+    def make_pass(self, numbers: Sequence[int], kept: int, lot: float, rows: Rows) -> None:
+        """Have inputs of these numbers answered; rows of the answer to `kept` are verified if this lot is high."""
         warm = WARM if quick(self.entry.seconds) < LONG else 0
         answer = self.entry.ask(lambda: self.entry.participant.answers(numbers, kept, warm))
         if answer is None:
             return
-        if not self.seconds:
-            self._keep(kept, answer.rows, rows)
+        self._keep(kept, answer.rows, lot, rows)
         self.seconds.append(median(answer.seconds))
         self.idle.append(median(answer.idle))
 
-    def _keep(self, number: int, found: Mapping[str, Tensor], rows: Rows) -> None:
+    def _keep(self, number: int, found: Mapping[str, Tensor], lot: float, rows: Rows) -> None:
         try:
-            self.entry.proof = Excerpt(number, {name: found[name][list(places)] for name, places in rows.items()})
+            self.kept[lot] = Excerpt(number, {name: found[name][list(places)] for name, places in rows.items()})
         except (KeyError, IndexError):
             sizes = {name: tuple(tensor.shape) for name, tensor in found.items()}
             self.entry.failed = garbage(f"tensors of sizes {sizes}")
+            return
+        if len(self.kept) > (1 if self.entry.direction == STEP else VERIFIED):
+            del self.kept[min(self.kept)]
+        self.entry.proofs = [self.kept[each] for each in sorted(self.kept)]
 
     def times(self, idle: float) -> float:
         """How many times as long as claimed a call takes; `idle` is what the question takes without one."""
@@ -170,10 +179,11 @@ def prove(
     waiting = [witnesses[entry.name] for entry in entries if not entry.failed]
     while waiting:
         kept, *others = random.sample(SECRET_NUMBERS, max(each.calls for each in waiting))
+        lot = random.random()
         asked = [*waiting, *([known] if known and known not in waiting and not known.entry.failed else [])]
         for witness in random.sample(asked, len(asked)):
             numbers = [kept, *others[: witness.calls - 1]]
-            witness.make_pass(random.sample(numbers, len(numbers)), kept, rows)
+            witness.make_pass(random.sample(numbers, len(numbers)), kept, lot, rows)
         waiting = [each for each in waiting if not each.entry.failed]
         terms = _terms(known, list(witnesses.values()), asking)
         waiting = [each for each in waiting if not (each.done and each.conclude(terms))]

@@ -27,11 +27,11 @@ def verify(table: Table, entry: Entry[Any], rows: Rows, used: float, approximate
     """
     ratios = []
     for when, kept in (
-        ("while it was timed its answer was wrong", entry.kept),
-        ("its answer was wrong for numbers that it had not seen", entry.proof),
+        *([("while it was timed its answer was wrong", entry.kept)] if entry.kept else []),
+        *(("its answer was wrong for numbers that it had not seen", each) for each in entry.proofs),
     ):
-        if entry.failed or kept is None:
-            continue
+        if entry.failed:
+            break
         found = verified(table, kept.number, rows, kept.rows, when, approximate)
         if isinstance(found, Failed):
             entry.failed = found

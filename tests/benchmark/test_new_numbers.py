@@ -20,7 +20,7 @@ from suite.benchmark.new_numbers import Terms, Witness
 from suite.benchmark.own_clock import HELD, Asking
 from suite.measure import FEWEST
 from suite.measure.protocol import Failed
-from suite.records import Status
+from suite.records import STEP, Status
 
 
 class Slower(Fake):
@@ -349,26 +349,39 @@ def test_an_answer_to_something_else_is_garbage(now: Time, rows: dict[str, torch
     assert str(found.failed).startswith("refused: answered garbage")
 
 
-def test_rows_of_one_answer_are_kept_the_same_for_all(now: Time) -> None:
+def test_rows_of_some_answers_are_kept_the_same_for_all(now: Time) -> None:
     log: list[Asked] = []
-    found = race(Fake("a", now, short, log=log), Fake("b", now, log=log), calls=4)
+    found = race(Fake("a", now, short, log=log), Fake("b", now, short, log=log), calls=4)
 
-    first = asked(log, "answers")[0]
-    numbers = {each.proof.number for each in found if each.proof is not None}
+    passes = {frozenset(each) for each in asked(log, "answers")}
+    numbers = [[each.number for each in entry.proofs] for entry in found]
 
-    assert len(numbers) == 1, "so that the truth is computed once"
-    assert numbers <= set(first)
-    for each in found:
-        assert each.proof is not None
-        assert each.proof.rows["output"].tolist() == [[float(each.proof.number)]]
+    assert numbers[0] == numbers[1], "so that the truth is computed once"
+    assert len(set(numbers[0])) == new_numbers.VERIFIED
+    assert all(sum(number in each for each in passes) == 1 for number in numbers[0])
+    for entry in found:
+        for each in entry.proofs:
+            assert each.rows["output"].tolist() == [[float(each.number)]]
 
 
-def test_every_answer_of_a_pass_is_verified_with_equal_chance(now: Time) -> None:
+def test_of_a_training_step_one_is_kept(now: Time) -> None:
+    (found,) = race(Fake("a", now), calls=4, direction=STEP)
+
+    assert len(found.proofs) == 1
+
+
+@pytest.mark.parametrize("what", ["pass", "answer"])
+def test_every_pass_and_every_answer_of_it_is_verified_with_equal_chance(now: Time, what: str) -> None:
+    """Who is honest once, and then no more, is verified in what came later, too."""
+
     def place(seed: int) -> int:
         log: list[Asked] = []
-        found, _ = race(Fake("a", now, log=log), Fake("b", now), calls=4, seed=seed)
-        assert found.proof is not None
-        return int(asked(log, "answers")[0].index(found.proof.number))
+        found, _ = race(Fake("a", now, short, log=log), Fake("b", now, short), calls=4, seed=seed)
+        passes = asked(log, "answers")
+        assert len(passes) == FEWEST
+        number = found.proofs[-1].number
+        (of,) = (at for at, each in enumerate(passes) if number in each)
+        return of % 4 if what == "pass" else int(passes[of].index(number))
 
     kept = Counter(map(place, range(400)))
 

@@ -35,7 +35,7 @@ def test_more_cores_than_were_given_are_seen_in_the_time_they_worked(threads: in
         output[number] = torch.nn.functional.scaled_dot_product_attention(*(inputs[n] for n in call.positional))
     found = {number: {"output": of.flatten(0, -2)[list(rows["output"])]} for number, of in output.items()}
     entry = entry_of(Fake("attention/a", Time()))
-    entry.awake, entry.kept, entry.proof = 1.0, Excerpt(3, found[3]), Excerpt(5, found[5])
+    entry.awake, entry.kept, entry.proofs = 1.0, Excerpt(3, found[3]), [Excerpt(5, found[5])]
 
     verify(table, entry, rows, used)
 

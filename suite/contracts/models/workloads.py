@@ -135,7 +135,7 @@ class ModelWorkload(asking.Workload):
         return hash(self.name)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _truth(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> Near:
     """What is true of one item of a round. All implementations of a table are asked for the same one, and a proof's."""
     call = workload.call(dtype)

@@ -319,7 +319,7 @@ def _pairs(workload: Workload) -> float:
     return found
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _group_gradients(workload: Workload, dtype: str, direction: str, number: int, key_head: int) -> dict[str, Bounded]:
     """What is true of the gradients in a round. All implementations of a table are asked for the same."""
     return workload.group_gradients(_turned(workload.under({}), dtype, direction, number), dtype, key_head)

@@ -113,7 +113,7 @@ class Workload(asking.Workload):
         return replace(call, tensors={**call.tensors, **self.turned(call, number)})
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _due(workload: Workload, dtype: str, number: int, item: int) -> Within:
     """What is due of one item of a round, as rows."""
     call = workload.of_round(dtype, "forward", number)
