@@ -70,13 +70,29 @@ class _Placed(NamedTuple):
 
 def _placed(kind: Kind[Record], folder: Path, owners: Mapping[tuple[str, str], str], amiss: Amiss) -> list[_Placed]:
     found: list[_Placed] = []
+    unheld: list[tuple[int, Row]] = []
     taken, path = 0, folder / kind.file
     for line, row in parsed_rows(path, together.content(folder, kind.file), amiss=amiss):
         with reporting(path, amiss, line):
-            block, count = _block(kind, owners, row), kind.count(row)
+            if (block := _block(kind, owners, row)) is None:
+                unheld.append((line, row))
+                continue
+            count = kind.count(row)
             found.append(_Placed(line, row, block, slice(taken, taken + count)))
             taken += count
+    if unheld:
+        amiss(_of_no_run(path, unheld))
     return found
+
+
+def _of_no_run(path: Path, rows: Sequence[tuple[int, Row]]) -> Damaged:
+    """What is amiss with rows that no run says it holds, in one line."""
+    (first, row), (last, _) = rows[0], rows[-1]
+    implementation, device = str(row.get("implementation")), str(row.get("device"))
+    what = f"no run says that it holds rows of {implementation:.80} on {device:.80}"
+    if len(rows) == 1:
+        return Damaged(path, what, first)
+    return Damaged(path, f"{what}, nor any of {len(rows):,} such lines", f"lines {first} to {last}")
 
 
 def _compare_all(
@@ -102,6 +118,8 @@ def _found(
     once: Once[Record] = Once()
     for line, row, block, part in placed:
         with reporting(path, amiss, line):
+            if part.stop > len(numbers):
+                raise ValueError("the files beside it hold no numbers of this row")
             for record in kind.records(_without_run(row), numbers[part]):
                 once.add(line, block.run, record)
                 found.append(Found(line, block.run, record))
@@ -193,12 +211,11 @@ def _owners(kind: Kind[Record], held: Held) -> dict[tuple[str, str], str]:
     return {(block.implementation, block.device): block.run for block in held if block.kind == kind.name}
 
 
-def _block(kind: Kind[Record], owners: Mapping[tuple[str, str], str], row: Mapping[str, Any]) -> Block:
+def _block(kind: Kind[Record], owners: Mapping[tuple[str, str], str], row: Mapping[str, Any]) -> Block | None:
+    """The block that a row is of; None where no run says that it holds such rows."""
     implementation, device = str(row.get("implementation")), str(row.get("device"))
     run = row.get("run", owners.get((implementation, device)))
-    if run is None:
-        raise ValueError(f"no run says that it holds rows of {implementation:.80} on {device:.80}")
-    return Block(str(run), kind.name, device, implementation)
+    return None if run is None else Block(str(run), kind.name, device, implementation)
 
 
 def _compare(path: Path, due: Held, tally: _Tally, amiss: Amiss) -> None:

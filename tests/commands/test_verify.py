@@ -108,6 +108,29 @@ def test_what_is_no_folder_of_results_is_one_line(tmp_path, monkeypatch, capsys)
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_rows_of_runs_that_are_gone_are_one_line_that_counts_them(results, monkeypatch, capsys):
+    (results / CHECKED / "runs.jsonl").unlink()
+    count = len((results / CHECKED / "conformance.jsonl").read_text().splitlines())
+
+    status, lines = said(monkeypatch, capsys, results / CHECKED)
+
+    (line,) = (line for line in lines if "no run says" in line and "conformance.jsonl" in line)
+    assert status == 1
+    assert f"lines 1 to {count}: no run says that it holds rows of " in line
+    assert f", nor any of {count:,} such lines" in line
+
+
+def test_a_row_that_is_there_twice_is_refused_in_words(results, monkeypatch, capsys):
+    table = results / CHECKED / "conformance.jsonl"
+    table.write_text(table.read_text() + table.read_text().splitlines(keepends=True)[-1])
+
+    status, lines = said(monkeypatch, capsys, results / CHECKED)
+
+    assert status == 1
+    assert not any("zip()" in line for line in lines)
+    assert any("the files beside it hold no numbers of this row" in line for line in lines)
+
+
 def test_control_characters_are_shown_escaped(results, monkeypatch, capsys):
     table = results / CHECKED / "conformance.jsonl"
     table.write_text(table.read_text() + '{"implementation": "\x1b[2J", "device": "cpu"}\n'.replace("\x1b", "\\u001b"))
