@@ -44,6 +44,9 @@ BACKWARD_TOLERANCE = 6.0
 """The same of a backward, before which comes its forward, of up to four times the backward's length."""
 LONGEST_HEAD_START = 1e-3
 """Seconds that launching may be hidden at most, whatever a process says: flushing a cache of 1 GB takes less."""
+MOST_DRIFT = 2.0
+"""How many times as slow as in the rounds a machine may be by then before rows say that nothing bounds their times: who
+claims a fraction of the truth would be believed on a slower one."""
 NO_TIME = 10.0
 """A row gets no time where calls of `HELD` seconds or more took more than this many times as long as claimed, however
 busy the machine is: such a time would say nothing."""
@@ -132,17 +135,31 @@ class Witness:
         """How many times as long as claimed a call takes; `idle` is what the question takes without one."""
         return (quick(self.seconds) - idle) / quick(self.entry.seconds)
 
-    def conclude(self, terms: Terms) -> bool:
-        """Whether the claim is believed, or refused; else more passes are due."""
-        entry, claim = self.entry, quick(self.entry.seconds)
+    def bounds(self, terms: Terms) -> tuple[float, float]:
+        """How many times as long as claimed a call takes, as all that is in doubt tells for the entry, and against it.
+
+        Waking may take this process longer than the one that tells what asking takes, which is long beside a short
+        call. But its own idle questions may have been made long on purpose. So the doubt is whose count.
+        """
         beside = 0.0 if self.held else BESIDE + terms.head_start
-        times = self.times(terms.idle + beside) / terms.drift
+        own = quick(self.idle) if self.idle else terms.idle
+        longest = terms.idle if self.held else max(terms.idle, own)
+        least = self.times(longest + beside) / terms.drift
+        return least, max(least, self.times(min(terms.idle, own) + beside) / min(terms.drift, MOST_DRIFT))
+
+    def conclude(self, terms: Terms) -> bool:
+        """Whether the claim is believed, or refused; else more passes are due.
+
+        It is refused where no doubt can explain what calls took, and said not to be bounded where some could.
+        """
+        entry, claim = self.entry, quick(self.entry.seconds)
+        least, times = self.bounds(terms)
         most = margin(entry, self.asking) if self.held else self._tolerance - 1
         if times > 1 + most and not self.heard:
             return False
-        disturbed = (times - 1) * claim <= terms.jitter
-        if times > self._tolerance and (not disturbed or (self.held and times > NO_TIME)):
-            says = unbounded(times, margin=0.0)
+        disturbed = (least - 1) * claim <= terms.jitter
+        if least > self._tolerance and (not disturbed or (self.held and least > NO_TIME)):
+            says = unbounded(least, margin=0.0)
             entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {says}")
             return True
         if self.held:

@@ -53,6 +53,11 @@ def cores_of(threads: int, place: int) -> list[int]:
     return [every[(each - first) % len(every)] for each in range(threads)]
 
 
+def taken_by(threads: int) -> list[int]:
+    """The cores that processes with so many threads are timed on, then those on which whoever asks them may run."""
+    return [*cores_of(threads, 0), *cores()]
+
+
 def cores() -> list[int]:
     """The cores that this process may use, one of each physical core's threads, as the system numbers them."""
     if not hasattr(os, "sched_getaffinity"):

@@ -5,11 +5,12 @@ Rounds go on for longer, within the budget, while they depend on each other: int
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
 from suite.asking.rounds import ROUND_NUMBERS
+from suite.benchmark.awake import awake
 from suite.benchmark.entry import Entry
 from suite.benchmark.new_numbers import prove
 from suite.benchmark.own_clock import Asking, hold_samples
@@ -34,12 +35,13 @@ def race(
     budget: float,
     random: Random,
     yardstick: Entry[Any] | None = None,
+    cores: Collection[int] = (),
 ) -> int:
     """Sample all entries round by round until their comparisons are narrow or their budgets spent, then prove them.
 
     `budget` is seconds of timed calls for each. Every entry keeps these `rows` of one round, the same for all, chosen
-    with equal chance. The `yardstick` is sampled as long as others are, and is neither compared nor proved. Returns the
-    number of rounds.
+    with equal chance. The `yardstick` is sampled as long as others are, and is neither compared nor proved. The `cores`
+    on which it all runs are kept awake for the proof. Returns the number of rounds.
     """
     _align_calls(entries, baseline)
     fewest = max(FEWEST, rounds_needed(len(entries) - 1))
@@ -56,7 +58,8 @@ def race(
                 entry.stopped = entry.stopped or "budget"
         racing = [entry for entry in racing if not entry.stopped]
     trusted = (entry for entry in entries if entry.name == baseline and entry.participant.shipped)
-    _prove(entries, next(trusted, yardstick if yardstick and yardstick.seconds else None), rows, random)
+    with awake(cores):
+        _prove(entries, next(trusted, yardstick if yardstick and yardstick.seconds else None), rows, random)
     return taken
 
 

@@ -198,21 +198,69 @@ def test_what_asking_takes_is_allowed_for_and_no_more(now: Time, claims: float, 
     assert (found.failed is None, found.proved) == (believed, believed)
 
 
+class Idles(Slower):
+    """What belongs to an answer but the call takes it longer, by `longer` seconds."""
+
+    longer = 5e-4
+
+    def idles(self) -> float:
+        return self.asking + self.longer
+
+
 @pytest.mark.parametrize("shipped", [True, False])
-def test_who_makes_asking_look_long_is_held_to_what_it_takes_others(now: Time, shipped: bool) -> None:
-    class Idle(Slower):
-        def idles(self) -> float:
-            return self.asking + 5e-4
+@pytest.mark.parametrize(("seconds", "refused"), [(2e-3, True), (2e-4, False)])
+def test_who_makes_asking_look_long_is_held_to_what_it_takes_others(
+    now: Time, shipped: bool, seconds: float, refused: bool
+) -> None:
+    """Of calls that are short beside what waking takes it is said: an honest one may be woken later."""
 
+    class Makes(Idles):
         def anew(self) -> float:
-            return super().anew() - 5e-4
+            return super().anew() - self.longer
 
-    liar = Idle("liar", now, lambda turn: 2e-4)
+    liar = Makes("liar", now, lambda turn: seconds)
     liar.times = 4.0
 
-    _, found = race(Fake("base", now, lambda turn: 2e-4, shipped=shipped), liar, calls=25)
+    _, found = race(Fake("base", now, lambda turn: seconds, shipped=shipped), liar, calls=25)
 
-    assert re.search(r"calls on new numbers took 3.9[78] times as long$", str(found.failed))
+    says = str(found.failed) if refused else found.unbounded
+    assert re.search(r"calls on new numbers took (4.00|3.9[78]) times as long$", says)
+    assert found.proved != refused
+
+
+def test_an_honest_one_that_is_woken_later_than_the_baseline_is_not_accused(now: Time) -> None:
+    late = Idles("late", now, short, shipped=False)
+    late.times = 1.0
+
+    _, found = race(Fake("base", now, short), late, calls=10)
+
+    assert (found.failed, found.proved) == (None, True)
+    assert found.unbounded.startswith("calls on new numbers took 5.9"), "for who says so might be lying"
+
+
+def test_who_is_woken_earlier_than_the_baseline_gains_nothing_by_it(now: Time) -> None:
+    """The baseline's questions take so long without a call that those of the liar with one take less."""
+    base, liar = Idles("base", now, short), Slower("liar", now, short, shipped=False)
+    base.times, liar.times = 1.0, 4.0
+
+    _, found = race(base, liar, calls=10)
+
+    assert found.proved
+    assert found.unbounded.startswith("calls on new numbers took 3.9")
+
+
+@pytest.mark.parametrize("seconds", [1e-4, 0.005])
+@pytest.mark.parametrize(("drift", "said"), [(1.9, False), (5.0, True)])
+def test_on_a_machine_that_is_far_slower_by_then_nothing_is_bounded(
+    now: Time, seconds: float, drift: float, said: bool
+) -> None:
+    base, honest, liar = (Slower(name, now, lambda turn: seconds, shipped=name == "a") for name in "ahl")
+    base.times, honest.times, liar.times = drift, drift, 10 * drift
+
+    found = race(base, honest, liar, calls=10)
+
+    assert [each.proved for each in found] == [True, True, False]
+    assert [bool(each.unbounded) for each in found[:2]] == [said, said]
 
 
 @pytest.mark.parametrize(("spread", "refused"), [(1e-5, True), (1e-3, False)])

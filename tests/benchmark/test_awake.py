@@ -1,0 +1,93 @@
+"""Cores are kept awake by processes that stand in nobody's way, and that end in any case."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+from workers import LINUX
+
+from suite.benchmark import awake as awake_module
+from suite.benchmark.awake import MOST_CORES, awake
+from suite.benchmark.processes import cores, cores_of, taken_by
+
+SPINS = f"""
+import time
+from suite.benchmark.awake import awake
+with awake({cores()[:1]}):
+    print(1, flush=True)
+    time.sleep(60)
+"""
+
+
+def spinning(of: int | None = None) -> list[psutil.Process]:
+    """The processes that keep cores awake for this one, or for that of another number."""
+    return [each for each in psutil.Process(of).children() if awake_module.__file__ in each.cmdline()]
+
+
+def until(done: Callable[[], object]) -> bool:
+    """Whether it is so within some seconds."""
+    for _ in range(200):
+        if done():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@LINUX
+def test_one_process_spins_on_each_core_where_nothing_else_would_run() -> None:
+    before = os.sched_getaffinity(0)
+    with awake(cores()):
+        found = spinning()
+        assert len(found) == min(MOST_CORES, len(cores()))
+        assert until(lambda: {os.sched_getscheduler(each.pid) for each in found} == {os.SCHED_IDLE})
+        assert until(lambda: sorted(core for each in found for core in each.cpu_affinity()) == sorted(cores()))
+        assert os.sched_getaffinity(0) == set(cores()[:MOST_CORES])
+    assert not spinning()
+    assert os.sched_getaffinity(0) == before
+
+
+@LINUX
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_they_end_with_whoever_started_them(how: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", SPINS], stdout=subprocess.PIPE) as started:
+        assert started.stdout
+        started.stdout.read(1)
+        (found,) = spinning(started.pid)
+        started.send_signal(how)
+
+    assert until(lambda: not found.is_running())
+
+
+@LINUX
+def test_they_end_where_the_block_raises() -> None:
+    before = os.sched_getaffinity(0)
+    with pytest.raises(ZeroDivisionError), awake(cores()):
+        _ = 1 / 0
+
+    assert not spinning()
+    assert os.sched_getaffinity(0) == before
+
+
+def test_without_cores_nothing_is_started() -> None:
+    with awake(()):
+        assert not spinning()
+
+
+def test_where_the_system_has_no_such_class_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "SCHED_IDLE", raising=False)
+    with awake(cores()):
+        assert not spinning()
+
+
+def test_those_that_are_timed_come_first() -> None:
+    taken = taken_by(1)
+
+    assert taken[0] == cores_of(1, 0)[0]
+    assert set(taken) == set(cores())
