@@ -147,7 +147,7 @@ class Explainer:
 
     @cached_property
     def _deviations(self) -> Sequence[Deviation]:
-        return self.check.subject.contract.deviations()
+        return [each.under(self.check.subject.understood) for each in self.check.subject.contract.deviations()]
 
     @staticmethod
     def _key(outcome: Outcome) -> tuple[str, str]:

@@ -197,7 +197,7 @@ class Diagnostician:
 
     @cached_property
     def _deviations(self) -> list[Deviation]:
-        return list(self.contract.deviations())
+        return [each.under(self.conventions) for each in self.contract.deviations()]
 
     def _alone(self, question: Question) -> tuple[list[Deviation], list[Deviation]]:
         """The deviations that give this answer, and those that are clearly wrong there in another way."""

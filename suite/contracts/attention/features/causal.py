@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 def visible(grid: Grid, value: bool, conventions: Conventions) -> Any:
-    shift = grid.keys - grid.queries if conventions.get("causal") == "lower_right" else 0
-    return grid.j <= grid.i + shift
+    return grid.j <= grid.aligned(conventions.get("causal")).i
 
 
 def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> frozenset[str]:
