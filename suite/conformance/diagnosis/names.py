@@ -236,10 +236,13 @@ class Diagnostician:
         return [each for each in likeliest if each.name not in self.refuted]
 
     def _wrong_at(self, case: Case, dtype: str, deviations: list[Deviation]) -> set[str]:
-        """The deviations that are clearly wrong about a question that this implementation answers rightly."""
+        """The deviations that are clearly wrong about a question that this implementation answers rightly.
+
+        Where numbers are drawn, the same mistake may pass with one draw and fail with another.
+        """
         calls = case.calls(dtype)
         truth = case.truth(calls, self.conventions)
-        if not case.counts(truth):
+        if not case.counts(truth) or any(call.seed is not None for call in calls):
             return set()
         question = Question(case, calls, (), truth)
         return {each.name for each in deviations if question.clearly_wrong(ask(each.function, calls))}
