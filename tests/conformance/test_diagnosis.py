@@ -137,6 +137,66 @@ def test_the_mistake_that_explains_most_is_preferred() -> None:
     assert later == Diagnosis(("ignores_bool_mask",), 'equals "ignores_bool_mask": a boolean mask is ignored')
 
 
+def established(function: Callable[..., Any], *cases: str) -> Diagnostician:
+    """A diagnostician that has seen a function's mistake in these cases."""
+    diagnostician = Diagnostician(CONTRACT, {})
+    for name in cases:
+        diagnostician.diagnose(*question(name, function))
+    return diagnostician
+
+
+def causal_and_unscaled(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    """Two mistakes, of which one shows under causal alone."""
+    if is_causal:
+        return starts_the_triangle_at_the_end(query, key, value, is_causal=True)
+    return scaled_dot_product_attention(query, key, value, scale=1.0)
+
+
+UNSCALED = ("plain/small", "widths/16", "keys/3", "queries/3")
+
+
+def test_what_is_established_is_tried_first_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Any] = []
+    diagnostician = established(forgets_the_scale, *UNSCALED)
+    diagnostician.matches.update({"divides_by_width": 1, "ignores_scale": 1})
+    monkeypatch.setattr("suite.conformance.diagnosis.names.ask", lambda *asked: tried.append(asked) or ask(*asked))
+
+    assert diagnostician.diagnose(*question("keys/17", forgets_the_scale)).deviations == ("unscaled",)
+    assert len(tried) == 1
+
+
+def test_an_established_mistake_is_named_where_its_answer_is_nearly_right() -> None:
+    diagnostician = established(forgets_the_scale, *UNSCALED)
+    case = next(case for case in CONTRACT.cases() if case.name == "widths/2")
+    calls = case.calls("bfloat16")
+    truth, replies = case.truth(calls, {}), ask(forgets_the_scale, calls)
+
+    assert 1 < case.verdict(calls, replies, truth).error_ratio < 10
+    assert diagnostician.diagnose(case, calls, replies, truth).deviations == ("unscaled",)
+    assert not Diagnostician(CONTRACT, {}).diagnose(case, calls, replies, truth).deviations
+
+
+def test_beside_an_established_mistake_another_is_named_in_the_second_case_that_shows_it() -> None:
+    diagnostician = established(causal_and_unscaled, *UNSCALED)
+
+    first = diagnostician.diagnose(*question("causal/more_keys", causal_and_unscaled))
+    again = diagnostician.diagnose(*question("causal/more_keys", causal_and_unscaled))
+    second = diagnostician.diagnose(*question("causal/more_queries", causal_and_unscaled))
+
+    assert (first, again) == (Diagnosis(), Diagnosis())
+    assert second.deviations == ("aligns_causal_at_the_end",)
+
+
+def test_a_drawn_answer_refutes_no_mistake() -> None:
+    drawn = next(case for case in CONTRACT.cases() if case.name == "dropout/drawn_windowed")
+    plain = next(case for case in CONTRACT.cases() if case.name == "window/left_1")
+    window = [each for each in CONTRACT.deviations() if each.name == "ignores_window"]
+    diagnostician = Diagnostician(CONTRACT, {})
+
+    assert diagnostician._wrong_at(plain, "float32", window) == {"ignores_window"}
+    assert diagnostician._wrong_at(drawn, "float32", window) == set()
+
+
 def test_after_some_thorough_looks_only_what_matched_before_is_tried() -> None:
     diagnostician = Diagnostician(CONTRACT, {})
     unscaled = question("plain/small", forgets_the_scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -25,14 +25,15 @@ others, which is kept for answers that it does not explain. With fewer, a chance
 mistake itself."""
 CLEARLY_WRONG = 10.0
 """The error in bounds that a deviation's own answer must have on the case. Of a deviation that is nearly right there,
-agreement proves little."""
+agreement proves little; it is enough where other answers have established the deviation."""
 MOST_NAMED = 2
 """The mistakes that are named where several explain as many answers: a reader can look at two."""
 MOST_PAIRS = 1000
 """Pairs of deviations that are tried on one answer. On a small case some 45 deviations are clearly wrong, which makes
 as many pairs; trying one takes half a millisecond."""
 CONFIRMED = 2
-"""Cases in which a pair must have given the answer before it is named, in the second of them."""
+"""Cases in which a pair must have given the answer before it is named, in the second of them; and a single deviation,
+where another one is established: of hundreds of wrong answers some equal a deviation by chance."""
 IN_FLOAT32 = ("computes_float64_in_float32", "float32_inside")
 """What contracts call the deviation that computes float64 in float32."""
 PART_IN_FLOAT32 = "computes_part_of_float64_in_float32"
@@ -93,15 +94,15 @@ class Question:
         numbers = sum(tensor.numel() for call in self.calls for tensor in call.tensors.values())
         return len(self.calls) + numbers / NUMBERS
 
-    def shown_by(self, function: Any) -> Shown:
+    def shown_by(self, function: Any, least: float = CLEARLY_WRONG) -> Shown:
         theirs = ask(function, self.calls)
-        if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs):
+        if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs, least):
             return Shown.NOTHING
         return Shown.THE_SAME if self.alike(theirs) else Shown.ANOTHER
 
-    def clearly_wrong(self, theirs: tuple[Reply, ...]) -> bool:
+    def clearly_wrong(self, theirs: tuple[Reply, ...], least: float = CLEARLY_WRONG) -> bool:
         verdict = self.case.verdict(self.calls, theirs, self.truth)
-        return verdict.status != Status.PASSED and (verdict.error_ratio is None or verdict.error_ratio >= CLEARLY_WRONG)
+        return verdict.status != Status.PASSED and (verdict.error_ratio is None or verdict.error_ratio >= least)
 
     def alike(self, theirs: tuple[Reply, ...]) -> bool:
         return self.case.alike(self.calls, self.replies, theirs, self.truth)
@@ -147,6 +148,9 @@ class Diagnostician:
     def __init__(self, contract: Contract, conventions: Conventions, budget: float = WORK) -> None:
         self.contract, self.conventions, self.budget = contract, conventions, budget
         self.matches: Counter[str] = Counter()
+        """How many answers each deviation has given, where those that give more did not."""
+        self.cases: defaultdict[str, set[str]] = defaultdict(set)
+        """In which cases."""
         self.refuted: set[str] = set()
         """The deviations that are clearly wrong where this implementation is right."""
         self.pairs = Pairs()
@@ -179,8 +183,8 @@ class Diagnostician:
             declared = ", ".join(f"{point} is {chosen}" for point, chosen in at_issue.items())
             return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
         found, acting = self._alone(question)
-        if found and (likeliest := self._likeliest(found, case.family)):
-            return self._named(likeliest, replies)
+        if found and (certain := [each for each in self._likeliest(found, case.family) if self._certain(each)]):
+            return self._named(certain, replies)
         self.narrow.saw(narrow)
         if narrow is InFloat32.PART and self.narrow.certain:
             return Diagnosis((PART_IN_FLOAT32,), narrow.value)
@@ -202,26 +206,49 @@ class Diagnostician:
     def _alone(self, question: Question) -> tuple[list[Deviation], list[Deviation]]:
         """The deviations that give this answer, and those that are clearly wrong there in another way."""
         before = [d for d in self._deviations if self.matches[d.name]]
+        before.sort(key=lambda each: -self.matches[each.name])
         found, acting = self._tried(question, before, self.budget + WORK_ON_ESTABLISHED)
-        found = [each for each in found if each.name not in self.refuted]
-        established = any(self.matches[each.name] > ESTABLISHED for each in found)
-        self._left_out = not found and self.examined >= EXAMINED
-        if not established and self.examined < EXAMINED:
+        self._left_out |= not found and self.examined >= EXAMINED
+        if not any(map(self._established, found)) and self.examined < EXAMINED:
             self.examined += 1
             others = self._tried(question, [d for d in self._deviations if not self.matches[d.name]], self.budget)
             found, acting = [*found, *others[0]], [*acting, *others[1]]
-            self.matches.update(each.name for each in others[0])
+        self.matches.update(each.name for each in found)
+        for each in found:
+            self.cases[each.name].add(question.case.name)
         return found, acting
 
     def _tried(
         self, question: Question, candidates: list[Deviation], budget: float
     ) -> tuple[list[Deviation], list[Deviation]]:
-        affordable = list(self._affordable(candidates, question.cost, budget))
-        self._left_out |= len(affordable) < len(candidates)
-        shown = [(each, question.shown_by(each.function)) for each in affordable]
-        found, acting = ([each for each, how in shown if how == of] for of in (Shown.THE_SAME, Shown.ANOTHER))
-        self.matches.update(each.name for each in found if self.matches[each.name])
+        """Those that give the answer, and those that act on it in another way, as far as it is not settled before."""
+        found: list[Deviation] = []
+        acting: list[Deviation] = []
+        tried = 0
+        for each in self._affordable(candidates, question.cost, budget):
+            tried += 1
+            shown = question.shown_by(each.function, 0.0 if self._established(each) else CLEARLY_WRONG)
+            if shown == Shown.ANOTHER:
+                acting.append(each)
+            elif shown == Shown.THE_SAME and each.name not in self.refuted:
+                found.append(each)
+            if self._settled(found, candidates[tried:]):
+                return found, acting
+        self._left_out |= tried < len(candidates)
         return found, acting
+
+    def _settled(self, found: list[Deviation], left: list[Deviation]) -> bool:
+        """Whether none of those that are left explains as many answers as one that is found, and established."""
+        most = max((self.matches[each.name] for each in found if self._established(each)), default=0)
+        return bool(most) and all(self.matches[each.name] < most for each in left)
+
+    def _established(self, deviation: Deviation) -> bool:
+        return self.matches[deviation.name] >= ESTABLISHED and deviation.name not in self.refuted
+
+    def _certain(self, deviation: Deviation) -> bool:
+        """Whether its answer is no chance agreement of an implementation that makes another mistake."""
+        others = any(self._established(each) for each in self._deviations if each is not deviation)
+        return not others or self._established(deviation) or len(self.cases[deviation.name]) >= CONFIRMED
 
     def _likeliest(self, found: list[Deviation], family: str) -> list[Deviation]:
         """Those that explain most answers, without those that are wrong where this implementation is right."""
