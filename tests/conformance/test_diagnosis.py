@@ -187,13 +187,32 @@ def test_beside_an_established_mistake_another_is_named_in_the_second_case_that_
     assert second.deviations == ("aligns_causal_at_the_end",)
 
 
+def does_not_subtract_the_largest(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    scores = query.float() @ key.float().mT / math.sqrt(query.shape[-1])
+    powers = scores.exp()
+    return (powers @ value.float() / powers.sum(-1, keepdim=True)).to(query.dtype)
+
+
+def test_where_bounds_are_loose_nan_is_named_by_what_is_established() -> None:
+    case = next(case for case in CONTRACT.cases() if case.name == "numerics/huge_logits")
+    calls = case.calls("bfloat16")
+    truth, replies = case.truth(calls, {}), ask(does_not_subtract_the_largest, calls)
+    diagnostician = Diagnostician(CONTRACT, {})
+    diagnostician.matches["does_not_subtract_largest"] = 3
+
+    assert not case.counts(truth)
+    assert diagnostician.diagnose(case, calls, replies, truth).deviations == ("does_not_subtract_largest",)
+    assert not Diagnostician(CONTRACT, {}).diagnose(case, calls, replies, truth).deviations
+
+
 def test_a_drawn_answer_refutes_no_mistake() -> None:
     drawn = next(case for case in CONTRACT.cases() if case.name == "dropout/drawn_windowed")
     plain = next(case for case in CONTRACT.cases() if case.name == "window/left_1")
-    window = [each for each in CONTRACT.deviations() if each.name == "ignores_window"]
+    name = "counts_window_with_own_position"
+    window = [each for each in CONTRACT.deviations() if each.name == name]
     diagnostician = Diagnostician(CONTRACT, {})
 
-    assert diagnostician._wrong_at(plain, "float32", window) == {"ignores_window"}
+    assert diagnostician._wrong_at(plain, "float32", window) == {name}
     assert diagnostician._wrong_at(drawn, "float32", window) == set()
 
 
@@ -265,11 +284,11 @@ def test_a_convention_is_suspected_only_where_the_question_is_about_it(
     declared = {"causal": "lower_right", "window": "lower_right", "repeated_calls": "equal_bits"}
     diagnostician = Diagnostician(CONTRACT, declared)
     seen = []
-    monkeypatch.setattr(diagnostician, "_by_the_contract", lambda question: seen.append(question) or True)
+    monkeypatch.setattr(diagnostician, "_by_these", lambda question, kept: seen.append(kept) or not kept.keys() & due)
 
     says = diagnostician.diagnose(*question(case, forgets_the_scale)).says
 
-    assert len(seen) == 1
+    assert seen[-1] == {point: chosen for point, chosen in declared.items() if point not in due}
     assert says.endswith(f"({', '.join(f'{point} is {chosen}' for point, chosen in due.items())})")
 
 
@@ -285,6 +304,27 @@ def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> Non
     assert outcome.detail.startswith(
         "answers by the contract's own rule, not by the convention declared (causal is lower"
     )
+
+
+def test_of_two_conventions_the_one_that_is_not_kept_is_named() -> None:
+    def first_key(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False, window: Any = None) -> Tensor:
+        """A causal mask that begins at the first key, beside a window that ends at the last one."""
+        rows, columns = torch.arange(query.shape[-2])[:, None], torch.arange(key.shape[-2])
+        left, right = window
+        last = rows + key.shape[-2] - query.shape[-2]
+        near = (columns >= last - left) & (columns <= last + right)
+        seen = near & (columns <= rows) if is_causal else near
+        scores = (query @ key.mT / math.sqrt(query.shape[-1])).masked_fill(~seen, -1e30)
+        return scores.softmax(-1).masked_fill(~seen, 0.0) @ value
+
+    declared = {"causal": "lower_right", "window": "lower_right"}
+    made = next(case for case in CONTRACT.cases() if case.name == "window/more_keys").but(causal=True, window=(25, 1))
+    calls = made.calls("float32")
+    truth, replies = made.truth(calls, declared), ask(first_key, calls)
+
+    says = Diagnostician(CONTRACT, declared).diagnose(made, calls, replies, truth).says
+
+    assert says.endswith("(causal is lower_right)")
 
 
 def test_the_plainest_softmax_is_named_and_nan_everywhere_is_not() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import cached_property
@@ -166,21 +166,21 @@ class Diagnostician:
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
         """The mistake that a wrong answer shows: `equals "unscaled": the scores are not divided by √e`.
 
-        There is no diagnosis if the bounds of the case are so loose that many mistakes would agree.
+        If the bounds of the case are so loose that many mistakes would agree, only NaN and infinities tell anything.
         """
         self._left_out = False
         found = self._diagnosis(case, calls, replies, truth)
         return found if found.says else replace(found, compared=not self._left_out)
 
     def _diagnosis(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
-        if not case.counts(truth):
-            return Diagnosis()
         question = Question(case, calls, replies, truth)
+        if not case.counts(truth):
+            return self._loosely(question)
         narrow = in_float32(case, calls, replies, truth, self.conventions)
         if narrow is InFloat32.ALL:
             return Diagnosis((self._of_all_in_float32,), narrow.value)
-        if (at_issue := self._at_issue(question)) and self._by_the_contract(question):
-            declared = ", ".join(f"{point} is {chosen}" for point, chosen in at_issue.items())
+        if broken := self._broken(question):
+            declared = ", ".join(f"{point} is {self.conventions[point]}" for point in broken)
             return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
         found, acting = self._alone(question)
         if found and (certain := [each for each in self._likeliest(found, case.family) if self._certain(each)]):
@@ -308,10 +308,27 @@ class Diagnostician:
         both = together(pair[0].function, pair[1].function)
         return both is not None and question.shown_by(both) == Shown.THE_SAME
 
-    def _by_the_contract(self, question: Question) -> bool:
-        """Whether the answer is right by the contract's own rules: then only the declared convention is wrong."""
+    def _loosely(self, question: Question) -> Diagnosis:
+        """An established mistake that gives NaN or infinities in the same places."""
+        if all(bool(reply.output.isfinite().all()) for reply in question.replies if reply.output is not None):
+            return Diagnosis()
+        before = sorted(filter(self._established, self._deviations), key=lambda each: -self.matches[each.name])
+        found, _ = self._tried(question, before, self.budget + WORK_ON_ESTABLISHED)
+        return self._named(found[:1], question.replies)
+
+    def _broken(self, question: Question) -> Sequence[str]:
+        """The declared conventions without which the answer is right: then they alone are wrong. One, or else all."""
+        at_issue = self._at_issue(question)
+        for broken in dict.fromkeys([*((point,) for point in at_issue), tuple(at_issue)]) if at_issue else ():
+            kept = {point: chosen for point, chosen in self.conventions.items() if point not in broken}
+            if self._by_these(question, kept):
+                return broken
+        return ()
+
+    def _by_these(self, question: Question, conventions: Conventions) -> bool:
+        """Whether the answer is right under other conventions than those declared."""
         case, calls = question.case, question.calls
-        return case.verdict(calls, question.replies, case.truth(calls, {})).status == Status.PASSED
+        return case.verdict(calls, question.replies, case.truth(calls, conventions)).status == Status.PASSED
 
     def _at_issue(self, question: Question) -> Conventions:
         """The declared conventions about what the question needs, and those about every question."""

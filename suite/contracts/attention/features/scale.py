@@ -118,7 +118,7 @@ FACTORS = mistakes(
         applies_scale_besides_default=Wrong("a given scale is applied on top of 1/√e", _if_given(lambda asked: asked["scale"] * default(asked))),
         divides_by_given_scale=Wrong(
             "a given scale divides the scores instead of multiplying them",
-            _if_given(lambda asked: 1 / (asked["scale"] or 1.0)),
+            _if_given(lambda asked: 1 / asked["scale"] if asked["scale"] else math.inf),
             "documents: doc-001 divides"
         ),
         scales_by_value_width=Wrong("the default scale is 1/√v, from the width of the values", _by_default(lambda asked: asked.value_width**-0.5)),
