@@ -209,9 +209,9 @@ class Feature:
     refuse: Callable[[Asked], str] = lambda asked: ""
     """What is wrong with its argument, or empty."""
     cases: Callable[[], Sequence[Case]] = tuple
-    in_torch: Callable[[str, Any, Call], str | None] | None = None
+    in_torch: Callable[[str, Any, Call, Conventions], str | None] | None = None
     """What it makes of an expression of plain torch at its stage (of keys and values, scores or weights), given its
-    argument's value or None; None where that cannot be said."""
+    argument's value or None and what is declared; None where that cannot be said."""
     traits: Callable[[Any, Any], Traits] | None = None
     """What is unusual about its value in a case of some sizes, in words by factor: its name, unless said otherwise."""
     says: Callable[[Any], str] = lambda value: ""

@@ -313,9 +313,11 @@ LEVELS = Levels(
 )
 
 
-def _in_torch(scores: str, value: bool | None, call: Call) -> str:
+def _in_torch(scores: str, value: bool | None, call: Call, conventions: Conventions) -> str:
     rows, columns = (call.tensors[name].shape[-2] for name in ("query", "key"))
-    return f"({scores}).masked_fill(torch.ones({rows}, {columns}).tril() < 1, -torch.inf)" if value else scores
+    shift = Grid.of(rows, columns).aligned(conventions.get("causal")).shift
+    triangle = f"torch.ones({rows}, {columns}).tril({shift or ''})"
+    return f"({scores}).masked_fill({triangle} < 1, -torch.inf)" if value else scores
 
 
 FEATURE = Feature(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case
+from suite.asking import Call, Case, Conventions
 from suite.asking.case import Traits
 from suite.asking.mistakes import Wrong, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
@@ -247,7 +247,7 @@ def _traits(value: float, sizes: Any) -> Traits:
     return {"scale": ("a given scale", *(words for words, holds in special.items() if holds))}
 
 
-def _in_torch(scores: str, value: float | None, call: Call) -> str:
+def _in_torch(scores: str, value: float | None, call: Call, conventions: Conventions) -> str:
     return f"{scores} / query.shape[-1] ** 0.5" if value is None else f"{scores} * {value}"
 
 

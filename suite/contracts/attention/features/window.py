@@ -267,12 +267,13 @@ def _traits(value: Window, sizes: Any) -> Traits:
     }
 
 
-def _in_torch(scores: str, value: Window | None, call: Call) -> str:
+def _in_torch(scores: str, value: Window | None, call: Call, conventions: Conventions) -> str:
     left, right = value or (None, None)
     rows, columns = (call.tensors[name].shape[-2] for name in ("query", "key"))
+    shift = Grid.of(rows, columns).aligned(conventions.get("window")).shift
     sides = (
-        f".triu(-{left})" if left is not None else "",
-        f".tril({right})" if right is not None else "",
+        f".triu({shift - left})" if left is not None else "",
+        f".tril({shift + right})" if right is not None else "",
     )
     return (
         f"({scores}).masked_fill(torch.ones({rows}, {columns}){''.join(sides)} < 1, -torch.inf)"
