@@ -193,7 +193,7 @@ def does_not_subtract_the_largest(query: Tensor, key: Tensor, value: Tensor) -> 
     return (powers @ value.float() / powers.sum(-1, keepdim=True)).to(query.dtype)
 
 
-def test_where_bounds_are_loose_nan_is_named_by_what_is_established() -> None:
+def test_where_bounds_are_loose_what_is_established_is_named_and_nothing_else() -> None:
     case = next(case for case in CONTRACT.cases() if case.name == "numerics/huge_logits")
     calls = case.calls("bfloat16")
     truth, replies = case.truth(calls, {}), ask(does_not_subtract_the_largest, calls)
@@ -304,6 +304,48 @@ def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> Non
     assert outcome.detail.startswith(
         "answers by the contract's own rule, not by the convention declared (causal is lower"
     )
+
+
+def one_key_too_many(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    """Causal is aligned at the last key, and sees one beyond."""
+    mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(key.shape[-2] - query.shape[-2] + 1)
+    output = scaled_dot_product_attention(query, key, value, attn_mask=mask if is_causal else None)
+    return output.nan_to_num(0.0)
+
+
+@pytest.mark.parametrize("name", ["causal/more_keys", "causal/more_queries", "gradients/causal_wide"])
+def test_mistakes_are_made_under_the_conventions_of_who_answers(name: str) -> None:
+    declared = {"causal": "lower_right"}
+    case = next(case for case in CONTRACT.cases() if case.name == name)
+    calls = case.calls("float32")
+    replies = ask(one_key_too_many, calls)
+
+    found = Diagnostician(CONTRACT, declared).diagnose(case, calls, replies, case.truth(calls, declared))
+
+    assert "allows_one_future_key" in found.deviations
+
+
+def test_a_mistake_that_breaks_a_relation_is_named_by_each_answer() -> None:
+    def sees_the_next(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+        mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(1)
+        return scaled_dot_product_attention(query, key, value, attn_mask=mask if is_causal else None)
+
+    (outcome,) = suite.check(sees_the_next, cases="metamorphic/future_changed", dtypes="float32")
+
+    assert "allows_one_future_key" in outcome.diagnosis
+
+
+def test_where_a_mistake_is_established_two_others_are_no_pair() -> None:
+    acting = [
+        each for each in CONTRACT.deviations() if each.name in ("unscaled", "excludes_the_diagonal", "rectifies_scores")
+    ]
+    before, after = Diagnostician(CONTRACT, {}), Diagnostician(CONTRACT, {})
+    after.matches["unscaled"] = 3
+
+    assert len(before._likely_pairs(acting)) == 3
+    pairs = after._likely_pairs(acting)
+    assert len(pairs) == 2
+    assert all("unscaled" in {each.name for each in pair} for pair in pairs)
 
 
 def test_of_two_conventions_the_one_that_is_not_kept_is_named() -> None:

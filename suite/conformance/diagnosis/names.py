@@ -94,6 +94,11 @@ class Question:
         numbers = sum(tensor.numel() for call in self.calls for tensor in call.tensors.values())
         return len(self.calls) + numbers / NUMBERS
 
+    @cached_property
+    def loose(self) -> bool:
+        """Whether its bounds had to be so wide that luck decides whether two answers agree."""
+        return not self.case.counts(self.truth)
+
     def shown_by(self, function: Any, least: float = CLEARLY_WRONG) -> Shown:
         theirs = ask(function, self.calls)
         if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs, least):
@@ -166,7 +171,7 @@ class Diagnostician:
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
         """The mistake that a wrong answer shows: `equals "unscaled": the scores are not divided by √e`.
 
-        If the bounds of the case are so loose that many mistakes would agree, only NaN and infinities tell anything.
+        If the bounds of the case are so loose that many mistakes would agree, it shows no other than established ones.
         """
         self._left_out = False
         found = self._diagnosis(case, calls, replies, truth)
@@ -174,7 +179,7 @@ class Diagnostician:
 
     def _diagnosis(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
         question = Question(case, calls, replies, truth)
-        if not case.counts(truth):
+        if question.loose:
             return self._loosely(question)
         narrow = in_float32(case, calls, replies, truth, self.conventions)
         if narrow is InFloat32.ALL:
@@ -227,7 +232,8 @@ class Diagnostician:
         tried = 0
         for each in self._affordable(candidates, question.cost, budget):
             tried += 1
-            shown = question.shown_by(each.function, 0.0 if self._established(each) else CLEARLY_WRONG)
+            least = 0.0 if self._established(each) and not question.loose else CLEARLY_WRONG
+            shown = question.shown_by(each.function, least)
             if shown == Shown.ANOTHER:
                 acting.append(each)
             elif shown == Shown.THE_SAME and each.name not in self.refuted:
@@ -299,8 +305,12 @@ class Diagnostician:
         return Diagnosis((f"{first.name} + {second.name}",), says)
 
     def _likely_pairs(self, acting: list[Deviation]) -> list[Pair]:
-        """Pairs of deviations that act on the answer: first those of which more explain other answers alone."""
-        pairs = list(combinations(acting, 2))
+        """Pairs of deviations that act on the answer: first those of which more explain other answers alone.
+
+        Where some are established, one of them is at work here, too: two others would agree by chance.
+        """
+        anything = not any(map(self._established, self._deviations))
+        pairs = [pair for pair in combinations(acting, 2) if anything or any(map(self._established, pair))]
         pairs.sort(key=lambda pair: -sum(self.matches[each.name] > 0 for each in pair))
         return pairs[:MOST_PAIRS]
 
@@ -309,9 +319,7 @@ class Diagnostician:
         return both is not None and question.shown_by(both) == Shown.THE_SAME
 
     def _loosely(self, question: Question) -> Diagnosis:
-        """An established mistake that gives NaN or infinities in the same places."""
-        if all(bool(reply.output.isfinite().all()) for reply in question.replies if reply.output is not None):
-            return Diagnosis()
+        """An established mistake that gives the answer, and is clearly wrong there."""
         before = sorted(filter(self._established, self._deviations), key=lambda each: -self.matches[each.name])
         found, _ = self._tried(question, before, self.budget + WORK_ON_ESTABLISHED)
         return self._named(found[:1], question.replies)
