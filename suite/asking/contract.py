@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,11 @@ class Deviation:
     """Where the audit asks it; more than one only for a mistake that depends on the dtype."""
     source: str = ""
     """Where it happened: a project's issue, an erratum, a paper."""
+
+    def under(self, conventions: Conventions) -> Deviation:
+        """The same mistake of who has declared these conventions; itself where its computation knows none."""
+        known = getattr(self.function, "under", None) if conventions else None
+        return replace(self, function=known(conventions)) if known else self
 
 
 @dataclass(frozen=True)

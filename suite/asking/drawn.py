@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from suite.asking.call import Call, Calls, Conventions, Replies, Reply
@@ -124,25 +125,28 @@ class Kept(Around):
             assert reply.output is not None
             draws[call.seed] = self.dropped.kept(call, compare.numbers(reply.output))
             if said := self._share(call, draws[call.seed], truth):
-                whole = self._is_whole(call, draws[call.seed], truth)
-                return Verdict(Status.WRONG, said, output_wrong=whole)
-        found = verdict([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
-        if not found.output_wrong:
-            return found
-        whole = all(self._is_whole(call, draws[call.seed], truth) for call in calls)
-        return replace(found, output_wrong=whole)  # another's draw is no diagnosis
+                return Verdict(Status.WRONG, said, output_wrong=True)
+        return verdict([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Conventions) -> bool:
-        """Only where neither dropped anything: of two draws nothing else need be the same."""
+        """All of it where neither dropped anything; of two draws the weights that both kept, where they are wrong."""
         return all(self._alike(*each, truth) for each in zip(calls, replies, theirs, strict=True))
 
     def _alike(self, call: Call, ours: Reply, theirs: Reply, conventions: Conventions) -> bool:
         if any(self.dropped.form(call).unfit(reply) for reply in (ours, theirs)):
             return False
         kept, others = (self.dropped.kept(call, compare.numbers(_output(reply))) for reply in (ours, theirs))
-        if not (self._is_whole(call, kept, conventions) and self._is_whole(call, others, conventions)):
+        whole = self._is_whole(call, kept, conventions)
+        if whole != self._is_whole(call, others, conventions):
             return False
-        return self.dropped.due(call, kept, conventions).alike(ours, theirs)
+        if whole:
+            return self.dropped.due(call, kept, conventions).alike(ours, theirs)
+        both = kept & others
+        if both.shape != _output(ours).shape:
+            return False  # an output that is no weights itself hangs on all that were kept
+        due = self.dropped.due(replace(call, gradient_of=()), both, conventions)  # so do gradients
+        ours, theirs = (_only(both, reply) for reply in (ours, theirs))
+        return due.verdict(ours).status != Status.PASSED and due.alike(ours, theirs)
 
     def _is_whole(self, call: Call, kept: Array, conventions: Conventions) -> bool:
         """Whether no weight was dropped that would show."""
@@ -156,6 +160,11 @@ class Kept(Around):
             return ""
         drops = "nothing: " if possible.all() else "" if possible.any() else "everything: "
         return f"dropout_p={p} dropped {drops}{said}" if drops else said
+
+
+def _only(kept: Array, reply: Reply) -> Reply:
+    """The reply with 0 for all other weights."""
+    return replace(reply, output=_output(reply).masked_fill(~torch.from_numpy(kept), 0.0))
 
 
 def _output(reply: Reply) -> Tensor:

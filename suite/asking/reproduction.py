@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from suite.asking.call import Call, Calls, Reply
+from suite.asking.call import Call, Calls, Conventions, Reply
 from suite.asking.case import Case
 from suite.asking.due import Due
 
@@ -21,8 +21,10 @@ class Reproducing:
     """The case that asks these very calls, each judged by itself."""
     simpler: Sequence[Simpler]
     """What may be simpler about a call, in the order in which it is tried."""
-    written: Callable[[Call, Reply, Due | None], Sequence[str]]
+    written: Callable[[Call, Reply, Due | None, Conventions], Sequence[str]]
     """Lines that make the call of a function named as the contract is, compute what is due in plain torch, and print
     both; none where that cannot be said in plain torch. Without a `Due`, an error was due."""
+    said: frozenset[str]
+    """The conventions that these lines follow where they are declared."""
     blank: Callable[[Call], Call]
     """The same call with plain numbers, for one that must raise whatever the numbers are."""

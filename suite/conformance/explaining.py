@@ -147,7 +147,7 @@ class Explainer:
 
     @cached_property
     def _deviations(self) -> Sequence[Deviation]:
-        return self.check.subject.contract.deviations()
+        return [each.under(self.check.subject.understood) for each in self.check.subject.contract.deviations()]
 
     @staticmethod
     def _key(outcome: Outcome) -> tuple[str, str]:
@@ -176,7 +176,7 @@ class Shown:
         replies = answer(self.check.subject, posed)
         if not isinstance(replies, tuple) or self.means_otherwise(posed):
             return None
-        lines = self.of.written(smallest, replies[0], posed.truth[0])
+        lines = self.of.written(smallest, replies[0], posed.truth[0], posed.conventions)
         return (lines, shrinking.gave_up) if lines else None
 
     def posed(self, call: Call) -> Question:
@@ -198,12 +198,13 @@ class Shown:
         return found.status == self.outcome.status and _kind(found) == _kind(self.outcome)
 
     def means_otherwise(self, posed: Question) -> bool:
-        """Whether a declared convention changes the question or what is due: plain torch knows the contract's alone."""
+        """Whether a declared convention changes the question, or what is due in a way that the lines cannot say."""
         subject = self.check.subject
         if not subject.understood:
             return False
         (call,) = posed.calls
-        usual = posed.case.truth(posed.calls, {})[0].numbers
+        said = {point: chosen for point, chosen in subject.understood.items() if point in self.of.said}
+        usual = posed.case.truth(posed.calls, said)[0].numbers
         return subject.contract.adapt(call, subject.understood) != call or str(usual) != str(posed.truth[0].numbers)
 
 
@@ -216,7 +217,7 @@ class Accepted(Shown):
         replies = answer(self.check.subject, question)
         if not isinstance(replies, tuple) or replies[0].output is None:
             return None
-        lines = self.of.written(plain, replies[0], None)
+        lines = self.of.written(plain, replies[0], None, question.conventions)
         return (lines, False) if lines else None
 
 

@@ -137,6 +137,85 @@ def test_the_mistake_that_explains_most_is_preferred() -> None:
     assert later == Diagnosis(("ignores_bool_mask",), 'equals "ignores_bool_mask": a boolean mask is ignored')
 
 
+def established(function: Callable[..., Any], *cases: str) -> Diagnostician:
+    """A diagnostician that has seen a function's mistake in these cases."""
+    diagnostician = Diagnostician(CONTRACT, {})
+    for name in cases:
+        diagnostician.diagnose(*question(name, function))
+    return diagnostician
+
+
+def causal_and_unscaled(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    """Two mistakes, of which one shows under causal alone."""
+    if is_causal:
+        return starts_the_triangle_at_the_end(query, key, value, is_causal=True)
+    return scaled_dot_product_attention(query, key, value, scale=1.0)
+
+
+UNSCALED = ("plain/small", "widths/16", "keys/3", "queries/3")
+
+
+def test_what_is_established_is_tried_first_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Any] = []
+    diagnostician = established(forgets_the_scale, *UNSCALED)
+    diagnostician.matches.update({"divides_by_width": 1, "ignores_scale": 1})
+    monkeypatch.setattr("suite.conformance.diagnosis.names.ask", lambda *asked: tried.append(asked) or ask(*asked))
+
+    assert diagnostician.diagnose(*question("keys/17", forgets_the_scale)).deviations == ("unscaled",)
+    assert len(tried) == 1
+
+
+def test_an_established_mistake_is_named_where_its_answer_is_nearly_right() -> None:
+    diagnostician = established(forgets_the_scale, *UNSCALED)
+    case = next(case for case in CONTRACT.cases() if case.name == "widths/2")
+    calls = case.calls("bfloat16")
+    truth, replies = case.truth(calls, {}), ask(forgets_the_scale, calls)
+
+    assert 1 < case.verdict(calls, replies, truth).error_ratio < 10
+    assert diagnostician.diagnose(case, calls, replies, truth).deviations == ("unscaled",)
+    assert not Diagnostician(CONTRACT, {}).diagnose(case, calls, replies, truth).deviations
+
+
+def test_beside_an_established_mistake_another_is_named_in_the_second_case_that_shows_it() -> None:
+    diagnostician = established(causal_and_unscaled, *UNSCALED)
+
+    first = diagnostician.diagnose(*question("causal/more_keys", causal_and_unscaled))
+    again = diagnostician.diagnose(*question("causal/more_keys", causal_and_unscaled))
+    second = diagnostician.diagnose(*question("causal/more_queries", causal_and_unscaled))
+
+    assert (first, again) == (Diagnosis(), Diagnosis())
+    assert second.deviations == ("aligns_causal_at_the_end",)
+
+
+def does_not_subtract_the_largest(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    scores = query.float() @ key.float().mT / math.sqrt(query.shape[-1])
+    powers = scores.exp()
+    return (powers @ value.float() / powers.sum(-1, keepdim=True)).to(query.dtype)
+
+
+def test_where_bounds_are_loose_what_is_established_is_named_and_nothing_else() -> None:
+    case = next(case for case in CONTRACT.cases() if case.name == "numerics/huge_logits")
+    calls = case.calls("bfloat16")
+    truth, replies = case.truth(calls, {}), ask(does_not_subtract_the_largest, calls)
+    diagnostician = Diagnostician(CONTRACT, {})
+    diagnostician.matches["does_not_subtract_largest"] = 3
+
+    assert not case.counts(truth)
+    assert diagnostician.diagnose(case, calls, replies, truth).deviations == ("does_not_subtract_largest",)
+    assert not Diagnostician(CONTRACT, {}).diagnose(case, calls, replies, truth).deviations
+
+
+def test_a_drawn_answer_refutes_no_mistake() -> None:
+    drawn = next(case for case in CONTRACT.cases() if case.name == "dropout/drawn_windowed")
+    plain = next(case for case in CONTRACT.cases() if case.name == "window/left_1")
+    name = "counts_window_with_own_position"
+    window = [each for each in CONTRACT.deviations() if each.name == name]
+    diagnostician = Diagnostician(CONTRACT, {})
+
+    assert diagnostician._wrong_at(plain, "float32", window) == {name}
+    assert diagnostician._wrong_at(drawn, "float32", window) == set()
+
+
 def test_after_some_thorough_looks_only_what_matched_before_is_tried() -> None:
     diagnostician = Diagnostician(CONTRACT, {})
     unscaled = question("plain/small", forgets_the_scale)
@@ -205,11 +284,11 @@ def test_a_convention_is_suspected_only_where_the_question_is_about_it(
     declared = {"causal": "lower_right", "window": "lower_right", "repeated_calls": "equal_bits"}
     diagnostician = Diagnostician(CONTRACT, declared)
     seen = []
-    monkeypatch.setattr(diagnostician, "_by_the_contract", lambda question: seen.append(question) or True)
+    monkeypatch.setattr(diagnostician, "_by_these", lambda question, kept: seen.append(kept) or not kept.keys() & due)
 
     says = diagnostician.diagnose(*question(case, forgets_the_scale)).says
 
-    assert len(seen) == 1
+    assert seen[-1] == {point: chosen for point, chosen in declared.items() if point not in due}
     assert says.endswith(f"({', '.join(f'{point} is {chosen}' for point, chosen in due.items())})")
 
 
@@ -225,6 +304,69 @@ def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> Non
     assert outcome.detail.startswith(
         "answers by the contract's own rule, not by the convention declared (causal is lower"
     )
+
+
+def one_key_too_many(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    """Causal is aligned at the last key, and sees one beyond."""
+    mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(key.shape[-2] - query.shape[-2] + 1)
+    output = scaled_dot_product_attention(query, key, value, attn_mask=mask if is_causal else None)
+    return output.nan_to_num(0.0)
+
+
+@pytest.mark.parametrize("name", ["causal/more_keys", "causal/more_queries", "gradients/causal_wide"])
+def test_mistakes_are_made_under_the_conventions_of_who_answers(name: str) -> None:
+    declared = {"causal": "lower_right"}
+    case = next(case for case in CONTRACT.cases() if case.name == name)
+    calls = case.calls("float32")
+    replies = ask(one_key_too_many, calls)
+
+    found = Diagnostician(CONTRACT, declared).diagnose(case, calls, replies, case.truth(calls, declared))
+
+    assert "allows_one_future_key" in found.deviations
+
+
+def test_a_mistake_that_breaks_a_relation_is_named_by_each_answer() -> None:
+    def sees_the_next(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+        mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(1)
+        return scaled_dot_product_attention(query, key, value, attn_mask=mask if is_causal else None)
+
+    (outcome,) = suite.check(sees_the_next, cases="metamorphic/future_changed", dtypes="float32")
+
+    assert "allows_one_future_key" in outcome.diagnosis
+
+
+def test_where_a_mistake_is_established_two_others_are_no_pair() -> None:
+    acting = [
+        each for each in CONTRACT.deviations() if each.name in ("unscaled", "excludes_the_diagonal", "rectifies_scores")
+    ]
+    before, after = Diagnostician(CONTRACT, {}), Diagnostician(CONTRACT, {})
+    after.matches["unscaled"] = 3
+
+    assert len(before._likely_pairs(acting)) == 3
+    pairs = after._likely_pairs(acting)
+    assert len(pairs) == 2
+    assert all("unscaled" in {each.name for each in pair} for pair in pairs)
+
+
+def test_of_two_conventions_the_one_that_is_not_kept_is_named() -> None:
+    def first_key(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False, window: Any = None) -> Tensor:
+        """A causal mask that begins at the first key, beside a window that ends at the last one."""
+        rows, columns = torch.arange(query.shape[-2])[:, None], torch.arange(key.shape[-2])
+        left, right = window
+        last = rows + key.shape[-2] - query.shape[-2]
+        near = (columns >= last - left) & (columns <= last + right)
+        seen = near & (columns <= rows) if is_causal else near
+        scores = (query @ key.mT / math.sqrt(query.shape[-1])).masked_fill(~seen, -1e30)
+        return scores.softmax(-1).masked_fill(~seen, 0.0) @ value
+
+    declared = {"causal": "lower_right", "window": "lower_right"}
+    made = next(case for case in CONTRACT.cases() if case.name == "window/more_keys").but(causal=True, window=(25, 1))
+    calls = made.calls("float32")
+    truth, replies = made.truth(calls, declared), ask(first_key, calls)
+
+    says = Diagnostician(CONTRACT, declared).diagnose(made, calls, replies, truth).says
+
+    assert says.endswith("(causal is lower_right)")
 
 
 def test_the_plainest_softmax_is_named_and_nan_everywhere_is_not() -> None:

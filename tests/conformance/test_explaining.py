@@ -47,6 +47,8 @@ def pasted(lines: Sequence[str]) -> str:
         ("causal_and_wide", ("plain", "causal", "both/*31", "both/*64", "both/*65"), WIDE_AND_CAUSAL, "came [["),
         ("wrong_gradient_of_value", ("plain", "causal/square_5", "gradients"), BACKWARD, "came [["),
         ("loses_a_mask", ("float_mask", "plain", "bool_mask"), MASKED, "came [["),
+        ("begins_at_the_first_key", ("plain", "causal/more_keys"), (), "came [["),
+        ("begins_at_the_first_key", ("plain", "causal/more_queries"), (), "due [[0.0], ["),
         ("nan_beyond_32_keys", ("plain", "keys/31", "keys/32", "keys/48", "keys/63"), MANY_KEYS, "nan"),
         ("raises_for_odd_widths", ("plain", "widths/1", "widths/8", "widths/value_1*"), (), "is odd"),
         ("reads_keys_as_they_lie", ("plain", "layout/key_strided", "layout/key_column_major"), (), "came [["),

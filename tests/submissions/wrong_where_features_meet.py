@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from suite.registry import implementation
+
 
 def causal_and_wide(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
     """1 % too sharp under is_causal from width 9 on."""
@@ -28,6 +30,12 @@ def loses_a_mask(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor
     if attn_mask is not None and attn_mask.dtype != torch.bool:
         attn_mask = attn_mask * (5 / 6)
     return scaled_dot_product_attention(query, key, value, attn_mask=attn_mask)
+
+
+@implementation(conventions={"causal": "lower_right"})
+def begins_at_the_first_key(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    """Causal is aligned at the first key, though the last one is declared."""
+    return scaled_dot_product_attention(query, key, value, is_causal=is_causal)
 
 
 def nan_beyond_32_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import cached_property
@@ -25,14 +25,15 @@ others, which is kept for answers that it does not explain. With fewer, a chance
 mistake itself."""
 CLEARLY_WRONG = 10.0
 """The error in bounds that a deviation's own answer must have on the case. Of a deviation that is nearly right there,
-agreement proves little."""
+agreement proves little; it is enough where other answers have established the deviation."""
 MOST_NAMED = 2
 """The mistakes that are named where several explain as many answers: a reader can look at two."""
 MOST_PAIRS = 1000
 """Pairs of deviations that are tried on one answer. On a small case some 45 deviations are clearly wrong, which makes
 as many pairs; trying one takes half a millisecond."""
 CONFIRMED = 2
-"""Cases in which a pair must have given the answer before it is named, in the second of them."""
+"""Cases in which a pair must have given the answer before it is named, in the second of them; and a single deviation,
+where another one is established: of hundreds of wrong answers some equal a deviation by chance."""
 IN_FLOAT32 = ("computes_float64_in_float32", "float32_inside")
 """What contracts call the deviation that computes float64 in float32."""
 PART_IN_FLOAT32 = "computes_part_of_float64_in_float32"
@@ -93,15 +94,20 @@ class Question:
         numbers = sum(tensor.numel() for call in self.calls for tensor in call.tensors.values())
         return len(self.calls) + numbers / NUMBERS
 
-    def shown_by(self, function: Any) -> Shown:
+    @cached_property
+    def loose(self) -> bool:
+        """Whether its bounds had to be so wide that luck decides whether two answers agree."""
+        return not self.case.counts(self.truth)
+
+    def shown_by(self, function: Any, least: float = CLEARLY_WRONG) -> Shown:
         theirs = ask(function, self.calls)
-        if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs):
+        if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs, least):
             return Shown.NOTHING
         return Shown.THE_SAME if self.alike(theirs) else Shown.ANOTHER
 
-    def clearly_wrong(self, theirs: tuple[Reply, ...]) -> bool:
+    def clearly_wrong(self, theirs: tuple[Reply, ...], least: float = CLEARLY_WRONG) -> bool:
         verdict = self.case.verdict(self.calls, theirs, self.truth)
-        return verdict.status != Status.PASSED and (verdict.error_ratio is None or verdict.error_ratio >= CLEARLY_WRONG)
+        return verdict.status != Status.PASSED and (verdict.error_ratio is None or verdict.error_ratio >= least)
 
     def alike(self, theirs: tuple[Reply, ...]) -> bool:
         return self.case.alike(self.calls, self.replies, theirs, self.truth)
@@ -147,6 +153,9 @@ class Diagnostician:
     def __init__(self, contract: Contract, conventions: Conventions, budget: float = WORK) -> None:
         self.contract, self.conventions, self.budget = contract, conventions, budget
         self.matches: Counter[str] = Counter()
+        """How many answers each deviation has given, where those that give more did not."""
+        self.cases: defaultdict[str, set[str]] = defaultdict(set)
+        """In which cases."""
         self.refuted: set[str] = set()
         """The deviations that are clearly wrong where this implementation is right."""
         self.pairs = Pairs()
@@ -162,25 +171,25 @@ class Diagnostician:
     def diagnose(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
         """The mistake that a wrong answer shows: `equals "unscaled": the scores are not divided by √e`.
 
-        There is no diagnosis if the bounds of the case are so loose that many mistakes would agree.
+        If the bounds of the case are so loose that many mistakes would agree, it shows no other than established ones.
         """
         self._left_out = False
         found = self._diagnosis(case, calls, replies, truth)
         return found if found.says else replace(found, compared=not self._left_out)
 
     def _diagnosis(self, case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], truth: Any) -> Diagnosis:
-        if not case.counts(truth):
-            return Diagnosis()
         question = Question(case, calls, replies, truth)
+        if question.loose:
+            return self._loosely(question)
         narrow = in_float32(case, calls, replies, truth, self.conventions)
         if narrow is InFloat32.ALL:
             return Diagnosis((self._of_all_in_float32,), narrow.value)
-        if (at_issue := self._at_issue(question)) and self._by_the_contract(question):
-            declared = ", ".join(f"{point} is {chosen}" for point, chosen in at_issue.items())
+        if broken := self._broken(question):
+            declared = ", ".join(f"{point} is {self.conventions[point]}" for point in broken)
             return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
         found, acting = self._alone(question)
-        if found and (likeliest := self._likeliest(found, case.family)):
-            return self._named(likeliest, replies)
+        if found and (certain := [each for each in self._likeliest(found, case.family) if self._certain(each)]):
+            return self._named(certain, replies)
         self.narrow.saw(narrow)
         if narrow is InFloat32.PART and self.narrow.certain:
             return Diagnosis((PART_IN_FLOAT32,), narrow.value)
@@ -197,31 +206,55 @@ class Diagnostician:
 
     @cached_property
     def _deviations(self) -> list[Deviation]:
-        return list(self.contract.deviations())
+        return [each.under(self.conventions) for each in self.contract.deviations()]
 
     def _alone(self, question: Question) -> tuple[list[Deviation], list[Deviation]]:
         """The deviations that give this answer, and those that are clearly wrong there in another way."""
         before = [d for d in self._deviations if self.matches[d.name]]
+        before.sort(key=lambda each: -self.matches[each.name])
         found, acting = self._tried(question, before, self.budget + WORK_ON_ESTABLISHED)
-        found = [each for each in found if each.name not in self.refuted]
-        established = any(self.matches[each.name] > ESTABLISHED for each in found)
-        self._left_out = not found and self.examined >= EXAMINED
-        if not established and self.examined < EXAMINED:
+        self._left_out |= not found and self.examined >= EXAMINED
+        if not any(map(self._established, found)) and self.examined < EXAMINED:
             self.examined += 1
             others = self._tried(question, [d for d in self._deviations if not self.matches[d.name]], self.budget)
             found, acting = [*found, *others[0]], [*acting, *others[1]]
-            self.matches.update(each.name for each in others[0])
+        self.matches.update(each.name for each in found)
+        for each in found:
+            self.cases[each.name].add(question.case.name)
         return found, acting
 
     def _tried(
         self, question: Question, candidates: list[Deviation], budget: float
     ) -> tuple[list[Deviation], list[Deviation]]:
-        affordable = list(self._affordable(candidates, question.cost, budget))
-        self._left_out |= len(affordable) < len(candidates)
-        shown = [(each, question.shown_by(each.function)) for each in affordable]
-        found, acting = ([each for each, how in shown if how == of] for of in (Shown.THE_SAME, Shown.ANOTHER))
-        self.matches.update(each.name for each in found if self.matches[each.name])
+        """Those that give the answer, and those that act on it in another way, as far as it is not settled before."""
+        found: list[Deviation] = []
+        acting: list[Deviation] = []
+        tried = 0
+        for each in self._affordable(candidates, question.cost, budget):
+            tried += 1
+            least = 0.0 if self._established(each) and not question.loose else CLEARLY_WRONG
+            shown = question.shown_by(each.function, least)
+            if shown == Shown.ANOTHER:
+                acting.append(each)
+            elif shown == Shown.THE_SAME and each.name not in self.refuted:
+                found.append(each)
+            if self._settled(found, candidates[tried:]):
+                return found, acting
+        self._left_out |= tried < len(candidates)
         return found, acting
+
+    def _settled(self, found: list[Deviation], left: list[Deviation]) -> bool:
+        """Whether none of those that are left explains as many answers as one that is found, and established."""
+        most = max((self.matches[each.name] for each in found if self._established(each)), default=0)
+        return bool(most) and all(self.matches[each.name] < most for each in left)
+
+    def _established(self, deviation: Deviation) -> bool:
+        return self.matches[deviation.name] >= ESTABLISHED and deviation.name not in self.refuted
+
+    def _certain(self, deviation: Deviation) -> bool:
+        """Whether its answer is no chance agreement of an implementation that makes another mistake."""
+        others = any(self._established(each) for each in self._deviations if each is not deviation)
+        return not others or self._established(deviation) or len(self.cases[deviation.name]) >= CONFIRMED
 
     def _likeliest(self, found: list[Deviation], family: str) -> list[Deviation]:
         """Those that explain most answers, without those that are wrong where this implementation is right."""
@@ -236,10 +269,13 @@ class Diagnostician:
         return [each for each in likeliest if each.name not in self.refuted]
 
     def _wrong_at(self, case: Case, dtype: str, deviations: list[Deviation]) -> set[str]:
-        """The deviations that are clearly wrong about a question that this implementation answers rightly."""
+        """The deviations that are clearly wrong about a question that this implementation answers rightly.
+
+        Where numbers are drawn, the same mistake may pass with one draw and fail with another.
+        """
         calls = case.calls(dtype)
         truth = case.truth(calls, self.conventions)
-        if not case.counts(truth):
+        if not case.counts(truth) or any(call.seed is not None for call in calls):
             return set()
         question = Question(case, calls, (), truth)
         return {each.name for each in deviations if question.clearly_wrong(ask(each.function, calls))}
@@ -269,8 +305,12 @@ class Diagnostician:
         return Diagnosis((f"{first.name} + {second.name}",), says)
 
     def _likely_pairs(self, acting: list[Deviation]) -> list[Pair]:
-        """Pairs of deviations that act on the answer: first those of which more explain other answers alone."""
-        pairs = list(combinations(acting, 2))
+        """Pairs of deviations that act on the answer: first those of which more explain other answers alone.
+
+        Where some are established, one of them is at work here, too: two others would agree by chance.
+        """
+        anything = not any(map(self._established, self._deviations))
+        pairs = [pair for pair in combinations(acting, 2) if anything or any(map(self._established, pair))]
         pairs.sort(key=lambda pair: -sum(self.matches[each.name] > 0 for each in pair))
         return pairs[:MOST_PAIRS]
 
@@ -278,10 +318,25 @@ class Diagnostician:
         both = together(pair[0].function, pair[1].function)
         return both is not None and question.shown_by(both) == Shown.THE_SAME
 
-    def _by_the_contract(self, question: Question) -> bool:
-        """Whether the answer is right by the contract's own rules: then only the declared convention is wrong."""
+    def _loosely(self, question: Question) -> Diagnosis:
+        """An established mistake that gives the answer, and is clearly wrong there."""
+        before = sorted(filter(self._established, self._deviations), key=lambda each: -self.matches[each.name])
+        found, _ = self._tried(question, before, self.budget + WORK_ON_ESTABLISHED)
+        return self._named(found[:1], question.replies)
+
+    def _broken(self, question: Question) -> Sequence[str]:
+        """The declared conventions without which the answer is right: then they alone are wrong. One, or else all."""
+        at_issue = self._at_issue(question)
+        for broken in dict.fromkeys([*((point,) for point in at_issue), tuple(at_issue)]) if at_issue else ():
+            kept = {point: chosen for point, chosen in self.conventions.items() if point not in broken}
+            if self._by_these(question, kept):
+                return broken
+        return ()
+
+    def _by_these(self, question: Question, conventions: Conventions) -> bool:
+        """Whether the answer is right under other conventions than those declared."""
         case, calls = question.case, question.calls
-        return case.verdict(calls, question.replies, case.truth(calls, {})).status == Status.PASSED
+        return case.verdict(calls, question.replies, case.truth(calls, conventions)).status == Status.PASSED
 
     def _at_issue(self, question: Question) -> Conventions:
         """The declared conventions about what the question needs, and those about every question."""

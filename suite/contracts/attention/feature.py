@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -53,11 +53,17 @@ class Grid:
     columns: Any  # s
     queries: int
     keys: int
+    shift: int = 0
+    """How far the position of a query lies behind its place."""
 
     @property
     def i(self) -> Any:
         """The positions of the queries: l 1."""
-        return self.rows[:, None]
+        return self.rows[:, None] + self.shift if self.shift else self.rows[:, None]
+
+    def aligned(self, corner: str | None) -> Grid:
+        """The same grid with positions counted from the first key, or at the `lower_right` back from the last one."""
+        return replace(self, shift=self.keys - self.queries if corner == "lower_right" else 0)
 
     @property
     def j(self) -> Any:
@@ -203,9 +209,9 @@ class Feature:
     refuse: Callable[[Asked], str] = lambda asked: ""
     """What is wrong with its argument, or empty."""
     cases: Callable[[], Sequence[Case]] = tuple
-    in_torch: Callable[[str, Any, Call], str | None] | None = None
+    in_torch: Callable[[str, Any, Call, Conventions], str | None] | None = None
     """What it makes of an expression of plain torch at its stage (of keys and values, scores or weights), given its
-    argument's value or None; None where that cannot be said."""
+    argument's value or None and what is declared; None where that cannot be said."""
     traits: Callable[[Any, Any], Traits] | None = None
     """What is unusual about its value in a case of some sizes, in words by factor: its name, unless said otherwise."""
     says: Callable[[Any], str] = lambda value: ""

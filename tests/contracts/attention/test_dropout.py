@@ -47,6 +47,29 @@ def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Rep
 # Dropout
 
 
+@pytest.mark.parametrize(("other", "equal"), [("unscaled", True), ("divides_by_width", False), ("correct", False)])
+def test_of_two_draws_the_weights_that_both_kept_are_compared(other: str, equal: bool) -> None:
+    functions = {each.name: each.function for each in contract("attention").deviations()} | {"correct": correct_dense}
+    case = kept("dropout/kept", "", SMALL)
+    calls = case.calls("float32")
+    ours = ask(functions["unscaled"], calls)
+    theirs = ask(functions[other], tuple(replace(call, seed=7) for call in calls))
+
+    assert case.verdict(calls, ours, {}).output_wrong
+    assert case.alike(calls, ours, theirs, {}) == equal
+
+
+def test_right_weights_of_two_draws_and_of_none_that_is_dropped_tell_nothing() -> None:
+    functions = {each.name: each.function for each in contract("attention").deviations()}
+    case = kept("dropout/kept", "", SMALL)
+    calls = case.calls("float32")
+    one, two = (ask(correct_dense, tuple(replace(call, seed=seed) for call in calls)) for seed in (1, 7))
+    unscaled, whole = (ask(functions[name], calls) for name in ("does_not_rescale_kept_weights", "ignores_dropout"))
+
+    assert not case.alike(calls, one, two, {})
+    assert not case.alike(calls, unscaled, whole, {})
+
+
 def honest_draw(random: np.random.Generator, p: float, *shape: int) -> Array:
     kept: Array = random.random(shape) >= p
     return kept

@@ -29,7 +29,7 @@ attention = as_attention(Dense())
 def printed(call: Call, reply: Reply | None = None) -> dict[str, Any]:
     """What is known after the lines were run beside a right attention."""
     (answer,) = ask(attention, (call,)) if reply is None else (reply,)
-    lines = reproducing().written(call, answer, due(call, {}))
+    lines = reproducing().written(call, answer, due(call, {}), {})
     assert lines
     known: dict[str, Any] = {"torch": torch, "attention": attention}
     with contextlib.redirect_stdout(io.StringIO()):
@@ -89,7 +89,7 @@ def test_a_gradient_is_that_of_the_oracle(name: str, unusual: dict[str, Any]) ->
 def test_what_is_dropped_by_chance_cannot_be_written() -> None:
     call = AttentionCase("test/reproduction", "", dropout_p=0.5, **SMALL).call("float32")
 
-    assert reproducing().written(call, Reply(torch.zeros(1, 2, 3, 2)), due(call, {})) == ()
+    assert reproducing().written(call, Reply(torch.zeros(1, 2, 3, 2)), due(call, {}), {}) == ()
 
 
 def simpler(call: Call) -> Iterator[Call]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from suite.asking import Call, Calls, Case, Conventions, Replies
 from suite.asking.case import Traits
+from suite.asking.due import Within
 from suite.asking.layouts import INPUTS
 from suite.asking.tensors import Array, Generator, dtype_of, generator
 from suite.contracts.attention.cases.case import AttentionCase, answered, as_asked, form, four_axes
@@ -57,6 +58,11 @@ class Relation(Case):
         actual, expected, bound = compared(outputs, truth)
         verdict = closest([("output", actual, Bounded(expected, bound), ACCEPT_OUTPUT)])
         return replace(verdict, detail=f"{self.why}, but {verdict.detail}") if verdict.detail else verdict
+
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: list[Truth]) -> bool:
+        """Every output of its own, beyond what the relation says of all together."""
+        dues = [Within(form(call), of.output, ACCEPT_OUTPUT) for call, of in zip(calls, truth, strict=True)]
+        return all(due.alike(*pair) for due, *pair in zip(dues, replies, theirs, strict=True))
 
     def _related(self, dtype: str) -> tuple[Sequence[Call], Callable[[list[Array], list[Truth]], Compared]]:
         return self.relate(self.of.but(name=self.name).call(dtype), generator(self.name + "/change"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from suite.asking import Conventions
 from suite.contracts.attention import feature
 from suite.contracts.attention.feature import Grid
 from suite.contracts.attention.lazily import torch
@@ -23,6 +25,8 @@ class Asked:
     key: Tensor  # ... g s e
     value: Tensor  # ... g s v
     options: Mapping[str, Any]
+    conventions: Conventions = field(default_factory=dict)
+    """What is declared by who answers."""
 
     def __getitem__(self, argument: str) -> Any:
         return self.options[argument]
@@ -109,7 +113,7 @@ class Asked:
 
     def visible(self) -> Tensor | None:
         """Which keys each query may attend to, all features together; None where nothing is hidden."""
-        found: Tensor | None = feature.visible(self.options, self.grid(), {})
+        found: Tensor | None = feature.visible(self.options, self.grid(), self.conventions)
         return found
 
 
@@ -136,7 +140,9 @@ def _check_features(asked: Asked) -> None:
             raise ValueError(complaint)
 
 
-def as_attention(answer: Callable[[Asked], Any], takes: Sequence[str] | None = None) -> Callable[..., Any]:
+def as_attention(
+    answer: Callable[[Asked], Any], takes: Sequence[str] | None = None, conventions: Conventions = MappingProxyType({})
+) -> Callable[..., Any]:
     """The answer as a function with the contract's signature, or with only those of its options that it `takes`."""
     defaults = {each.name: each.default for each in feature.arguments()}
     taken = {name: default for name, default in defaults.items() if takes is None or name in takes}
@@ -144,7 +150,7 @@ def as_attention(answer: Callable[[Asked], Any], takes: Sequence[str] | None = N
     def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
         if unknown := set(options) - set(taken):
             raise TypeError(f"attention takes no {' and no '.join(sorted(unknown))}")
-        return answer(Asked(query, key, value, defaults | options))
+        return answer(Asked(query, key, value, defaults | options, conventions))
 
     attention.__signature__ = signature(taken)  # type: ignore[attr-defined]
     return attention

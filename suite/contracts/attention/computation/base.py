@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Deviation
+from suite.asking import Conventions, Deviation
 from suite.asking.mistakes import Changed, Stepwise, formula
 from suite.contracts.attention.computation.asked import Asked, as_attention
 from suite.contracts.attention.feature import Computed, Visible, features
@@ -98,6 +98,8 @@ class Late:
     replacements: Mapping[str, Replacement | Changed]
     around: tuple[Changed, ...] = ()
     """Changes of the computation as a whole."""
+    conventions: Conventions = field(default_factory=dict)
+    """What it answers by where libraries differ."""
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         return self.function(*inputs, **options)
@@ -107,7 +109,7 @@ class Late:
         answer: Any = self.of(**{step: self._step(step, how) for step, how in self.replacements.items()})
         for change in self.around:
             answer = change.of(answer)
-        return as_attention(answer)
+        return as_attention(answer, conventions=self.conventions)
 
     def _step(self, step: str, replacement: Replacement | Changed) -> Replacement:
         own = getattr(self.of(), step)
@@ -125,12 +127,18 @@ class Late:
             return other.within(self) if self.whole else self.within(other)
         if self.of is not other.of and (self.of.own_gradient or other.of.own_gradient or not self.of_features):
             return other.joined(self) if other.of_features and not self.of_features else None
-        return Late(other.of, {**self.replacements, **other.replacements}, self.around + other.around)
+        return replace(
+            other, replacements={**self.replacements, **other.replacements}, around=self.around + other.around
+        )
 
     def within(self, whole: Late) -> Late | None:
         """This computation with a change of the whole around it."""
         changes = [each for each in whole.replacements.values() if isinstance(each, Changed)]
         return None if self.whole or not changes else replace(self, around=(*self.around, *changes))
+
+    def under(self, conventions: Conventions) -> Late:
+        """The same mistakes of who has declared these conventions: those about positions are kept."""
+        return replace(self, conventions=conventions)
 
     @property
     def whole(self) -> bool:
@@ -149,10 +157,15 @@ def unless(due: Callable[[Grid, Asked], Any]) -> Callable[[Callable[[Asked], Any
 
 
 def by_position(name: str, argument: str, visible: Visible) -> Computed:
-    """What a feature computes that hides keys by position. Its step `name` says what is seen, from (grid, asked)."""
+    """What a feature computes that hides keys by position. Its step `name` says what is seen, from (grid, asked).
+
+    The positions of the grid are aligned by the convention of that name.
+    """
 
     def hide(of: Computation, scores: Tensor, asked: Asked, grid: Grid) -> Tensor:
         value = asked[argument]
-        return scores if value is None or value is False else of.fill(scores, getattr(of, name)(grid, asked))
+        if value is None or value is False:
+            return scores
+        return of.fill(scores, getattr(of, name)(grid.aligned(asked.conventions.get(name)), asked))
 
-    return Computed(hide=hide, steps={name: lambda grid, asked: visible(grid, asked[argument], {})})
+    return Computed(hide=hide, steps={name: lambda grid, asked: visible(grid, asked[argument], asked.conventions)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -40,7 +41,7 @@ def in_half_positions(due: Any) -> Any:
 
     def seen(grid: Grid, asked: Asked) -> Tensor:
         rows, columns = (each.to(asked.query.dtype).double() for each in (grid.rows, grid.columns))
-        return due(Grid(rows, columns, grid.queries, grid.keys), asked)  # type: ignore[no-any-return]
+        return due(replace(grid, rows=rows, columns=columns), asked)  # type: ignore[no-any-return]
 
     return seen
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 def visible(grid: Grid, value: bool, conventions: Conventions) -> Any:
-    shift = grid.keys - grid.queries if conventions.get("causal") == "lower_right" else 0
-    return grid.j <= grid.i + shift
+    return grid.j <= grid.aligned(conventions.get("causal")).i
 
 
 def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> frozenset[str]:
@@ -314,9 +313,11 @@ LEVELS = Levels(
 )
 
 
-def _in_torch(scores: str, value: bool | None, call: Call) -> str:
+def _in_torch(scores: str, value: bool | None, call: Call, conventions: Conventions) -> str:
     rows, columns = (call.tensors[name].shape[-2] for name in ("query", "key"))
-    return f"({scores}).masked_fill(torch.ones({rows}, {columns}).tril() < 1, -torch.inf)" if value else scores
+    shift = Grid.of(rows, columns).aligned(conventions.get("causal")).shift
+    triangle = f"torch.ones({rows}, {columns}).tril({shift or ''})"
+    return f"({scores}).masked_fill({triangle} < 1, -torch.inf)" if value else scores
 
 
 FEATURE = Feature(

@@ -281,5 +281,5 @@ FEATURE = Feature(
     unanswerable=_unanswerable,
     oracle={"weights": Step(_weigh), "output": Step(_answer)},
     cases=cases,
-    in_torch=lambda weights, value, call: weights,  # the softmax has it in view
+    in_torch=lambda weights, value, call, conventions: weights,  # the softmax has it in view
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case
+from suite.asking import Call, Case, Conventions
 from suite.asking.case import Traits
 from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, mistakes, rows
@@ -250,7 +250,7 @@ def _traits(value: int, sizes: Any) -> Traits:
     return {"groups": ("grouped heads", f"groups of {sizes.heads // value} heads" if value else "no key heads")}
 
 
-def _in_torch(keys: str, value: bool | None, call: Call) -> str:
+def _in_torch(keys: str, value: bool | None, call: Call, conventions: Conventions) -> str:
     query, key = call.tensors["query"], call.tensors["key"]
     if not value or query.dim() == 2:
         return keys

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case
+from suite.asking import Call, Case, Conventions
 from suite.asking.case import Traits
 from suite.asking.mistakes import Wrong, mistakes, rows, then
 from suite.contracts.attention.computation.asked import Asked
@@ -118,7 +118,7 @@ FACTORS = mistakes(
         applies_scale_besides_default=Wrong("a given scale is applied on top of 1/√e", _if_given(lambda asked: asked["scale"] * default(asked))),
         divides_by_given_scale=Wrong(
             "a given scale divides the scores instead of multiplying them",
-            _if_given(lambda asked: 1 / (asked["scale"] or 1.0)),
+            _if_given(lambda asked: 1 / asked["scale"] if asked["scale"] else math.inf),
             "documents: doc-001 divides"
         ),
         scales_by_value_width=Wrong("the default scale is 1/√v, from the width of the values", _by_default(lambda asked: asked.value_width**-0.5)),
@@ -247,7 +247,7 @@ def _traits(value: float, sizes: Any) -> Traits:
     return {"scale": ("a given scale", *(words for words, holds in special.items() if holds))}
 
 
-def _in_torch(scores: str, value: float | None, call: Call) -> str:
+def _in_torch(scores: str, value: float | None, call: Call, conventions: Conventions) -> str:
     return f"{scores} / query.shape[-1] ** 0.5" if value is None else f"{scores} * {value}"
 
 

@@ -26,8 +26,7 @@ Window = tuple[int | None, int | None]
 
 def visible(grid: Grid, value: Window, conventions: Conventions) -> Any:
     left, right = value if _is_pair(value) else (None, None)  # what is no pair has to be refused
-    shift = grid.keys - grid.queries if conventions.get("window") == "lower_right" else 0
-    return _between(grid.i + shift, grid.j, left, right)
+    return _between(grid.aligned(conventions.get("window")).i, grid.j, left, right)
 
 
 def _is_pair(value: Any) -> bool:
@@ -127,12 +126,7 @@ def _bad_input() -> Sequence[Case]:
 
 
 def _due(grid: Grid, asked: Asked) -> Tensor:
-    return visible(grid, asked["window"], {})  # type: ignore[no-any-return]
-
-
-def _shifted(by: Any) -> Any:
-    """The window around another position: i + by(asked)."""
-    return lambda grid, asked: _between(grid.i + by(asked), grid.j, *asked["window"])
+    return visible(grid, asked["window"], asked.conventions)  # type: ignore[no-any-return]
 
 
 def _wide(change: Any) -> Any:
@@ -156,7 +150,7 @@ VISIBLE = mistakes(
         sees_one_key_right_of_window=Wrong("a window sees one key too many to the right", _wide(lambda left, right: (left, _less(right, -1)))),
         reads_window_as_symmetric=Wrong("the left width of a window is taken for both sides", _wide(lambda left, right: (left, left))),
         swaps_sides_of_window=Wrong("left and right of a window are exchanged", _wide(lambda left, right: (right, left))),
-        aligns_window_at_the_end=Wrong("a window is aligned at the lower right: the last query is near the last key", _shifted(lambda asked: asked.keys - asked.queries), "FlashAttention's alignment"),
+        aligns_window_at_the_end=Wrong("a window is aligned at the lower right: the last query is near the last key", lambda grid, asked: visible(grid, asked["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
         ignores_window=Wrong("the window is ignored", _unless(lambda asked: True)),
         ignores_window_without_mask=Wrong("the window is ignored where there is no mask", _unless(lambda asked: asked["attn_mask"] is None), "jax issue 32300"),
         ignores_window_with_mask=Wrong("the window is ignored where there is a mask", _unless(lambda asked: asked["attn_mask"] is not None)),
@@ -273,12 +267,13 @@ def _traits(value: Window, sizes: Any) -> Traits:
     }
 
 
-def _in_torch(scores: str, value: Window | None, call: Call) -> str:
+def _in_torch(scores: str, value: Window | None, call: Call, conventions: Conventions) -> str:
     left, right = value or (None, None)
     rows, columns = (call.tensors[name].shape[-2] for name in ("query", "key"))
+    shift = Grid.of(rows, columns).aligned(conventions.get("window")).shift
     sides = (
-        f".triu(-{left})" if left is not None else "",
-        f".tril({right})" if right is not None else "",
+        f".triu({shift - left})" if left is not None else "",
+        f".tril({shift + right})" if right is not None else "",
     )
     return (
         f"({scores}).masked_fill(torch.ones({rows}, {columns}){''.join(sides)} < 1, -torch.inf)"

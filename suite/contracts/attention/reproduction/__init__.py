@@ -8,6 +8,7 @@ from suite.asking import Calls, Conventions
 from suite.asking.due import Posed, Within
 from suite.asking.reproduction import Reproducing
 from suite.contracts.attention.cases.case import due
+from suite.contracts.attention.feature import features
 from suite.contracts.attention.reproduction.simpler import RESPECTS, blank
 from suite.contracts.attention.reproduction.written import written
 
@@ -29,4 +30,5 @@ class AsCalled(Posed):
 
 def reproducing() -> Reproducing:
     """What attention knows of its calls."""
-    return Reproducing(AsCalled, RESPECTS, written, blank)
+    said = frozenset(point for each in features() if each.visible for point in each.conventions)
+    return Reproducing(AsCalled, RESPECTS, written, said, blank)

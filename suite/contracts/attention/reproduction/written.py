@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
-from suite.asking import Call, Reply
+from suite.asking import Call, Conventions, Reply
 from suite.asking.due import Due, Within
 from suite.asking.layouts import INPUTS
 from suite.asking.pairs import NAMES
 from suite.contracts.attention import feature
-from suite.contracts.attention.contract import needs
 from suite.contracts.attention.reproduction.numbers import seed_of
 from suite.contracts.attention.reproduction.numbers import written as as_text
 from suite.judging import compare
@@ -28,10 +28,10 @@ EMPTY = "weights = (scores - scores.amax(-1, True).detach().clamp_min(-1e300)).e
 """A softmax whose empty rows are 0 and have gradients of 0; it is not yet normalised."""
 
 
-def written(call: Call, reply: Reply, due: Due | None) -> Sequence[str]:
+def written(call: Call, reply: Reply, due: Due | None, conventions: Conventions) -> Sequence[str]:
     """The lines; none where the call cannot be said in plain torch."""
     seed = seed_of(call)
-    formula = _formula(call)
+    formula = _formula(call, conventions)
     if call.own_thread or call.same_storage or formula is None:
         return ()
     drawn = [] if seed is None else [f"torch.manual_seed({seed})"]
@@ -77,30 +77,41 @@ def _called(call: Call) -> str:
     return text if call.grad_mode else f"torch.no_grad()(attention){text.removeprefix('attention')}"
 
 
-def _formula(call: Call) -> list[str] | None:
+def _formula(call: Call, conventions: Conventions) -> list[str] | None:
     """What is due, in float64; None where a feature cannot be said in plain torch."""
     arguments = {**call.options, **call.tensors}
     texts = {"key": "key.double()", "value": "value.double()", "scores": "", "weights": "scores.softmax(-1)"}
-    if "empty_row" in needs((call,)):
+    empty = _leaves_rows_empty(call, conventions)
+    if empty:
         texts["weights"] = "weights / weights.sum(-1, True).clamp_min(1e-300)"
     for each in feature.features():
-        changed = _changed(each, texts, each.value(arguments), call)
+        changed = _changed(each, texts, each.value(arguments), call, conventions)
         if changed is None:
             return None
         texts = changed
         if each.stage == "source":
             texts["scores"] = f"query.double() @ {texts['key']}.mT"
     scores = f"scores = {texts['scores']}"
-    weights = [EMPTY] if "empty_row" in needs((call,)) else []
+    weights = [EMPTY] if empty else []
     return [scores, *weights, f"due = {texts['weights']} @ {texts['value']}"]
 
 
-def _changed(each: feature.Feature, texts: dict[str, str], value: Any, call: Call) -> dict[str, str] | None:
+def _leaves_rows_empty(call: Call, conventions: Conventions) -> bool:
+    """Whether some query may attend to nothing, though there are keys."""
+    queries, keys = (call.tensors[name].shape[-2] for name in ("query", "key"))
+    grid = feature.Grid(torch.arange(queries), torch.arange(keys), queries, keys)
+    seen = feature.visible({**call.options, **call.tensors}, grid, conventions)
+    return keys > 0 and seen is not None and not bool(seen.any(-1).all())
+
+
+def _changed(
+    each: feature.Feature, texts: dict[str, str], value: Any, call: Call, conventions: Conventions
+) -> dict[str, str] | None:
     """The expressions after a feature has done its part at its stage."""
     if each.in_torch is None:
         return texts if value is None else None
     at = {"source": ("key", "value"), "score": ("scores",), "visibility": ("scores",), "weights": ("weights",)}
-    found = {name: each.in_torch(texts[name], value, call) for name in at[each.stage]}
+    found = {name: each.in_torch(texts[name], value, call, conventions) for name in at[each.stage]}
     return None if None in found.values() else {**texts, **found}  # type: ignore[dict-item]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case
+from suite.asking import Call, Case, Conventions
 from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, given, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
@@ -300,7 +300,7 @@ LEVELS = Levels(
 )
 
 
-def _in_torch(weights: str, value: float | None, call: Call) -> str | None:
+def _in_torch(weights: str, value: float | None, call: Call, conventions: Conventions) -> str | None:
     """What falls out by chance cannot be said."""
     if not value:
         return weights

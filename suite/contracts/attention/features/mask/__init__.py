@@ -178,7 +178,7 @@ def _traits(drawn: Mask, sizes: Any) -> Traits:
     }
 
 
-def _in_torch(scores: str, value: Tensor | None, call: Call) -> str:
+def _in_torch(scores: str, value: Tensor | None, call: Call, conventions: Conventions) -> str:
     if value is None:
         return scores
     return f"({scores}).masked_fill(~attn_mask, -torch.inf)" if is_bool(value) else f"{scores} + attn_mask"
