@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,14 @@ class Watcher(Protocol):
         """These are the rows of the run that is resumed."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """A check was stopped while it asked: `outcomes` are those found until then, `__cause__` what stopped it."""
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        super().__init__()
+        self.outcomes = list(outcomes)
+
+
 def new_run(declarations: Sequence[Declaration], asked: str, facts: Facts) -> Run:
     """A run of these implementations on this machine."""
     sources = {each.full_name: registry.source_hash(each) for each in declarations}
@@ -81,7 +90,7 @@ def check(
     """Ask the questions that have no outcome yet, write each outcome as it comes, and return all.
 
     Implementations in `loaded`, by full name, are asked as they are, in this process. After an outcome that the session
-    takes as decisive, nothing more is asked.
+    takes as decisive, nothing more is asked. Raises Interrupted after Ctrl-C, when what was found has been shown.
     """
     earlier = by_implementation(writer.recorded) if writer else {}
     outcomes: list[Outcome] = list(writer.recorded) if writer else []
@@ -89,19 +98,27 @@ def check(
         name = declaration.full_name
         watcher.begins(name)
         found = list(earlier.get(name, ()))
-        for outcome in found:
-            watcher.asked(outcome)
-        for outcome in session.run(loaded.get(name, declaration), found):
-            watcher.asked(outcome)
-            if writer and outcome.key in writer.done:
-                continue
-            if writer:
-                writer.write(outcome)
-            found.append(outcome)
-            outcomes.append(outcome)
-        if signed := session.signed.get(declaration.full_name):
-            watcher.introduced(signed)
-        watcher.checked(found)
+        stopped: KeyboardInterrupt | None = None
+        try:
+            for outcome in found:
+                watcher.asked(outcome)
+            with closing(session.run(loaded.get(name, declaration), found)) as asking:
+                for outcome in asking:
+                    watcher.asked(outcome)
+                    if writer and outcome.key in writer.done:
+                        continue
+                    if writer:
+                        writer.write(outcome)
+                    found.append(outcome)
+                    outcomes.append(outcome)
+        except KeyboardInterrupt as error:
+            stopped = error
+        if found or not stopped:
+            if signed := session.signed.get(declaration.full_name):
+                watcher.introduced(signed)
+            watcher.checked(found)
+        if stopped:
+            raise Interrupted(outcomes) from stopped
         if name in session.explanations:
             watcher.explained(session.explanations[name])
         if session.is_decided(found):

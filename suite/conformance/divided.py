@@ -76,7 +76,7 @@ class DividedSession(Session):
         for each in self.processes:
             each.end()
 
-    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
+    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Generator[Outcome]:
         """Check one implementation. Questions that have an outcome in `earlier` are not asked again."""
         if (
             isinstance(implementation, Loaded)

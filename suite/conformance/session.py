@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -144,7 +144,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         """Nothing outlives the check of an implementation."""
 
-    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
+    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Generator[Outcome]:
         """Check one implementation. Questions that have an outcome in `earlier` are not asked again."""
         with ExitStack() as stack:
             check = self.check(implementation, stack, earlier)
