@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -48,7 +48,7 @@ class Watcher(Protocol):
         """A question has its outcome, from now or from the run that is resumed."""
 
     def introduced(self, line: str) -> None:
-        """What an implementation was taken for, before anything else is said of it."""
+        """What an implementation was taken for, before anything else is said of it: its answers are still to come."""
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         """All questions of an implementation have their outcomes."""
@@ -103,7 +103,7 @@ def check(
             for outcome in found:
                 watcher.asked(outcome)
             with closing(session.run(loaded.get(name, declaration), found)) as asking:
-                for outcome in asking:
+                for outcome in _introduced(asking, session, name, watcher):
                     watcher.asked(outcome)
                     if writer and outcome.key in writer.done:
                         continue
@@ -114,8 +114,6 @@ def check(
         except KeyboardInterrupt as error:
             stopped = error
         if found or not stopped:
-            if signed := session.signed.get(declaration.full_name):
-                watcher.introduced(signed)
             watcher.checked(found)
         if stopped:
             raise Interrupted(outcomes) from stopped
@@ -124,6 +122,15 @@ def check(
         if session.is_decided(found):
             break
     return outcomes
+
+
+def _introduced(asking: Iterator[Outcome], session: Session, name: str, watcher: Watcher) -> Iterator[Outcome]:
+    """The outcomes as they come. Before the first of them it is said what the implementation was taken for."""
+    first = next(asking, None)
+    if signed := session.signed.get(name):
+        watcher.introduced(signed)
+    yield from () if first is None else (first,)
+    yield from asking
 
 
 def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, watcher: Watcher) -> list[Measurement]:
