@@ -237,7 +237,8 @@ def in_shard(session: Session, declarations: Sequence[Declaration], tell: Tell) 
     """The implementations of which anything falls into the shard that is asked; all where none is."""
     found = [each for each in declarations if session.falls_here(each)]
     if not found:
-        tell(sharding.said_of_none(session.request.shard))
+        units = sum(map(session.divided_into, declarations))
+        tell(sharding.said_of_none(session.request.shard, "families of cases", units))
     return found
 
 

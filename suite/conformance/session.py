@@ -262,6 +262,12 @@ class Session:
             return shard.takes(declaration.full_name, EVERY_CASE)
         return bool(self.asked_of(declaration, contract_named(declaration.contract)))
 
+    def divided_into(self, declaration: Declaration) -> int:
+        """How many parts of what an implementation is asked may fall into different shards: families of cases."""
+        if declaration.broken or declaration.contract not in contract_names():
+            return 1
+        return len({case.family for case, _ in self.asked(contract_named(declaration.contract))})
+
     def questions(self, contract: Contract) -> Questions:
         return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))
 
