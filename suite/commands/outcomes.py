@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
 from suite import campaign
-from suite.commands import github, junit, last_failed, sharding
+from suite.commands import github, json_rows, junit, last_failed, sharding
 from suite.commands.checking import Tell, asked_again, chosen, refuse_broken, row, single_threaded, status, told
 from suite.commands.interrupting import status_after, terminable
 from suite.commands.json_rows import JsonRows
@@ -22,6 +22,15 @@ from suite.commands.reporting import report
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Facts, Outcome, Run, UsageError
+from suite.records.options import (
+    COMBINED,
+    check_dtypes,
+    check_jobs,
+    check_name_of_device,
+    check_profile,
+    check_seconds,
+    check_seed,
+)
 from suite.registry import Declaration, Loaded
 from suite.report import refuse_foreign_index
 from suite.store import Results, RunWriter
@@ -49,6 +58,8 @@ def _checked(options: Check) -> int:
     tell = nobody if options.quiet else told
     declarations = chosen(options.targets, options.except_, options.contract, tell, options.signature or "")
     refuse_broken(options.targets, declarations)
+    refuse_values(options)
+    refuse_places(options)
     single_threaded()
     import suite.conformance.session  # noqa: F401  with all that it needs, before the next line
 
@@ -73,7 +84,6 @@ def outcomes_of(
     from suite.asking import tensors
     from suite.conformance.divided import session_of
 
-    refuse_places(options)
     request = requested(options, declarations, tell)
     explains = lines is not None and not options.quiet
     session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast, bool(options.results))
@@ -197,10 +207,22 @@ def narrows(options: Check) -> bool:
     return bool(options.cases or options.dtypes or options.last_failed or options.shard)
 
 
+def refuse_values(options: Check) -> None:
+    """Raise UsageError for what is wrong whatever is asked, before torch is imported, which takes seconds."""
+    check_dtypes(options.dtypes)
+    check_name_of_device(options.device)
+    check_seconds("time limit", options.time_limit)
+    check_profile(options.profile or COMBINED[0], COMBINED)
+    check_seed(options.seed)
+    check_jobs(options.jobs)
+
+
 def refuse_places(options: Check) -> None:
     """Raise UsageError for options that would write over each other, or over what was not written here."""
     if options.results is not None and options.seed:
         raise UsageError("--seed does not go with --results: rows there are answers to the numbers of seed 0")
+    if options.json not in (None, "-"):
+        json_rows.refuse_to_overwrite(Path(options.json))
     if options.junit is None:
         return
     if options.json is not None and Path(options.json).absolute() == Path(options.junit).absolute():

@@ -13,7 +13,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from suite import float32, machine, registry
-from suite.asking import Case, Contract, Unanswered, questions, tensors
+from suite.asking import Case, Contract, Unanswered, questions
 from suite.asking.combined import PROFILES, QUICK
 from suite.conformance import findings, gaps
 from suite.conformance.explaining import Explainer
@@ -28,6 +28,7 @@ from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
 from suite.records.limits import TIME_LIMIT
+from suite.records.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
 from suite.registry import Broken, Declaration, Loaded
 from suite.signatures import in_signature, laid
 from suite.signatures import signature as signature_named
@@ -56,17 +57,11 @@ class CheckRequest:
     """What implementations that do not ship are known to fail."""
 
     def __post_init__(self) -> None:
-        if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
-            raise UsageError(f"unknown dtype {unknown[0]!r}; there are: {', '.join(DTYPES)}")
+        check_dtypes(self.dtypes)
         check_device(self.device)
-        if not self.time_limit > 0:
-            raise UsageError(f"the time limit is a number of seconds above 0, not {self.time_limit:g}")
-        if self.profile not in PROFILES:
-            raise UsageError(f"unknown profile {self.profile!r}; there are: {', '.join(PROFILES)}")
-        if self.seed < 0:
-            raise UsageError(f"a seed is a whole number of at least 0, not {self.seed}")
-        if self.seed > tensors.LARGEST_SEED:
-            raise UsageError(f"a seed is a whole number of at most {tensors.LARGEST_SEED}, not {self.seed}")
+        check_seconds("time limit", self.time_limit)
+        check_profile(self.profile, PROFILES)
+        check_seed(self.seed)
 
     def posed(self, contract: Contract) -> Sequence[Case]:
         """The cases of the contract; those that combine features are of this profile and seed."""
@@ -97,12 +92,11 @@ class CheckRequest:
 
 def check_device(device: str) -> None:
     """Raise UsageError if this machine has no such device."""
+    check_name_of_device(device)
     try:
         kind, index = torch.device(device).type, torch.device(device).index or 0
-    except RuntimeError:
+    except RuntimeError:  # a number that is none to torch
         raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N") from None
-    if kind not in ("cpu", "cuda") or (kind == "cpu" and index):
-        raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N")
     if kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if count == 0:

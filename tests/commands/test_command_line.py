@@ -76,6 +76,36 @@ def test_help_list_and_report_do_without_torch(attnsuite: Run, write: Write) -> 
     assert reported.stderr == "attnsuite: results holds no results; `attnsuite run` makes them\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("check loops --dtype foo", "unknown dtype 'foo'; there are: float64, "),
+        ("check loops --device foo", "unknown device 'foo'; there are: cpu, cuda, cuda:N"),
+        ("check loops --profile foo", "unknown profile 'foo'; there are: quick, full"),
+        ("check loops --seed -1", "a seed is a whole number of at least 0, not -1"),
+        ("check loops --time-limit 0", "the time limit is a number of seconds above 0, not 0"),
+        ("check loops --jobs 0", "--jobs is the number of processes that ask, 1 or more, not 0"),
+        ("check loops --seed 1 --results r", "--seed does not go with --results: "),
+        ("check loops --json mine.txt", "mine.txt exists and does not hold JSON rows"),
+        ("check loops --junit mine.txt", "--junit: mine.txt exists and was not written by attnsuite"),
+        ("bench loops --dtype foo", "unknown dtype 'foo'; there are: float64, "),
+        ("bench loops --device foo", "unknown device 'foo'; there are: cpu, cuda, cuda:N"),
+        ("bench loops --profile foo", "unknown profile 'foo'; there are: quick, standard, full"),
+        ("bench loops --cache foo", "the cache is hot or cold, not 'foo'"),
+        ("bench loops --budget 0", "the budget is a number of seconds above 0, not 0"),
+        ("run loops --device foo", "unknown device 'foo'; there are: cpu, cuda, cuda:N"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_torch_is_imported(line: str, says: str, attnsuite: Run, write: Write) -> None:
+    blocked = write("blocked/sitecustomize.py", WITHOUT_TORCH).parent
+    write("mine.txt", "mine")
+
+    done = attnsuite(*line.split(), path=blocked)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"attnsuite: {says}")
+
+
 def test_the_program_says_its_version_and_helps_in_short(
     status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
 ) -> None:
