@@ -9,6 +9,7 @@ import sys
 import typer
 
 from suite.commands.app import application
+from suite.commands.interrupting import INTERRUPTED, TERMINATED
 from suite.records import UsageError, escaped
 
 app = application()
@@ -17,8 +18,6 @@ NOT_UNDERSTOOD: type[Exception] = typer.BadParameter.__bases__[0]
 """What typer raises for a command line that it cannot read: what all its refusals have in common."""
 CANNOT = 2
 """The exit status of a request that cannot be carried out."""
-INTERRUPTED = 130
-"""The exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
 NEW_OBJECTS = 20_000
 """How many more objects there are before Python looks for cycles among the new ones; by default 700. PyTorch's import
 alone makes half a million, all of which stay, and Python would look through them again and again."""
@@ -38,7 +37,7 @@ def main() -> None:
     except OSError as error:  # standard output is full or closed
         print(f"attnsuite: cannot write what was found: {error.strerror}", file=sys.stderr)
         os._exit(CANNOT)  # the interpreter would try to flush it again
-    if status == INTERRUPTED:
+    if status in (INTERRUPTED, TERMINATED):
         print("attnsuite: interrupted", file=sys.stderr)
     sys.exit(status or 0)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +48,7 @@ class Watcher(Protocol):
         """A question has its outcome, from now or from the run that is resumed."""
 
     def introduced(self, line: str) -> None:
-        """What an implementation was taken for, before anything else is said of it."""
+        """What an implementation was taken for, before anything else is said of it: its answers are still to come."""
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         """All questions of an implementation have their outcomes."""
@@ -63,6 +64,14 @@ class Watcher(Protocol):
 
     def resumed(self, measurements: Sequence[Measurement]) -> None:
         """These are the rows of the run that is resumed."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A check was stopped while it asked: `outcomes` are those found until then, `__cause__` what stopped it."""
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        super().__init__()
+        self.outcomes = list(outcomes)
 
 
 def new_run(declarations: Sequence[Declaration], asked: str, facts: Facts) -> Run:
@@ -81,7 +90,7 @@ def check(
     """Ask the questions that have no outcome yet, write each outcome as it comes, and return all.
 
     Implementations in `loaded`, by full name, are asked as they are, in this process. After an outcome that the session
-    takes as decisive, nothing more is asked.
+    takes as decisive, nothing more is asked. Raises Interrupted after Ctrl-C, when what was found has been shown.
     """
     earlier = by_implementation(writer.recorded) if writer else {}
     outcomes: list[Outcome] = list(writer.recorded) if writer else []
@@ -89,24 +98,39 @@ def check(
         name = declaration.full_name
         watcher.begins(name)
         found = list(earlier.get(name, ()))
-        for outcome in found:
-            watcher.asked(outcome)
-        for outcome in session.run(loaded.get(name, declaration), found):
-            watcher.asked(outcome)
-            if writer and outcome.key in writer.done:
-                continue
-            if writer:
-                writer.write(outcome)
-            found.append(outcome)
-            outcomes.append(outcome)
-        if signed := session.signed.get(declaration.full_name):
-            watcher.introduced(signed)
-        watcher.checked(found)
+        stopped: KeyboardInterrupt | None = None
+        try:
+            for outcome in found:
+                watcher.asked(outcome)
+            with closing(session.run(loaded.get(name, declaration), found)) as asking:
+                for outcome in _introduced(asking, session, name, watcher):
+                    watcher.asked(outcome)
+                    if writer and outcome.key in writer.done:
+                        continue
+                    if writer:
+                        writer.write(outcome)
+                    found.append(outcome)
+                    outcomes.append(outcome)
+        except KeyboardInterrupt as error:
+            stopped = error
+        if found or not stopped:
+            watcher.checked(found)
+        if stopped:
+            raise Interrupted(outcomes) from stopped
         if name in session.explanations:
             watcher.explained(session.explanations[name])
         if session.is_decided(found):
             break
     return outcomes
+
+
+def _introduced(asking: Iterator[Outcome], session: Session, name: str, watcher: Watcher) -> Iterator[Outcome]:
+    """The outcomes as they come. Before the first of them it is said what the implementation was taken for."""
+    first = next(asking, None)
+    if signed := session.signed.get(name):
+        watcher.introduced(signed)
+    yield from () if first is None else (first,)
+    yield from asking
 
 
 def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, watcher: Watcher) -> list[Measurement]:

@@ -88,7 +88,9 @@ def test_known_gaps_let_the_step_pass_and_its_output_names_the_rows(repository: 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "::error" not in done.stdout
     output = (repository.parent / "output").read_text()
-    assert output == f"rows={repository.parent / 'temporary' / 'attnsuite.jsonl'}\n"
+    temporary = repository.parent / "temporary"
+    assert output == f"rows={temporary / 'attnsuite.jsonl'}\njunit={temporary / 'attnsuite.xml'}\n"
+    assert "<testcase" in (temporary / "attnsuite.xml").read_text()
     assert "known as a gap (it is not scaled yet)" in (repository.parent / "summary.md").read_text()
 
 
@@ -122,12 +124,49 @@ def test_the_workflow_installs_the_suite_and_the_package_if_there_is_one(reposit
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho "$@"\n')
     python.chmod(0o755)
-    step = steps(FOR_OTHERS)["Install the suite and the package"]
-    step["run"] = f"PATH={tmp_path}:$PATH\n{step['run']}"
+    for file in (FOR_OTHERS, COMPARE):
+        step = steps(file)["Install the suite and the package"]
+        step["run"] = f"PATH={tmp_path}:$PATH\n{step['run']}"
+        fetched = "-m pip install -c .attnsuite/constraints.txt ./.attnsuite"
 
-    assert run(step, repository, INSTALL="attnsuite").stdout.splitlines() == ["-m pip install attnsuite"]
-    both = run(step, repository, INSTALL="attnsuite", PACKAGE=".[cpu]").stdout.splitlines()
-    assert both == ["-m pip install attnsuite", "-m pip install .[cpu]"]
+        assert run(step, repository).stdout.splitlines() == [fetched]
+        assert run(step, repository, PACKAGE=".[cpu]").stdout.splitlines() == [fetched, "-m pip install .[cpu]"]
+        both = run(step, repository, INSTALL="./suite", PACKAGE=".").stdout.splitlines()
+        assert both == ["-m pip install ./suite", "-m pip install ."]
+
+
+@pytest.mark.parametrize("file", [FOR_OTHERS, COMPARE], ids=lambda file: file.name)
+def test_the_suite_comes_from_a_repository_at_a_ref_that_stand_at_the_top_with_pytorch_for_cpus(file: Path) -> None:
+    content, step = read(file), steps(file)["Get the suite"]
+
+    assert content["env"].keys() == {"SUITE", "SUITE_REF"}
+    assert step["with"] | {"path": ".attnsuite"} == step["with"]
+    assert (step["with"]["repository"], step["with"]["ref"]) == ("${{ env.SUITE }}", "${{ env.SUITE_REF }}")
+    inputs = content[True]["workflow_call"]["inputs"]  # YAML takes `on` for true
+    assert inputs["install"]["default"] == ""
+    assert inputs["torch-index"]["default"] == read(ACTION)["inputs"]["torch-index"]["default"]
+    assert inputs["torch-index"]["default"].endswith("/whl/cpu")
+    installs = steps(file)["Install the suite and the package"]["env"]
+    assert installs["PIP_EXTRA_INDEX_URL"] == "${{ inputs.torch-index }}"
+    assert (HOME / "constraints.txt").is_file()
+
+
+def test_the_workflow_keeps_rows_and_the_file_of_junit() -> None:
+    kept = steps(FOR_OTHERS)["Keep the rows and the file of JUnit"]["with"]["path"].split()
+
+    assert [Path(each.rpartition(" ")[2]).name for each in kept if "attnsuite" in each] == [
+        "attnsuite.jsonl",
+        "attnsuite.xml",
+    ]
+
+
+def test_the_placeholder_of_the_suite_s_place_is_explained_wherever_it_stands() -> None:
+    tox = HOME / "examples" / "third_party" / "tox.ini"
+    for file in (FOR_OTHERS, COMPARE, EXAMPLE, tox, HOME / "docs" / "checking.md"):
+        text = file.read_text(encoding="utf-8")
+        assert "OWNER/attnsuite" in text
+        assert re.search(r"OWNER`?:? (stands for|is|the)", text), f"{file.name} does not say who OWNER is"
+        assert "account under which" in " ".join(text.replace("#", " ").split())
 
 
 def test_action_and_workflow_ask_in_the_same_words() -> None:

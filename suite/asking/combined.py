@@ -9,8 +9,9 @@ from pathlib import Path
 from suite.asking.case import Case
 from suite.asking.contract import Deviation
 from suite.asking.covering import Meeting, Row, Space
+from suite.records.options import COMBINED
 
-QUICK, FULL = PROFILES = ("quick", "full")
+QUICK, FULL = PROFILES = COMBINED
 """`quick`: every pair of levels meets. `full`: so does every triple of the factors that kernels fuse."""
 
 

@@ -28,8 +28,6 @@ FAST = ("float32", *HALF)
 """The dtypes of cases that would take long in float64, whose truth is computed in extended precision."""
 
 _SEED = ContextVar("seed", default=0)
-LARGEST_SEED = 2**64 - 1
-"""64 bits, as of `torch.manual_seed`."""
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import inf
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
@@ -14,8 +15,9 @@ from suite.benchmark.processes import cores
 from suite.conformance.selection import matches
 from suite.conformance.session import check_device
 from suite.measure.protocol import Failed, Job
-from suite.records import CACHES, DTYPES, PASSES, PROFILES, STEP, Measurement, Shard, Status, UsageError
+from suite.records import PASSES, PROFILES, STEP, Measurement, Shard, Status, UsageError
 from suite.records.limits import TIME_LIMIT
+from suite.records.options import check_cache, check_dtypes, check_profile, check_seconds
 from suite.registry import Declaration
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
@@ -121,15 +123,12 @@ class Request:
 
     def __post_init__(self) -> None:
         check_device(self.device)
-        if self.profile not in (None, *PROFILES):
-            raise UsageError(f"unknown profile {self.profile!r}; there are: {', '.join(PROFILES)}")
-        if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
-            raise UsageError(f"unknown dtype {unknown[0]!r}; there are: {', '.join(DTYPES)}")
-        if self.cache not in (None, *CACHES):
-            raise UsageError(f"the cache is {' or '.join(CACHES)}, not {self.cache!r}")
-        for what, number in (("time limit", self.time_limit), ("budget", 1.0 if self.budget is None else self.budget)):
-            if not 0 < number < float("inf"):
-                raise UsageError(f"the {what} is a number of seconds above 0, not {number:g}")
+        if self.profile is not None:
+            check_profile(self.profile, PROFILES)
+        check_dtypes(self.dtypes)
+        check_cache(self.cache)
+        check_seconds("time limit", self.time_limit, below=inf)
+        check_seconds("budget", 1.0 if self.budget is None else self.budget, below=inf)
         if self.processes is not None and not 1 <= self.processes <= MOST_PROCESSES:
             raise UsageError(f"the number of processes is 1 to {MOST_PROCESSES}, not {self.processes}")
         for threads in self.threads:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -112,7 +112,9 @@ def in_shard(benchmarks: Sequence[Benchmark], request: Request) -> list[Benchmar
     """The benchmarks of which any table falls into the shard that is asked; all where none is."""
     found = [benchmark for benchmark in benchmarks if benchmark.tables()]
     if not found:
-        told(sharding.said_of_none(request.shard))
+        whole = replace(request, shard=None)
+        units = sum(len({table.workload.name for table in whole.tables(each.contract)}) for each in benchmarks)
+        told(sharding.said_of_none(request.shard, "workloads", units))
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from suite import registry
 from suite.commands.checking import chosen, refuse_broken
 from suite.commands.declared.check import Check
-from suite.commands.outcomes import nobody, outcomes_of
+from suite.commands.outcomes import nobody, outcomes_of, refuse_places
 from suite.contracts import contract as contract_named
 from suite.records import Outcome, Shard, UsageError
 
@@ -51,6 +51,7 @@ def check(
         cases=_several(cases),
         **_options(options),
     )
+    refuse_places(chosen_options)
     if callable(target):
         return _function(target, chosen_options)
     declarations = chosen(_targets(target), chosen_options.except_, contract, nobody, chosen_options.signature or "")

@@ -13,17 +13,28 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
 from suite import campaign
-from suite.commands import github, junit, last_failed, sharding
+from suite.commands import github, json_rows, junit, last_failed, sharding
 from suite.commands.checking import Tell, asked_again, chosen, refuse_broken, row, single_threaded, status, told
+from suite.commands.interrupting import status_after, terminable
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, how_it_starts
 from suite.commands.reporting import report
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Facts, Outcome, Run, UsageError
+from suite.records.options import (
+    COMBINED,
+    check_dtypes,
+    check_jobs,
+    check_name_of_device,
+    check_profile,
+    check_seconds,
+    check_seed,
+)
 from suite.registry import Declaration, Loaded
 from suite.report import refuse_foreign_index
 from suite.store import Results, RunWriter
+from suite.walls import clear_up
 
 if TYPE_CHECKING:
     from suite.commands.declared.check import Check
@@ -31,10 +42,24 @@ if TYPE_CHECKING:
 
 
 def check(options: Check) -> int:
-    """Check the targets and return the exit status. UsageError if the only target named is missing."""
+    """Check the targets and return the exit status. UsageError if the only target named is missing.
+
+    Ctrl-C and SIGTERM end it after what was found until then is reported.
+    """
+    try:
+        with terminable():
+            return _checked(options)
+    except KeyboardInterrupt as stopped:
+        clear_up()
+        return status_after(stopped)
+
+
+def _checked(options: Check) -> int:
     tell = nobody if options.quiet else told
     declarations = chosen(options.targets, options.except_, options.contract, tell, options.signature or "")
     refuse_broken(options.targets, declarations)
+    refuse_values(options)
+    refuse_places(options)
     single_threaded()
     import suite.conformance.session  # noqa: F401  with all that it needs, before the next line
 
@@ -53,12 +78,12 @@ def outcomes_of(
 ) -> list[Outcome]:
     """Ask these implementations what the options say; print, write and store what they ask for.
 
-    Lines for people go to `lines`, hints to `tell`. Implementations in `loaded` are asked in this process.
+    Lines for people go to `lines`, hints to `tell`. Implementations in `loaded` are asked in this process. After Ctrl-C
+    all this is done with what was found until then, and KeyboardInterrupt raised.
     """
     from suite.asking import tensors
     from suite.conformance.divided import session_of
 
-    refuse_places(options)
     request = requested(options, declarations, tell)
     explains = lines is not None and not options.quiet
     session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast, bool(options.results))
@@ -75,25 +100,67 @@ def outcomes_of(
         github.no_commands(lines or sys.stdout, options.github and lines is not None),
         JsonRows(options.json) as rows,
         stored(options, declarations, again, tell) if there is None else nullcontext() as writer,
-        Shown(
-            sum(map(session.count, here)),
-            lines,
-            again=again,
-            reasons=len(here) == 1,
-            quiet=options.quiet,
-            outcome=lambda each: rows.write(row(each, session.walls.get(each.implementation))),
-        ) as shown,
+        shown_to(lines, options, session, here, again, rows) as shown,
     ):
-        outcomes = campaign.check(session, here, shown, writer, loaded) if there is None else shown_again(there, shown)
-        if writer and not session.is_decided(outcomes):
+        outcomes, stopped = asked_now(session, here, shown, writer, loaded, there)
+        if writer and not stopped and not session.is_decided(outcomes):
             campaign.finish(writer, checked=[] if narrows(options) else declarations, operators=session.ran)
-    make_tables(options, writer, lines if explains else StringIO())
+    if stopped:
+        say_stopped(outcomes, sum(map(session.count, here)), writer, lines)
+    else:
+        make_tables(options, writer, lines if explains else StringIO())
     if options.github and lines is not None:
         github.announce(outcomes, declarations, session.explanations, again, lines)
     if options.junit is not None:
         junit.write(Path(options.junit), outcomes, again)
     remember(declarations, outcomes, request.device)
+    if stopped:
+        raise stopped
     return outcomes
+
+
+def shown_to(
+    lines: TextIO | None,
+    options: Check,
+    session: Session,
+    declarations: Sequence[Declaration],
+    again: Mapping[str, Sequence[str]],
+    rows: JsonRows,
+) -> Shown:
+    """What shows the outcomes as they come, and writes a row of each."""
+    return Shown(
+        sum(map(session.count, declarations)),
+        lines,
+        again=again,
+        reasons=len(declarations) == 1,
+        quiet=options.quiet,
+        outcome=lambda each: rows.write(row(each, session.walls.get(each.implementation))),
+    )
+
+
+def asked_now(
+    session: Session,
+    declarations: Sequence[Declaration],
+    shown: Shown,
+    writer: RunWriter | None,
+    loaded: Mapping[str, Loaded],
+    there: Sequence[Outcome] | None,
+) -> tuple[list[Outcome], campaign.Interrupted | None]:
+    """The outcomes that are stored, or of asking now, and what stopped it before its end."""
+    if there is not None:
+        return shown_again(there, shown), None
+    try:
+        return campaign.check(session, declarations, shown, writer, loaded), None
+    except campaign.Interrupted as stopped:
+        return stopped.outcomes, stopped
+
+
+def say_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None, lines: TextIO | None) -> None:
+    """Say how much of what was to be asked was not, and that what is stored need not be asked again."""
+    if lines is not None:
+        goes_on = "; the same command goes on from there" if writer else ""
+        left = max(0, total - len(outcomes))
+        print(f"interrupted: {left:,} of {total:,} questions were not asked{goes_on}", file=lines, flush=True)
 
 
 def make_tables(options: Check, writer: RunWriter | None, lines: TextIO | None) -> None:
@@ -140,10 +207,22 @@ def narrows(options: Check) -> bool:
     return bool(options.cases or options.dtypes or options.last_failed or options.shard)
 
 
+def refuse_values(options: Check) -> None:
+    """Raise UsageError for what is wrong whatever is asked, before torch is imported, which takes seconds."""
+    check_dtypes(options.dtypes)
+    check_name_of_device(options.device)
+    check_seconds("time limit", options.time_limit)
+    check_profile(options.profile or COMBINED[0], COMBINED)
+    check_seed(options.seed)
+    check_jobs(options.jobs)
+
+
 def refuse_places(options: Check) -> None:
     """Raise UsageError for options that would write over each other, or over what was not written here."""
     if options.results is not None and options.seed:
         raise UsageError("--seed does not go with --results: rows there are answers to the numbers of seed 0")
+    if options.json not in (None, "-"):
+        json_rows.refuse_to_overwrite(Path(options.json))
     if options.junit is None:
         return
     if options.json is not None and Path(options.json).absolute() == Path(options.junit).absolute():
@@ -180,7 +259,8 @@ def in_shard(session: Session, declarations: Sequence[Declaration], tell: Tell) 
     """The implementations of which anything falls into the shard that is asked; all where none is."""
     found = [each for each in declarations if session.falls_here(each)]
     if not found:
-        tell(sharding.said_of_none(session.request.shard))
+        units = sum(map(session.divided_into, declarations))
+        tell(sharding.said_of_none(session.request.shard, "families of cases", units))
     return found
 
 

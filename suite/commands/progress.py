@@ -46,6 +46,7 @@ class Shown:
     ) -> None:
         self._lines, self._again, self._reasons = lines, again or {}, reasons and not quiet
         self._quiet = quiet
+        self._held: list[str] = []
         self._outcome, self._measurement = outcome, measurement
         self._bar: Progress | None = None
         self._heartbeat: Heartbeat | None = None
@@ -85,11 +86,15 @@ class Shown:
         self._step()
 
     def introduced(self, line: str) -> None:
-        self._print([line])
+        if self._quiet:
+            self._held = [line]  # until something fails
+        else:
+            self._print([line])
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
+        held, self._held = self._held, []
         if not self._quiet or any(outcome.fails for outcome in outcomes):
-            self._print(summary_lines(outcomes, self._again, reasons=self._reasons))
+            self._print([*held, *summary_lines(outcomes, self._again, reasons=self._reasons)])
 
     def explained(self, explanation: Explanation) -> None:
         self._print(explanation.lines)

@@ -11,6 +11,7 @@ from suite.commands.checking import asked_again, chosen, refuse_broken, single_t
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
 from suite.records import UsageError
+from suite.records.options import check_jobs, check_name_of_device
 from suite.report import refuse_foreign_index
 from suite.store import Results
 
@@ -26,6 +27,8 @@ def run(options: Run) -> int:
     device, leave_out = options.device, options.except_
     declarations = chosen(options.targets, leave_out, options.contract)
     refuse_broken(options.targets, declarations)
+    check_name_of_device(device)
+    check_jobs(options.jobs)
     single_threaded()
     from suite.benchmark import Request as BenchRequest
     from suite.conformance.divided import session_of

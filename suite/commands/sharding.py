@@ -31,9 +31,17 @@ def measurements_there(results: Path, run: Run) -> list[Measurement] | None:
     return None if there is None else [each for each in there if isinstance(each, Measurement)]
 
 
-def said_of_none(shard: Shard | None) -> str:
-    """What is said where nothing of what is asked falls into a shard."""
-    return f"nothing of this falls into the shard {shard}" if shard else ""
+def said_of_none(shard: Shard | None, what: str, units: int) -> str:
+    """What is said where nothing of what is asked falls into a shard, none of the so many `units` that are divided.
+
+    That is no failure. A hash divides them, so that it happens to one of few shards, too, and its whole is asked all
+    the same: a matrix of jobs in which each asks one shard must not fail for it, and `merge` needs its empty run.
+    """
+    if shard is None:
+        return ""
+    idle = f", so {units:,} of {shard.count:,} shards at most have anything" if units < shard.count else ""
+    divided = f"what is asked is divided by {what}, of which there {'is' if units == 1 else 'are'} {units:,}"
+    return f"nothing falls into the shard {shard}, which therefore checks nothing: {divided}{idle}"
 
 
 def said_of_answered(results: Path, run: Run, rows: int) -> str:

@@ -10,13 +10,15 @@ from pathlib import Path
 import suite
 from suite.commands import defined, sources
 from suite.records import Refusal, Run, UsageError
+from suite.report import pytest_benchmark
 from suite.report import verification as pages
+from suite.report.machine import PAGES as OF_ROWS
 from suite.report.verification.index import FILES
-from suite.store import Recorded, Verified, history
+from suite.store import Recorded, Verified, between_runs, facts, history, together
 from suite.store import verify as verify_rows
 from suite.store.contents import SIGNS
 from suite.store.runs import RUNS
-from suite.store.verification import few
+from suite.store.verification import KINDS, few
 from suite.uncollected import uncollected
 
 UNPROVEN = "not proven: that the machine was honest, nor that it was the one that is named"
@@ -27,6 +29,17 @@ RENDERED = frozenset({".md", ".csv", ".svg", ".json", ".html"})
 """What the names of pages, tables and charts end in."""
 OF_A_MACHINE = (*SIGNS, "stopwatch.md", "stopwatch.csv")
 """A folder with any of these files is a machine's."""
+KNOWN = frozenset(
+    {
+        *OF_A_MACHINE,
+        *(facts.FACTS, between_runs.FILE, pytest_benchmark.FILE, together.BEGUN, together.COMPLETE),
+        *(kind.column_file(column) for kind in KINDS for column in kind.columns),
+        *(name for of in OF_ROWS.values() for name in of.files),
+    }
+)
+"""What attnsuite writes into a machine's folder, but for charts, whose names are those of workloads."""
+NOT_OURS = frozenset({"README.md", ".gitattributes", ".gitignore", ".gitkeep", ".DS_Store"})
+"""What may lie there that attnsuite does not write: words of whoever sent the results, and what systems leave."""
 
 
 @dataclass
@@ -145,10 +158,17 @@ def _machines(folders: Iterable[Path]) -> Report:
     for folder in folders:
         rows = verify_rows(folder.absolute() if folder.name in ("", "..") else folder)
         otherwise = list(few([*defined.unlike_definitions(folder, rows.placed, rows.recorded.runs)]))
-        report.refusals += [*rows.refusals, *otherwise]
+        report.refusals += [*rows.refusals, *otherwise, *few([*_unknown(folder)])]
         if not rows.refusals and not otherwise:
             _readable(folder, rows, report)
     return report
+
+
+def _unknown(folder: Path) -> Iterator[Refusal]:
+    """What lies in a machine's folder and is nothing that attnsuite writes. Charts are held against rows."""
+    for path in sorted(folder.iterdir()):
+        if path.name not in KNOWN | NOT_OURS and path.suffix != ".svg":
+            yield Refusal(str(path), "", "attnsuite writes no such file, so nothing says what is in it; move it away")
 
 
 def _readable(folder: Path, rows: Verified, report: Report) -> None:

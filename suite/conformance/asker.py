@@ -145,7 +145,7 @@ def serve(connection: Connection, parents: Sequence[Connection], session: Sessio
         each.close()
     gc.freeze()  # what it inherits is never looked through for cycles, and so not copied
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the parent's, who ends all. Processes started here get it
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, leave)
     with seed(number), alone(session.request.device), ExitStack() as stack:
         asker = Asker(connection, session)
         stack.callback(asker.close)
@@ -156,6 +156,12 @@ def serve(connection: Connection, parents: Sequence[Connection], session: Sessio
             pass  # the parent needs no more
         except Exception:
             send(connection, Failed(traceback.format_exc()))
+
+
+def leave(*_: object) -> None:
+    """End this process, and what it has started, at the first SIGTERM: the group's may come before the parent's."""
+    signal.signal(signal.SIGTERM, lambda *_: None)  # another one would end the clearing up of the first
+    sys.exit(0)
 
 
 @dataclass

@@ -22,7 +22,8 @@ from suite.conformance.session import CheckRequest, Session, alone, unaskable
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Outcome, Status, UsageError
-from suite.records.limits import LAST_WORDS_LIMIT, MOST_JOBS
+from suite.records.limits import LAST_WORDS_LIMIT
+from suite.records.options import check_jobs
 from suite.registry import Declaration, Loaded
 from suite.signatures import in_signature
 from suite.worker import Died
@@ -47,10 +48,7 @@ def session_of(
     looks: bool = False,
 ) -> Session:
     """The session of a check of so many implementations in so many processes. UsageError for less than one process."""
-    if jobs < 1:
-        raise UsageError(f"--jobs is the number of processes that ask, 1 or more, not {jobs}")
-    if jobs > MOST_JOBS:
-        raise UsageError(f"--jobs is the number of processes that ask, {MOST_JOBS} at most, not {jobs}")
+    check_jobs(jobs)
     several = implementations > 1
     if jobs == 1:
         return Session(request, several, explains, fail_fast, looks=looks)
@@ -76,7 +74,7 @@ class DividedSession(Session):
         for each in self.processes:
             each.end()
 
-    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
+    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Generator[Outcome]:
         """Check one implementation. Questions that have an outcome in `earlier` are not asked again."""
         if (
             isinstance(implementation, Loaded)

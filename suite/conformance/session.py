@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +13,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from suite import float32, machine, registry
-from suite.asking import Case, Contract, Unanswered, questions, tensors
+from suite.asking import Case, Contract, Unanswered, questions
 from suite.asking.combined import PROFILES, QUICK
 from suite.conformance import findings, gaps
 from suite.conformance.explaining import Explainer
@@ -28,6 +28,7 @@ from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
 from suite.records.limits import TIME_LIMIT
+from suite.records.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
 from suite.registry import Broken, Declaration, Loaded
 from suite.signatures import in_signature, laid
 from suite.signatures import signature as signature_named
@@ -56,17 +57,11 @@ class CheckRequest:
     """What implementations that do not ship are known to fail."""
 
     def __post_init__(self) -> None:
-        if unknown := [dtype for dtype in self.dtypes if dtype not in DTYPES]:
-            raise UsageError(f"unknown dtype {unknown[0]!r}; there are: {', '.join(DTYPES)}")
+        check_dtypes(self.dtypes)
         check_device(self.device)
-        if not self.time_limit > 0:
-            raise UsageError(f"the time limit is a number of seconds above 0, not {self.time_limit:g}")
-        if self.profile not in PROFILES:
-            raise UsageError(f"unknown profile {self.profile!r}; there are: {', '.join(PROFILES)}")
-        if self.seed < 0:
-            raise UsageError(f"a seed is a whole number of at least 0, not {self.seed}")
-        if self.seed > tensors.LARGEST_SEED:
-            raise UsageError(f"a seed is a whole number of at most {tensors.LARGEST_SEED}, not {self.seed}")
+        check_seconds("time limit", self.time_limit)
+        check_profile(self.profile, PROFILES)
+        check_seed(self.seed)
 
     def posed(self, contract: Contract) -> Sequence[Case]:
         """The cases of the contract; those that combine features are of this profile and seed."""
@@ -97,12 +92,11 @@ class CheckRequest:
 
 def check_device(device: str) -> None:
     """Raise UsageError if this machine has no such device."""
+    check_name_of_device(device)
     try:
         kind, index = torch.device(device).type, torch.device(device).index or 0
-    except RuntimeError:
+    except RuntimeError:  # a number that is none to torch
         raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N") from None
-    if kind not in ("cpu", "cuda") or (kind == "cpu" and index):
-        raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N")
     if kind == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if count == 0:
@@ -144,7 +138,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         """Nothing outlives the check of an implementation."""
 
-    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Iterator[Outcome]:
+    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Generator[Outcome]:
         """Check one implementation. Questions that have an outcome in `earlier` are not asked again."""
         with ExitStack() as stack:
             check = self.check(implementation, stack, earlier)
@@ -261,6 +255,12 @@ class Session:
         if declaration.broken or declaration.contract not in contract_names():  # a single row, about all cases
             return shard.takes(declaration.full_name, EVERY_CASE)
         return bool(self.asked_of(declaration, contract_named(declaration.contract)))
+
+    def divided_into(self, declaration: Declaration) -> int:
+        """How many parts of what an implementation is asked may fall into different shards: families of cases."""
+        if declaration.broken or declaration.contract not in contract_names():
+            return 1
+        return len({case.family for case, _ in self.asked(contract_named(declaration.contract))})
 
     def questions(self, contract: Contract) -> Questions:
         return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))

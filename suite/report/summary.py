@@ -26,6 +26,8 @@ LONGEST_NAME = 60
 """Characters of an implementation's name in a line of a terminal: longer ones would push the numbers off the screen."""
 LONGEST_SAID = 400
 """Characters of a message in a terminal: five lines."""
+LONGEST_WORD = 120
+"""Characters of a word in a message: paths and operators are shorter, and what comes after it is to be seen."""
 
 
 def summary_lines(
@@ -66,8 +68,14 @@ def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> 
     """A line for each group of failures, and below it the command that asks one of them again."""
     for group in groups((outcome for outcome in outcomes if outcome.status in FAILURES), again):
         known = f"known as {group.example.known}, " if group.example.known else ""
-        yield note(f"{group.count} × {known}{group.says}", longest=LONGEST_SAID)
+        yield note(f"{group.count} × {known}{_with_short_words(group.says)}", longest=LONGEST_SAID)
         yield Points((note(code(group.rerun)),))
+
+
+def _with_short_words(said: str) -> str:
+    """The message with the middle left out of each word that no line of a terminal holds."""
+    half = LONGEST_WORD // 2
+    return " ".join(word if len(word) <= LONGEST_WORD else f"{word[:half]}…{word[-half:]}" for word in said.split(" "))
 
 
 def _declined(outcomes: Sequence[Outcome]) -> Iterator[Note]:

@@ -52,8 +52,9 @@ def read(kind: Kind[Record], folder: Path, held: Held, amiss: Amiss = raised) ->
     """
     path, owners = folder / kind.file, _owners(kind, held)
     with reporting(path, amiss):
-        numbers = _numbers_of_rows(kind, folder)
-        placed = _placed(kind, folder, owners, amiss)
+        every = _numbers_of_rows(kind, folder)
+        placed, unheld = _placed(kind, folder, owners, amiss)
+        numbers = _without(every, unheld, sum(each.part.stop - each.part.start for each in placed))
         _compare_all(kind, path, held, placed, numbers, amiss)
         return _found(kind, path, placed, numbers, amiss)
     return []
@@ -68,21 +69,35 @@ class _Placed(NamedTuple):
     part: slice
 
 
-def _placed(kind: Kind[Record], folder: Path, owners: Mapping[tuple[str, str], str], amiss: Amiss) -> list[_Placed]:
+def _placed(
+    kind: Kind[Record], folder: Path, owners: Mapping[tuple[str, str], str], amiss: Amiss
+) -> tuple[list[_Placed], list[slice]]:
+    """The rows that a run holds; and of the others, where among all numbers theirs would stand."""
     found: list[_Placed] = []
+    skipped: list[slice] = []
     unheld: list[tuple[int, Row]] = []
     taken, path = 0, folder / kind.file
     for line, row in parsed_rows(path, together.content(folder, kind.file), amiss=amiss):
         with reporting(path, amiss, line):
             if (block := _block(kind, owners, row)) is None:
                 unheld.append((line, row))
+                place = taken + sum(each.stop - each.start for each in skipped)
+                skipped.append(slice(place, place + kind.count(row)))
                 continue
             count = kind.count(row)
             found.append(_Placed(line, row, block, slice(taken, taken + count)))
             taken += count
     if unheld:
         amiss(_of_no_run(path, unheld))
-    return found
+    return found, skipped
+
+
+def _without(numbers: Sequence[Numbers], unheld: Sequence[slice], held: int) -> list[Numbers]:
+    """The numbers without those of rows that no run holds, if these have any: then there are some for all rows."""
+    if len(numbers) != held + sum(each.stop - each.start for each in unheld):
+        return list(numbers)
+    others = {place for each in unheld for place in range(each.start, each.stop)}
+    return [each for place, each in enumerate(numbers) if place not in others]
 
 
 def _of_no_run(path: Path, rows: Sequence[tuple[int, Row]]) -> Damaged:

@@ -73,6 +73,11 @@ def take_down(room: Room) -> None:
 @cache
 def sweep() -> None:
     """Take down, once in a process, what suites that were killed have left."""
+    clear_up()
+
+
+def clear_up() -> None:
+    """Take down what processes of suites have left that were killed, or ended while they started another."""
     for folder in left_behind():
         take_down(Room(folder))
 

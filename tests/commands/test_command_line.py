@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -73,6 +74,36 @@ def test_help_list_and_report_do_without_torch(attnsuite: Run, write: Write) -> 
     assert "takes no dropout_p: no dropout" in listed.stdout
     assert (reported.returncode, reported.stdout) == (2, "")
     assert reported.stderr == "attnsuite: results holds no results; `attnsuite run` makes them\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("check loops --dtype foo", "unknown dtype 'foo'; there are: float64, "),
+        ("check loops --device foo", "unknown device 'foo'; there are: cpu, cuda, cuda:N"),
+        ("check loops --profile foo", "unknown profile 'foo'; there are: quick, full"),
+        ("check loops --seed -1", "a seed is a whole number of at least 0, not -1"),
+        ("check loops --time-limit 0", "the time limit is a number of seconds above 0, not 0"),
+        ("check loops --jobs 0", "--jobs is the number of processes that ask, 1 or more, not 0"),
+        ("check loops --seed 1 --results r", "--seed does not go with --results: "),
+        ("check loops --json mine.txt", "mine.txt exists and does not hold JSON rows"),
+        ("check loops --junit mine.txt", "--junit: mine.txt exists and was not written by attnsuite"),
+        ("bench loops --dtype foo", "unknown dtype 'foo'; there are: float64, "),
+        ("bench loops --device foo", "unknown device 'foo'; there are: cpu, cuda, cuda:N"),
+        ("bench loops --profile foo", "unknown profile 'foo'; there are: quick, standard, full"),
+        ("bench loops --cache foo", "the cache is hot or cold, not 'foo'"),
+        ("bench loops --budget 0", "the budget is a number of seconds above 0, not 0"),
+        ("run loops --device foo", "unknown device 'foo'; there are: cpu, cuda, cuda:N"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_torch_is_imported(line: str, says: str, attnsuite: Run, write: Write) -> None:
+    blocked = write("blocked/sitecustomize.py", WITHOUT_TORCH).parent
+    write("mine.txt", "mine")
+
+    done = attnsuite(*line.split(), path=blocked)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"attnsuite: {says}")
 
 
 def test_the_program_says_its_version_and_helps_in_short(
@@ -257,6 +288,62 @@ def test_ctrl_c_ends_with_130_and_keeps_the_rows(jobs: str, write: Write, tmp_pa
 
     assert (child.returncode, said) == (130, "attnsuite: interrupted\n")
     assert len(rows((tmp_path / "rows.json").read_text())) >= 10
+
+
+@pytest.mark.parametrize(
+    ("sent", "jobs", "status"), [(signal.SIGINT, "1", 130), (signal.SIGTERM, "1", 143), (signal.SIGTERM, "2", 143)]
+)
+def test_what_was_found_before_a_signal_is_reported(
+    sent: signal.Signals, jobs: str, status: int, write: Write, tmp_path: Path
+) -> None:
+    write("kernels.py", KERNELS)
+    options = ["--dtype", "float32", "--json", "rows.json", "--junit", "out.xml", "--jobs", jobs]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "suite", "check", "kernels.py:unscaled", *options],
+        cwd=tmp_path,
+        env={**environment(), "TMPDIR": str(tmp_path / "temporary")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
+    )
+    (tmp_path / "temporary").mkdir()
+    wait_for_lines(tmp_path / "rows.json", 10, child)
+    started = psutil.Process(child.pid).children(recursive=True)
+
+    for _ in range(2 if sent == signal.SIGTERM else 1):  # `timeout` sends two
+        os.killpg(child.pid, sent)
+    printed, said = child.communicate(timeout=60)
+
+    count = len(rows((tmp_path / "rows.json").read_text()))
+    report, last = printed.splitlines()[0], printed.splitlines()[-1]
+    found = re.match(r"attention/unscaled {2}\d+/(\d+) passed.*, \d+ wrong$", report)
+    left = re.fullmatch(r"interrupted: ([\d,]+) of ([\d,]+) questions were not asked", last)
+    assert (child.returncode, said) == (status, "attnsuite: interrupted\n")
+    assert found
+    assert left
+    assert int(left[2].replace(",", "")) - int(left[1].replace(",", "")) == count >= 10
+    assert 'wrong: equals "unscaled"' in printed
+    assert (tmp_path / "out.xml").read_text().count("<testcase") == count
+    assert psutil.wait_procs(started, timeout=10)[1] == []
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_signal_before_anything_was_asked_ends_the_check_with_its_status(write: Write, tmp_path: Path) -> None:
+    write("kernel.py", "import time\ntime.sleep(600)\ndef attention(query, key, value): ...")
+    command = [sys.executable, "-m", "suite", "check", "kernel.py"]
+    child = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not psutil.Process(child.pid).children():  # that import it
+        assert child.poll() is None, "it ended before"
+        time.sleep(0.01)
+
+    child.terminate()
+    printed, said = child.communicate(timeout=60)
+
+    assert (child.returncode, said) == (143, "attnsuite: interrupted\n")
+    assert re.fullmatch(r"interrupted: ([\d,]+) of \1 questions were not asked\n", printed)
 
 
 def heed_interrupts() -> None:

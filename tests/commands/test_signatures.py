@@ -10,8 +10,11 @@ from typing import NamedTuple
 import pytest
 
 import suite
-from suite import registry
-from suite.records import UsageError
+from suite import campaign, registry
+from suite.commands.progress import Shown
+from suite.conformance.divided import session_of
+from suite.conformance.session import CheckRequest
+from suite.records import Outcome, UsageError
 
 SIGNED = Path(__file__).parents[1] / "submissions" / "signed.py"
 FLASH = "flash_attn, known by softmax_scale: axes (b, s, h, d); "
@@ -52,6 +55,29 @@ def test_the_first_line_says_which_signature_was_taken_and_why(check: Check) -> 
     assert (status, said) == (0, "")
     assert lines[0].startswith(f"attention/flash_with_more is asked in the signature {FLASH}")
     assert lines[1:] == ["attention/flash_with_more  2/2 passed"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_which_signature_was_taken_is_said_before_the_answers_are_there(jobs: int) -> None:
+    came: list[str] = []
+
+    class Watching(Shown):
+        def introduced(self, line: str) -> None:
+            came.append(line)
+
+        def asked(self, outcome: Outcome) -> None:
+            came.append(outcome.status)
+
+    asked = CheckRequest(("plain/small", "causal/more_keys"), ("float32",))
+    with session_of(asked, 1, jobs) as session:
+        campaign.check(session, registry.find([f"{SIGNED}:flash_with_more"]), Watching(2, None))
+
+    assert FLASH in came[0]
+    assert came[1:] == ["passed", "passed"]
+
+
+def test_quiet_says_which_signature_was_taken_where_something_fails_alone(check: Check) -> None:
+    assert check("flash_with_more", "plain/small", options=("--quiet",)).lines == []
 
 
 def test_several_processes_say_the_same(check: Check) -> None:

@@ -153,6 +153,40 @@ def test_a_page_that_no_row_is_behind_is_refused(results, monkeypatch, capsys):
     )
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "benchmark.ratios.gz", "conformance (1).csv", "mine.svg", "old"])
+def test_a_file_that_attnsuite_does_not_write_is_named_in_one_line(name, results, monkeypatch, capsys):
+    place = results / TIMED / name
+    place.mkdir() if name == "old" else place.write_text("mine\n")
+
+    status, lines = said(monkeypatch, capsys, results)
+
+    assert (status, len(lines)) == (1, 2)
+    assert lines[0].startswith(f"{place}: ")
+    assert "attnsuite" in lines[0]
+    assert lines[0].endswith("; move it away")
+
+
+def test_words_of_whoever_sent_results_and_what_systems_leave_are_no_matter(results, monkeypatch, capsys):
+    for name in ("README.md", ".gitkeep", ".DS_Store"):
+        (results / TIMED / name).write_text("mine\n")
+
+    assert said(monkeypatch, capsys, results)[0] == 0
+
+
+def test_another_machine_s_rows_are_one_line_for_each_file(results, monkeypatch, capsys):
+    moved = ("conformance.jsonl", "conformance.error_ratio.gz", "conformance.seconds.gz")
+    for name in moved:
+        shutil.copy(results / CHECKED / name, results / TIMED / name)
+
+    status, lines = said(monkeypatch, capsys, results / TIMED)
+
+    of_rows = [line for line in lines if "conformance.jsonl" in line]
+    assert status == 1
+    assert len(of_rows) == 1, of_rows
+    assert "no run says that it holds rows of " in of_rows[0]
+    assert not any("0 rows are there" in line for line in lines)
+
+
 def test_a_verdict_of_the_stopwatch_that_its_interval_does_not_give_is_refused(results, monkeypatch, capsys):
     folder = results / TIMED
     table, page = folder / "stopwatch.csv", folder / "stopwatch.md"

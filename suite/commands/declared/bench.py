@@ -22,7 +22,9 @@ from suite.commands.declared.common import (
     seconds,
     whole,
 )
+from suite.records import PROFILES
 from suite.records.limits import TIME_LIMIT
+from suite.records.options import check_cache, check_dtypes, check_name_of_device, check_profile, check_seconds
 
 if TYPE_CHECKING:
     from suite.benchmark import Request
@@ -121,6 +123,7 @@ class Bench:
     def run(self) -> int:
         from suite.commands import benching
 
+        self.refuse()
         return benching.bench(
             self.targets,
             self.contract,
@@ -134,6 +137,16 @@ class Bench:
             self.dry_run,
             self.foresee,
         )
+
+    def refuse(self) -> None:
+        """Raise UsageError for what is wrong whatever is timed, before torch is imported, which takes seconds."""
+        check_name_of_device(self.device)
+        if self.profile is not None:
+            check_profile(self.profile, PROFILES)
+        check_dtypes(self.dtypes)
+        check_cache(self.cache)
+        check_seconds("time limit", self.time_limit)
+        check_seconds("budget", 1.0 if self.budget is None else self.budget)
 
     def foresee(self) -> None:
         """Have processes begin to import what is timed and weighed, while this one finds out what that is."""

@@ -61,10 +61,16 @@ def _amiss(text: str, picture: Picture, can_draw: bool) -> str:
 
 
 def _others(folder: Path, due: Mapping[str, Picture]) -> Iterator[Refusal]:
-    """Charts that were written here and that no row is behind."""
+    """Charts that no row is behind, written here or elsewhere."""
     for path in sorted(folder.glob("*.svg")):
-        try:
-            if path.name not in due and files.stamp_in(text_of(path) or ""):
-                yield Refusal(str(path), "", f"no rows give such a chart; {REMEDY}")
-        except UsageError:
-            continue  # not one of ours, as far as can be seen
+        if path.name not in due:
+            remedy = REMEDY if _is_stamped(path) else "attnsuite did not write it; move it away"
+            yield Refusal(str(path), "", f"no rows give such a chart; {remedy}")
+
+
+def _is_stamped(path: Path) -> bool:
+    """Whether a chart was written by attnsuite, as far as can be seen."""
+    try:
+        return bool(files.stamp_in(text_of(path) or ""))
+    except UsageError:
+        return False
