@@ -117,16 +117,20 @@ class Kept(Around):
 
     def verdict(self, calls: Calls, replies: Replies, truth: Conventions) -> Verdict:
         draws: dict[int | None, Array] = {}
+        tells = True
+        """Whether another's answers can be like these: those of which another draw tells nothing are not compared."""
         for call, reply in zip(calls, replies, strict=True):
             if call.seed in draws:
                 continue
             if complaint := self.dropped.form(call).unfit(reply):
                 return complaint
             assert reply.output is not None
-            draws[call.seed] = self.dropped.kept(call, compare.numbers(reply.output))
-            if said := self._share(call, draws[call.seed], truth):
-                return Verdict(Status.WRONG, said, output_wrong=True)
-        return verdict([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
+            kept = draws[call.seed] = self.dropped.kept(call, compare.numbers(reply.output))
+            tells &= kept.shape == reply.output.shape or self._is_whole(call, kept, truth)
+            if said := self._share(call, kept, truth):
+                return Verdict(Status.WRONG, said, output_wrong=tells)
+        found = verdict([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
+        return replace(found, output_wrong=found.output_wrong and tells)
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Conventions) -> bool:
         """All of it where neither dropped anything; of two draws the weights that both kept, where they are wrong."""
