@@ -52,9 +52,8 @@ def chosen(
     for declaration in (each for each in found if each.named or not each.module):  # a user's own function
         if declaration.ambiguous:
             raise UsageError(f"{declaration.full_name}: {declaration.ambiguous}")
-        for hint in ("" if contract else _misplaced(declaration), _misspelt(declaration)):
-            if hint:
-                tell(hint)
+        if hint := _misspelt(declaration):
+            tell(hint)
     return found
 
 
@@ -72,14 +71,6 @@ def refuse_broken(targets: Sequence[str], declarations: Sequence[Declaration]) -
     """UsageError where the only one named cannot be asked as its source stands; among others it is a row."""
     if targets and len(declarations) == 1 and (why := declarations[0].broken):
         raise UsageError(f"{declarations[0].full_name} cannot be asked: {why}")
-
-
-def _misplaced(declaration: Declaration) -> str:
-    """A hint that a function, checked as an attention, has the name of another contract; or empty."""
-    function = declaration.function.rpartition(".")[2]
-    if declaration.contract != "attention" or function not in contract_names() or function == "attention":
-        return ""
-    return f"{declaration.full_name} is asked as an attention; its name suggests --contract {function}"
 
 
 def _misspelt(declaration: Declaration) -> str:

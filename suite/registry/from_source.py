@@ -13,6 +13,7 @@ from suite.records import UsageError
 from suite.registry.declaration import Declaration
 from suite.registry.reading import FunctionSource, ModuleSource, read
 from suite.registry.signing import signed
+from suite.signatures import SIGNATURES_OF
 
 MOST_LISTED = 12
 """The most names in a message: more would not be read."""
@@ -59,10 +60,25 @@ def of_function(function: FunctionSource, source: ModuleSource, whole: Declarati
         function=function.name,
         parameters=None if function.is_class and makes_models(whole.contract) else function.parameters,
         summary=summaries[0] or summaries[1],
-        broken=function.problem or whole.broken,
+        broken=function.problem or whole.broken or _too_few(function, whole.contract),
         **declared,
     )
     return signed(found)
+
+
+INPUTS = ("query", "key", "value")
+"""What every signature of attention takes by place."""
+
+
+def _too_few(function: FunctionSource, contract: str) -> str:
+    """Why a function that nobody calls an attention, and that has no place for the inputs of one, is none; or empty."""
+    said = function.declared is not None or function.name == contract
+    if said or contract != SIGNATURES_OF or function.most is None or function.most >= len(INPUTS):
+        return ""
+    takes = f"{function.name} takes {function.most} argument{'s'[: function.most != 1]} by place"
+    others = ", ".join(name for name in contract_names() if name != contract)
+    given = f"an attention is given {', '.join(INPUTS)}"
+    return f"{takes}, and {given}; what computes something else needs --contract: {others}"
 
 
 def makes_models(name: str) -> bool:

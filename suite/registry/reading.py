@@ -34,6 +34,8 @@ class FunctionSource:
     """Why the decorator's arguments cannot be read, or empty."""
     is_class: bool = False
     """A class, whose `parameters` are those of its instances; None where the source does not show them."""
+    most: int | None = None
+    """How many arguments it takes by place; None where any number, or where the source does not show it."""
 
     @property
     def variant(self) -> str | None:
@@ -163,8 +165,10 @@ def _function(node: ast.FunctionDef | ast.ClassDef, decorators: frozenset[str]) 
         except (TypeError, ValueError) as error:
             problem = f"line {decorator.lineno}: {error}".replace("checked()", "@implementation")
     is_class = isinstance(node, ast.ClassDef)
-    parameters = _parameters(node.args) if isinstance(node, ast.FunctionDef) else _of_instances(node)
-    return FunctionSource(node.name, node.lineno, parameters, _first_line(node), declared, problem, is_class)
+    parameters, most = _of_function(node.args) if isinstance(node, ast.FunctionDef) else _of_instances(node)
+    if isinstance(node, ast.FunctionDef) and node.decorator_list and declared is None:
+        most = None  # another decorator may make anything of it
+    return FunctionSource(node.name, node.lineno, parameters, _first_line(node), declared, problem, is_class, most)
 
 
 def _literals(call: ast.Call) -> dict[str, Any]:
@@ -181,19 +185,21 @@ def _literals(call: ast.Call) -> dict[str, Any]:
     return values
 
 
-def _parameters(arguments: ast.arguments) -> tuple[str, ...] | None:
-    if arguments.kwarg is not None:
-        return None
-    return tuple(argument.arg for argument in (*arguments.args, *arguments.kwonlyargs))
+def _of_function(arguments: ast.arguments) -> tuple[tuple[str, ...] | None, int | None]:
+    """The parameters that can be given by keyword, None for any; and how many arguments can be given by place."""
+    by_keyword = (*arguments.args, *arguments.kwonlyargs)
+    named = None if arguments.kwarg is not None else tuple(argument.arg for argument in by_keyword)
+    most = len(arguments.posonlyargs) + len(arguments.args)
+    return named, None if arguments.vararg is not None else most
 
 
-def _of_instances(node: ast.ClassDef) -> tuple[str, ...] | None:
-    """The parameters of a class's instances: those of its method `__call__` or, of a module, `forward`."""
+def _of_instances(node: ast.ClassDef) -> tuple[tuple[str, ...] | None, int | None]:
+    """The same of a class's instances: of their method `__call__` or, of a module, `forward`."""
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and method.name in METHODS:
-            found = _parameters(method.args)
-            return found and found[1:]
-    return None
+            named, most = _of_function(method.args)
+            return named and named[1:], None if most is None or method.decorator_list else most - 1
+    return None, None
 
 
 BINDING = (b"globals", b"exec", b"setattr")

@@ -46,10 +46,10 @@ def find(
     - `path/to/file.py:function` and `package.module:function`: no decorator needed;
     - `TARGET+PLUG`: an attention, named in any of these ways, plugged into another: `transformer/eager+chunked`.
 
-    The contract of a file or module is `contract` if given, else the name of its folder if that is a contract, else
-    attention; that of a plug is attention. The implementation is named after the file, or after the function that the
-    user named, unless that has the name of the contract. `signature` names the one that files and modules have, where
-    their parameters do not tell. Raises `UsageError`, one line, if a target is not found.
+    The contract of a file or module is `contract` if given, else the name of its folder or of its function if that is a
+    contract, else attention; that of a plug is attention. The implementation is named after the file, or after the
+    function that the user named, unless that has the name of the contract. `signature` names the one that files and
+    modules have, where their parameters do not tell. Raises `UsageError`, one line, if a target is not found.
     Nothing is imported, except the packages around a module that cannot be located otherwise.
     """
     known = contracts(root)
@@ -98,7 +98,7 @@ def _spelled(declaration: Declaration, registered: Mapping[str, Declaration], kn
 
     host, *_ = parts = [declaration] if is_registered(declaration) else _parts(declaration)
     target = "+".join(part.full_name if is_registered(part) else _place(part) for part in parts)
-    if is_registered(host) or host.contract == (_contract_said(host) or _contract_at(host, known)):
+    if is_registered(host) or host.contract == (_contract_said(host) or _contract_meant(host, known)):
         return (target,)
     return target, "--contract", host.contract
 
@@ -132,10 +132,11 @@ def _contract_said(declaration: Declaration) -> str | None:
     return read(Path(declaration.file)).contract_of(declaration.function) if declaration.file else None
 
 
-def _contract_at(declaration: Declaration, known: Sequence[str]) -> str:
-    """The contract that the folder of a file or module is named after, or attention."""
+def _contract_meant(declaration: Declaration, known: Sequence[str]) -> str:
+    """The contract that the folder of a file or module is named after, else its function, or attention."""
     path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
-    return path[-2] if len(path) > 1 and path[-2] in known else DEFAULT_CONTRACT
+    called = (*path[-2:-1], declaration.function.rpartition(".")[2])
+    return next((name for name in called if name in known), DEFAULT_CONTRACT)
 
 
 @dataclass(frozen=True)
@@ -200,11 +201,9 @@ class _Search:
 
     def _no_host(self, found: Sequence[Declaration]) -> str:
         """The message that nothing can be plugged into these declarations."""
-        contract, function, name = found[0].contract, found[0].function, listed(_names(found))
+        contract, name = found[0].contract, listed(_names(found))
         if contract == DEFAULT_CONTRACT:
-            says_more = function in self.known and function != contract
-            hint = f": say what it is, as --contract {function}" if says_more else ""
-            return f"{name} is asked as an attention, and nothing can be plugged into an attention{hint}"
+            return f"{name} is asked as an attention, and nothing can be plugged into an attention"
         takers = _names(each for each in self.everything if takes_plug(each) and each.contract == contract)
         others = f"of {contract}, these do: {listed(takers)}" if takers else f"nothing of {contract} does"
         return f"{name} takes no parameter 'attention'; {others}"
@@ -245,12 +244,13 @@ class _Search:
         whole = Declaration("", file.stem, function, "", str(file), named=bool(function))
         if source.decorated and not function:
             return decorated(source, lambda one: self._asked(whole, one.contract))
-        whole = self._asked(whole, source.contract_of(function))
+        asked = self._asked(whole, source.contract_of(function))
         if source.problem:
-            return [replace(whole, broken=source.problem)]
+            return [replace(asked, broken=source.problem)]
         if function:
-            return [of_source(source, _called(whole, source))]
-        return [of_source(source, replace(whole, function=the_one(source, file, whole.contract)))]
+            return [of_source(source, _called(asked, source))]
+        one = replace(whole, function=the_one(source, file, asked.contract))
+        return [of_source(source, self._asked(one, None))]
 
     def _of_module(self, module: str, function: str) -> Declaration:
         if not all(part.isidentifier() for part in module.split(".")):
@@ -274,7 +274,7 @@ class _Search:
 
     def _asked(self, whole: Declaration, said: str | None) -> Declaration:
         """What is asked of the contract that the user names, else of the one that its decorator or its folder says."""
-        contract = self.contract or said or _contract_at(whole, self.known)
+        contract = self.contract or said or _contract_meant(whole, self.known)
         return asked_in(replace(whole, contract=contract), self.signature)
 
 

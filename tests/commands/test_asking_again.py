@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from suite.__main__ import main
+from suite.contracts import names
 
 Write = Callable[[str, str], Path]
 Command = Callable[..., tuple[object, str]]
@@ -172,20 +173,55 @@ def test_results_name_the_same_command(attnsuite: Command, write: Write, tmp_pat
 
     status, said = attnsuite("run", "mine.py+chunked", "--contract", "transformer", "--results", "out")
 
-    command = f"attnsuite check {file}+attention/chunked --contract transformer"
+    command = f"attnsuite check {file}+attention/chunked"
     (page,) = (tmp_path / "out").glob("*/conformance.md")
     assert status == 1
     assert printed(said) == command.split()[1:]
     assert f"`{command}`" in page.read_text()
 
 
-def test_a_function_called_as_another_contract_is_remarked_on(attnsuite: Command, write: Write) -> None:
+@pytest.mark.parametrize("target", ["mine.py", "mine.py:transformer"])
+def test_a_function_called_as_another_contract_is_asked_as_that(attnsuite: Command, write: Write, target: str) -> None:
     write("mine.py", MODEL)
 
-    _, said = attnsuite("check", "mine.py", "--case", "plain/small", "--dtype", "float32")
+    status, said = attnsuite("check", target, "--case", "plain/usual", "--dtype", "float32")
 
-    assert "attention/mine is asked as an attention; its name suggests --contract transformer\n" in said
-    assert "transformer() takes 2 positional arguments but 3 were given; it is called as attention(query, key, " in said
+    assert status == 1
+    assert "transformer/mine" in said
+    assert "RuntimeError: not today" in said
+    command = next(line for line in said.splitlines() if line.strip().startswith("attnsuite check"))
+    assert "mine.py" in command
+    assert "--contract" not in command, "its name says it again"
+
+
+def test_what_has_no_place_for_the_inputs_of_an_attention_is_one_line(attnsuite: Command, write: Write) -> None:
+    write("mine.py", "1/0\ndef helper(a, *, key=None, value=None): ...")
+
+    status, said = attnsuite("check", "mine.py")
+
+    assert status == 2
+    assert said.splitlines() == [
+        "attnsuite: attention/mine cannot be asked: helper takes 1 argument by place, and an attention is given query, "
+        f"key, value; what computes something else needs --contract: {', '.join(sorted(set(names()) - {'attention'}))}"
+    ]
+
+
+PLACES = {
+    "any number": "def odd(*inputs): return sdpa(*inputs)",
+    "some, and any number": "def odd(query, *inputs): return sdpa(query, *inputs)",
+    "by place alone": "def odd(query, key, value, /): return sdpa(query, key, value)",
+    "another decorator": "@lambda of: sdpa\ndef odd(query): ...",
+    "instances": "class Odd:\n    def __call__(self, query, key, value): return sdpa(query, key, value)",
+}
+
+
+@pytest.mark.parametrize("function", PLACES.values(), ids=PLACES)
+def test_what_may_have_a_place_for_them_is_asked(attnsuite: Command, write: Write, function: str) -> None:
+    write("mine.py", f"from torch.nn.functional import scaled_dot_product_attention as sdpa\n{function}")
+
+    status, said = attnsuite("check", "mine.py", "--case", "plain/small", "--dtype", "float32")
+
+    assert status == 0, said
 
 
 @pytest.mark.parametrize(

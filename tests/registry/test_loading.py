@@ -162,7 +162,7 @@ def test_a_neighbour_shadows_no_library(write: Write) -> None:
 
 
 def test_a_file_is_run_once_for_all_its_functions_and_again_when_it_changed(write: Write) -> None:
-    text = "def attention(): return {}\ndef other(): ..."
+    text = "def attention(): return {}\ndef other(*inputs): ..."
     file = write("kernel.py", text.format(1))
     one, other = (load(find([f"{file}:{name}"])[0]) for name in ("attention", "other"))
     assert isinstance(one, Loaded)

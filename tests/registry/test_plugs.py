@@ -179,11 +179,6 @@ def test_plugs_of_one_name_are_not_mixed_up(write: Write) -> None:
         ("nosuch.py+chunked", "no file 'nosuch.py'"),
         ("eager+nosuch.py", "target 'eager' is ambiguous: transformer/eager or vision_transformer/eager"),
         ("chunked+matmul", "attention/chunked is asked as an attention, and nothing can be plugged into an attention"),
-        (
-            "{folder}/model.py+chunked",
-            "attention/model is asked as an attention, and nothing can be plugged into an attention: say what it is, "
-            "as --contract transformer",
-        ),
         ("transformer/eager+{folder}/model.py:nosuch", "model.py has no function 'nosuch': it has transformer"),
     ],
 )

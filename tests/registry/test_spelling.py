@@ -43,9 +43,9 @@ def files(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         ("eager", "transformer", "transformer/eager"),
         ("chunked.py", None, "{files}/chunked.py"),
         ("zeros:attention", None, "zeros:attention"),
-        ("model.py", "transformer", "{files}/model.py --contract transformer"),
-        ("model:transformer", "transformer", "model:transformer --contract transformer"),
-        ("c++/model.py", "transformer", "{files}/c++/model.py --contract transformer"),
+        ("model.py", "transformer", "{files}/model.py"),
+        ("model:transformer", "transformer", "model:transformer"),
+        ("c++/model.py", "transformer", "{files}/c++/model.py"),
         ("transformer/model.py", None, "{files}/transformer/model.py"),
         ("transformer/eager.py:transformer", None, "{files}/transformer/eager.py:transformer"),
         ("transformer/model.py", "attention", "{files}/transformer/model.py --contract attention"),
@@ -63,7 +63,7 @@ def files(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         (
             "c++/model.py+chunked.py",
             "transformer",
-            "{files}/c++/model.py+{files}/chunked.py --contract transformer",
+            "{files}/c++/model.py+{files}/chunked.py",
         ),
     ],
 )
