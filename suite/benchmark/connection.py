@@ -14,7 +14,9 @@ from suite.measure.failures import says_out_of_memory
 from suite.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read
 from suite.records import Status
 from suite.worker import Died, Failure, Ready, Worker
+from suite.worker.process import REPLY_SHARE
 from suite.worker.turns import Taken, Turn
+from suite.worker.wire import STORAGE_LIMIT
 
 
 class Here:
@@ -30,7 +32,9 @@ class Here:
         with self._threads_of_its_own():
             return read(kind, self._bench(verb, arguments))
 
-    def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn]) -> tuple[list[Taken], Exchanged] | Failed:
+    def exchange(
+        self, inputs: Layout, warm: int, turns: Sequence[Turn], kept: int
+    ) -> tuple[list[Taken], Exchanged] | Failed:
         """What is answered in each turn, and how the answers lie in their bytes."""
         with self._threads_of_its_own():
             return self._bench.exchange_here(inputs, warm, turns)
@@ -55,6 +59,8 @@ class Elsewhere:
         self.worker = worker
         self._configuration = {"threads": threads, "memory_limit": memory_limit}
         self._cores = cores
+        self._most = memory_limit // REPLY_SHARE or STORAGE_LIMIT
+        """The most bytes of an answer in a turn."""
         self._rests = torch.device(worker.device).type == "cuda"
         """Whether memory is given back before the process is suspended: a GPU's is shared by all participants."""
         self._configured: int | None = None
@@ -77,13 +83,15 @@ class Elsewhere:
             if not stay:
                 self._pause()
 
-    def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn]) -> tuple[list[Taken], Exchanged] | Failed:
-        """What its process answers in each turn, and how the answers lie in their bytes."""
+    def exchange(
+        self, inputs: Layout, warm: int, turns: Sequence[Turn], kept: int
+    ) -> tuple[list[Taken], Exchanged] | Failed:
+        """What its process answers in each turn, of the one with the number `kept` all bytes, and how these lie."""
         failed = self._wake()
         try:
             if failed:
                 return failed
-            given = self.worker.exchange({"inputs": inputs, "warm": warm}, turns)
+            given = self.worker.exchange({"inputs": inputs, "warm": warm}, turns, kept, self._most)
             if isinstance(given, Failure):
                 return lost(given)
             answer = read(Exchanged, given[1])

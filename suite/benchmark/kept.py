@@ -38,6 +38,8 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 """Names of folders that hold what was installed."""
 HASHED = 2**26
 """Bytes: a larger file counts as changed when its size, its times or its number do."""
+MOST_HASHED = 2**28
+"""Bytes that are read of all files together: a file of many names would be read once for each."""
 
 
 class Kept:
@@ -58,7 +60,7 @@ class Kept:
         Where the cache folder cannot be written nothing is kept.
         """
         believed = [asdict(outcome) for outcome in outcomes if outcome.status in BELIEVED]
-        if files is None or not declaration.file or not believed or _changed_since(files, BEGUN):
+        if files is None or not declaration.file or not believed or _changed_since(files, BEGUN) or _too_much(files):
             return
         kept = {"key": self._key(declaration), "files": signatures(files), "outcomes": believed}
         place = self._place(declaration)
@@ -71,7 +73,7 @@ class Kept:
         with suppress(OSError, ValueError, KeyError, EOFError):
             asked = self._content(declaration)["files"]
             own = [path for path in files or () if not _is_library(path)]
-            return files is not None and all(asked.get(path, "") == found for path, found in signatures(own).items())
+            return files is not None and all(asked.get(path, "") == _signature(path) for path in own)
         return False
 
     def _read(self, declaration: Declaration) -> dict[Key, Outcome]:
@@ -147,6 +149,15 @@ def _signature(path: str) -> str:
             return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return ""
+
+
+def _too_much(files: Iterable[str]) -> bool:
+    """Whether so much would be read of files that are not installed that nobody has so many kernels."""
+    left = MOST_HASHED
+    for path in files:
+        with suppress(OSError):
+            left -= 0 if _is_library(path) else min(HASHED, Path(path).stat().st_size)
+    return left < 0
 
 
 def _changed_since(files: Iterable[str], when: float) -> bool:

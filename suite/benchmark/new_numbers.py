@@ -123,7 +123,7 @@ class Witness:
     def _keep(self, number: int, found: Mapping[str, Tensor], lot: float, rows: Rows) -> None:
         try:
             self.kept[lot] = Excerpt(number, {name: found[name][list(places)] for name, places in rows.items()})
-        except (KeyError, IndexError):
+        except (KeyError, IndexError, RuntimeError):  # of a dtype whose rows cannot be taken
             sizes = {name: tuple(tensor.shape) for name, tensor in found.items()}
             self.entry.failed = garbage(f"tensors of sizes {sizes}")
             return

@@ -151,11 +151,12 @@ class Participant:
         tensors = [self._inputs.of(number) for number in numbers]
         parts = [[buffer(tensor.flatten()) for tensor in each.values()] for each in tensors]
         turns = [(kind, each) for each in parts for kind in (CALL, IDLE)]
-        found = self._timed[self._turn].exchange(layout_of(tensors[0]), warm, turns)
+        told = 2 * numbers.index(kept)
+        found = self._timed[self._turn].exchange(layout_of(tensors[0]), warm, turns, told)
         if isinstance(found, Failed):
             return found
         taken, answer = found
-        if (rows := tensors_in(taken[2 * numbers.index(kept)][1], answer.layout)) is None:
+        if (rows := tensors_in(taken[told][1], answer.layout)) is None:
             return garbage("fewer or more bytes than its tensors have")
         seconds = [each for each, _ in taken]
         return Answered(seconds[::2], seconds[1::2], rows)

@@ -105,6 +105,8 @@ class Timing:
             prepared = self._prepared(each, table)
             if isinstance(prepared, Failed):
                 failed[each.name] = prepared
+                if prepared.status != Status.DECLINED and not each.shipped:
+                    each.restart()  # whatever it has started would run beside the others
             else:
                 entries.append(Entry(each, prepared, table.direction, table.cache))
         if not entries:

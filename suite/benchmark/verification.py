@@ -22,7 +22,8 @@ CPU_TIME_ERROR = 0.1
 def verify(table: Table, entry: Entry[Any], rows: Rows, used: float, approximate: bool = False) -> None:
     """Let an entry drop out whose kept answers are wrong, or which used more cores than it was given.
 
-    `used` is seconds of processor time since its first round. One that is `approximate` promises no limit of its
+    `used` is seconds of processor time since its first round; of one that has failed it tells whether the others' times
+    can be trusted. One that is `approximate` promises no limit of its
     errors: they are kept, whatever they are.
     """
     ratios = []
@@ -37,15 +38,15 @@ def verify(table: Table, entry: Entry[Any], rows: Rows, used: float, approximate
             entry.failed = found
         else:
             ratios.append(found)
+    entry.took_more_cores = bool(table.threads) and used > MORE_CORES * table.threads * entry.awake + CPU_TIME_ERROR
     if entry.failed:
         return
     entry.error_ratio = max(ratios)
     if entry.kept is not None:
         asked = (table.dtype, table.direction, entry.kept.number, rows, entry.kept.rows)
         entry.relative_error = table.workload.errors(*asked)
-    if table.threads and used > MORE_CORES * table.threads * entry.awake + CPU_TIME_ERROR:
+    if entry.took_more_cores:
         entry.refuse(f"it was given {table.threads} cores and used {used / entry.awake:.2f}")
-        entry.took_more_cores = True
 
 
 def verified(

@@ -37,7 +37,9 @@ Service = Callable[[str, Mapping[str, Any]], Any]
 
 def main(descriptor: int, life: int, walls: Collection[str] = ()) -> None:
     """Serve the channel on this file descriptor, behind these walls. `life` is a pipe that the parent holds open."""
-    if not walls:  # else the guard has seen to that
+    if walls:  # the guard keeps it, and nobody within may open the other end, which would keep it from closing
+        os.close(life)
+    else:
         die_with_the_parent(life)
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)

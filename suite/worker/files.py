@@ -20,6 +20,9 @@ COMPILED = "/__pycache__/"
 ELSEWHERE = ("/proc/", "/sys/", "/dev/", "/run/")
 """No files: what stands there is made by the system when it is read."""
 
+MOST_FILES = 50_000
+"""Files that a process can name: with PyTorch, JAX and onnxruntime it has some 6,000."""
+
 
 class Watch:
     """Files of this process, from now on. It sees what Python opens and starts, which costs a little at each."""
@@ -52,6 +55,23 @@ def in_process(opened: Sequence[str] | set[str] = ()) -> Files:
 def answering(watched: bool) -> Callable[[], Files | None]:
     """What answers the question for files. One that is not `watched` says what it imported and mapped alone."""
     return Watch().files if watched else in_process
+
+
+def files_from(answer: Any) -> Files | None:
+    """What a process said that its files are, each once; None for anything that no system has as their paths."""
+    if not isinstance(answer, list) or len(answer) > MOST_FILES or not all(map(_may_exist, answer)):
+        return None
+    return sorted({path for path in answer if not path.startswith(ELSEWHERE)})
+
+
+def _may_exist(path: Any) -> bool:
+    if not isinstance(path, str) or not Path(path).is_absolute() or "\0" in path:
+        return False
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _imported() -> Iterator[str]:

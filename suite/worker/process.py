@@ -118,12 +118,13 @@ class Process:
             raise TooMuch(f"replied with more than {error}") from None
         if not self._turns:
             self._nothing_more()
+        self._look_at_limits()  # who answers at once was never waited for
         return found
 
-    def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float) -> Taken | None:
+    def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float, most: int) -> Taken | None:
         """What the process answers to inputs in one turn, and the seconds from sending them until all of it was here.
 
-        None where it fails: its reply to the question says why.
+        None where it fails: its reply to the question says why. `TooMuch` for more than `most` bytes.
         """
         ready, head = bytearray(1), bytearray(HEAD.size)
         self._send([memoryview(turn)], deadline)
@@ -136,8 +137,8 @@ class Process:
         said, size = HEAD.unpack(head)
         if said != ANSWERED:
             return self._failed(head)
-        if size > self._most:
-            raise TooMuch(f"replied with more than {self._most / (1 << 30):.2g} GiB")
+        if size > most:
+            raise TooMuch(f"replied with more than {most / (1 << 30):.2g} GiB")
         answer = bytearray(size)
         self._read_into(memoryview(answer), deadline)
         return time.perf_counter() - began, answer

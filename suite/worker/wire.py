@@ -28,8 +28,10 @@ DTYPES: Mapping[str, torch.dtype] = {
     name: dtype
     for name, dtype in vars(torch).items()
     if isinstance(dtype, torch.dtype) and str(dtype) == f"torch.{name}" and (dtype.is_floating_point or name in _EXACT)
+    if not name.endswith("_x2")
 }
-"""Every dtype that can cross, by name: not the quantised ones, nor those narrower than a byte."""
+"""Every dtype that can cross, by name: not the quantised ones, nor those narrower than a byte, also two in a byte, in
+which nothing can be computed."""
 
 
 class Garbage(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from suite.asking import Call, Reply
 from suite.records import Status, UsageError
 from suite.records.limits import IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
 from suite.registry import Broken, Declaration, Missing, absent, find
+from suite.worker.files import files_from
 from suite.worker.greeting import Import, greeting_from
 from suite.worker.inputs import Left, compared, sent_with
 from suite.worker.process import Process, TooMuch
@@ -22,6 +23,9 @@ from suite.worker.replies import replies_from
 from suite.worker.started import expect
 from suite.worker.turns import EXCHANGE, Taken, Turn
 from suite.worker.wire import Garbage, as_data
+
+EXCHANGES = 2
+"""Time limits that all turns of an exchange may take together: of calls that take long there is one, and no call."""
 
 
 @dataclass(frozen=True)
@@ -206,21 +210,28 @@ class Worker:
         """
         return self._request(verb, arguments, time_limit, lambda process: meanwhile(), replies=1)
 
-    def exchange(self, arguments: Mapping[str, Any], turns: Iterable[Turn]) -> tuple[list[Taken], Any] | Failure:
-        """What the process answers in each of these turns, seconds and bytes, and then to the whole question.
+    def exchange(
+        self, arguments: Mapping[str, Any], turns: Sequence[Turn], kept: int, most: int
+    ) -> tuple[list[Taken], Any] | Failure:
+        """What the process answers in each of these turns, and then to the whole question.
 
-        A turn is what it is for, and inputs. Where the process fails in one, the later ones are not taken.
+        Of a turn it is the seconds, and of the one with the number `kept` the bytes. None may be more than `most`. All
+        of them together may take `EXCHANGES` time limits. Where the process fails in one, later ones are not taken.
         """
         taken: list[Taken] = []
+        until = time.monotonic() + EXCHANGES * self.time_limit
+
+        def deadline() -> float:
+            return min(until, time.monotonic() + self.time_limit)
 
         def take_turns(process: Process) -> None:
-            for turn, inputs in turns:
-                if (answer := process.take_turn(turn, inputs, time.monotonic() + self.time_limit)) is None:
+            for number, (turn, inputs) in enumerate(turns):
+                if (answer := process.take_turn(turn, inputs, deadline(), most)) is None:
                     break
-                taken.append(answer)
+                taken.append(answer if number == kept else (answer[0], bytearray()))
             else:
-                process.end_turns(time.monotonic() + self.time_limit)
-            process.allow(1, time.monotonic() + self.time_limit)
+                process.end_turns(deadline())
+            process.allow(1, deadline())
 
         answer = self._request(EXCHANGE, arguments, None, take_turns, replies=0)
         return answer if isinstance(answer, Failure) else (taken, answer)
@@ -267,10 +278,7 @@ class Worker:
 
     def files(self) -> list[str] | None:
         """The files that its answers depend on, as the process says; None where that is not known."""
-        answer = self.request("files", {})
-        if not isinstance(answer, list) or not all(isinstance(each, str) for each in answer):
-            return None
-        return answer
+        return files_from(self.request("files", {}))
 
     def suspend(self) -> None:
         """Stop the process where it stands, so that it takes no time from others."""

@@ -164,6 +164,30 @@ def test_what_was_too_slow_for_less_work_is_not_tried_on_more(
     assert {row.status for (name, _), row in rows.items() if name == "attention/steady"} == {"measured"}
 
 
+@pytest.mark.parametrize(
+    ("status", "shipped", "ended"), [("raised", False, True), ("declined", False, False), ("raised", True, False)]
+)
+def test_what_a_stranger_has_started_ends_where_he_cannot_be_timed(status: str, shipped: bool, ended: bool) -> None:
+    class Raises:
+        name, declaration, ends = "attention/raises", Declaration("attention", "raises", "attention", ""), 0
+
+        def prepare(self, job: Job) -> Failed:
+            return Failed(Status(status), "not today")
+
+        def restart(self) -> None:
+            self.ends += 1
+
+    raises: Any = Raises()
+    raises.shipped = shipped
+    of = Benchmark(CONTRACT, [], Request((TINY,)))
+    timing = Timing(CONTRACT, of.request, Gate(CONTRACT, "cpu", 60.0), Accounts(), Random(0))
+
+    timed = timing._raced(next(iter(of.tables())), [raises], None)
+
+    assert list(timed.failed) == ["attention/raises"]
+    assert raises.ends == int(ended)
+
+
 def test_what_gave_no_answer_is_not_waited_for_again_on_as_much_work() -> None:
     """Each time would take the time limit: an hour for the tables of a GPU's profile."""
     prepared: list[str] = []

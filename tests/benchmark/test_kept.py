@@ -84,6 +84,16 @@ def test_what_changed_during_the_run_or_is_not_known_is_not_kept(
     assert not Kept("cpu").outcomes(mine)
 
 
+def test_more_files_than_a_kernel_has_are_not_read(mine: Declaration, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(mine)
+    assert Kept("cpu").outcomes(mine)
+    read: list[Path] = []
+    monkeypatch.setattr(Path, "read_bytes", lambda self: read.append(self) or b"")
+    monkeypatch.setattr(kept, "MOST_HASHED", Path(mine.file).stat().st_size)
+    keep(mine)
+    assert not [each for each in read if each.name == "helper.txt"]
+
+
 def test_a_damaged_file_is_asked_again(mine: Declaration) -> None:
     keep(mine)
     (file,) = Path(os.environ["ATTNSUITE_CACHE"]).glob("verdicts/*")

@@ -44,6 +44,19 @@ def test_more_cores_than_were_given_are_seen_in_the_time_they_worked(threads: in
     assert entry.took_more_cores is refused
 
 
+@pytest.mark.parametrize(("used", "took"), [(1.3, False), (1.4, True)])
+def test_cores_that_one_took_who_failed_are_seen_too(used: float, took: bool) -> None:
+    """What it left running beside the others is no less than what one takes that is timed."""
+    workload = next(workload for workload in CONTRACT.workloads() if workload.name == TINY)
+    entry = entry_of(Fake("attention/a", Time()))
+    entry.awake, entry.failed = 1.0, Failed(Status.RAISED, "not today")
+
+    verify(request.Table(workload, "float32", "forward", 1, "hot"), entry, {}, used)
+
+    assert entry.failed == Failed(Status.RAISED, "not today")
+    assert entry.took_more_cores is took
+
+
 @pytest.mark.parametrize(
     ("approximate", "off", "refused"), [(False, 0.0, False), (False, 0.5, True), (True, 0.5, False)]
 )

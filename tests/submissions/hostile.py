@@ -200,7 +200,7 @@ def fill_memfds(place: str, process: int) -> Any:
 
 def share_memory(place: str, process: int) -> Any:
     """Write to memory that is shared with nobody: it counts for no limit of a process."""
-    held = mmap.mmap(-1, 1200 << 20)
+    held = mmap.mmap(-1, 130 << 20)
     for place_in_it in range(0, len(held), 4096):
         held[place_in_it] = 1
     time.sleep(600)
@@ -213,11 +213,27 @@ def be_spared(place: str, process: int) -> Any:
 
 
 def stay(place: str, process: int) -> Any:
-    """Put something else in the place of all that is open, and never answer."""
-    pair = os.pipe()
-    for each in set(range(3, 64)) - set(pair):
-        os.dup2(pair[0], each)
+    """Open the other ends of all pipes, put something else in the place of what else is open, never answer or end."""
+    os._exit = lambda status: time.sleep(600)
+    held = set(os.pipe())
+    nothing = min(held)
+    for each in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):
+            if int(each.name) > 2 and "pipe" in str(each.readlink()):
+                held.add(os.open(each, os.O_WRONLY | os.O_NONBLOCK))
+    for each in set(range(3, 64)) - held:
+        os.dup2(nothing, each)
     time.sleep(600)
+
+
+KEPT = []
+
+
+def grow(place: str, process: int) -> Any:
+    """Take 30 MB more that is shared, for good, and answer at once."""
+    KEPT.append(mmap.mmap(-1, 30 << 20))
+    KEPT[-1].write(b"\1" * (30 << 20))
+    return len(KEPT)
 
 
 def connect(place: str, process: int) -> Any:
@@ -381,6 +397,6 @@ MODES = {
         *(reply_later, leave, abort, move, where, remove_room, replace_functions, start_others),
         *(datagram, begin_namespace, lease, open_device, take_over_signals, share_in_kernel, fill_files, fill_memfds),
         share_memory,
-        *(be_spared, stay),
+        *(be_spared, stay, grow),
     )
 }

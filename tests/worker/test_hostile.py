@@ -25,6 +25,7 @@ from suite.temporary import PREFIX
 from suite.walls import WALLS, seccomp, sweep
 from suite.walls.descent import below
 from suite.worker import Died, Hung, Ready, Worker, started
+from suite.worker.process import LOOK_EVERY
 
 HOSTILE = str(SUBMISSIONS / "hostile.py")
 OFFERED = [each.name for each in WALLS]
@@ -282,6 +283,19 @@ def test_memory_is_limited_in_one_process_and_in_all(hostile: Callable[..., Work
     assert isinstance(died, Died)
     assert died.how == "took more than 1.0 GiB of memory"
     assert answered(worker.ask([call("")]))[0].output is not None
+
+
+def test_memory_is_counted_of_who_answers_at_once(hostile: Callable[..., Worker]) -> None:
+    """Each call takes less time than a look at the memory is due after, where the machine is idle."""
+    worker = hostile(memory_limit=1 << 30)
+    found = []
+    for _ in range(45):
+        found.append(worker.ask([call("grow")]))
+        time.sleep(LOOK_EVERY / 5)
+        if isinstance(found[-1], Died):
+            break
+    assert isinstance(found[-1], Died), "1.4 GB were taken"
+    assert found[-1].how == "took more than 1.0 GiB of memory"
 
 
 def test_whoever_never_answers_is_ended(hostile: Callable[..., Worker]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from workers import LINUX
 
 from suite import registry
 from suite.asking.rounds import SECRET_NUMBERS
+from suite.benchmark import connection
 from suite.benchmark.entry import Answered
 from suite.benchmark.participant import Participant
 from suite.contracts import contract
@@ -126,6 +128,47 @@ def test_what_goes_wrong_in_a_turn_is_an_answer(start: Start, mood: str, status:
     assert (answer.status, detail in answer.detail) == (status, True), answer.detail
     again = participant.prepare(JOB)
     assert isinstance(again, Prepared), "the next question gets an answer"
+
+
+PATCHED = """
+import sys, time
+from torch.nn.functional import scaled_dot_product_attention as attention
+
+if handed := sys.modules.get("suite.measure.handed"):
+    {patch}
+"""
+
+
+def participant_of(tmp_path: Path, patch: str, **settings: Any) -> Participant:
+    """One whose submission replaces something of the suite's in its process."""
+    (tmp_path / "kernel.py").write_text(PATCHED.format(patch=patch))
+    (declaration,) = registry.find([f"{tmp_path / 'kernel.py'}:attention"])
+    return Participant(declaration, threads=1, memory_limit=2**33, trusted=True, **settings)
+
+
+@LINUX
+def test_no_answer_may_be_larger_than_this_process_can_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REPLY_SHARE", 2**13)
+    large = "handed.Handed.answer = lambda self, called: [memoryview(bytearray(2**21))]"
+    participant = participant_of(tmp_path, large)
+    with closing(participant):
+        assert isinstance(participant.prepare(JOB), Prepared)
+        answer = participant.answers(NUMBERS, NUMBERS[0], warm=1)
+
+    assert isinstance(answer, Failed)
+    assert (answer.status, answer.detail) == ("died", "died: replied with more than 0.00098 GiB")
+
+
+@LINUX
+def test_all_turns_together_have_a_limit_of_time(tmp_path: Path) -> None:
+    """Ten turns of less than the limit for one."""
+    slow = "handed.Handed.warm = lambda self: time.sleep(1)"
+    with closing(participant_of(tmp_path, slow, time_limit=2.0)) as participant:
+        assert isinstance(participant.prepare(JOB), Prepared)
+        answer = participant.answers(NUMBERS, NUMBERS[0], warm=1)
+
+    assert isinstance(answer, Failed)
+    assert answer.status == "hung"
 
 
 def test_messages_in_parts_go_on_where_they_were_cut() -> None:

@@ -16,9 +16,10 @@ from workers import (
 
 from suite.asking import Reply
 from suite.worker import Died, Ready, Worker
+from suite.worker.files import MOST_FILES, files_from
 from suite.worker.greeting import Import, greeting_from
 from suite.worker.replies import LONGEST_WORDS, MOST_NAMES, replies_from
-from suite.worker.wire import Garbage, pack, unpack
+from suite.worker.wire import DTYPES, Garbage, pack, unpack
 
 
 def layouts() -> dict[str, Tensor]:
@@ -197,3 +198,23 @@ def test_a_greeting_says_what_the_import_alone_could_tell() -> None:
 def test_a_forged_greeting_is_garbage(data: Any) -> None:
     with pytest.raises(Garbage):
         greeting_from(data)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_what_crosses_can_be_computed_with(name: str) -> None:
+    dtype = DTYPES[name]
+    tensor = torch.zeros(2 * dtype.itemsize, dtype=torch.uint8).view(dtype)
+
+    assert torch.ones(2).to(dtype).dtype == dtype
+    assert tensor[[0, 1]].to(torch.complex128).tolist() == [0.0, 0.0] or name == "float8_e8m0fnu", "which has no zero"
+
+
+@pytest.mark.parametrize(
+    "said", [None, 3, "/kernel.py", [1], ["kernel.py"], ["/a\0b"], ["/\ud800"], ["/kernel.py"] * (MOST_FILES + 1)]
+)
+def test_files_that_no_system_has_are_not_known(said: Any) -> None:
+    assert files_from(said) is None
+
+
+def test_files_are_named_once_and_only_those_that_lie_somewhere() -> None:
+    assert files_from(["/b.py", "/a.py", "/b.py", "/proc/kmsg", "/dev/zero"]) == ["/a.py", "/b.py"]
