@@ -83,6 +83,14 @@ def test_a_page_without_charts_is_good_but_names_no_other_package_than_those_tha
     capsys.readouterr()
     assert said(monkeypatch, capsys, results)[0] == 0
 
+    table = page.with_name("benchmark.csv")
+    before = table.read_text()
+    table.write_text(before.replace("attention", "attenti0n", 1))
+    status, lines = said(monkeypatch, capsys, results)
+    assert (status, len(lines)) == (1, 2), "and no word of charts that were left out"
+    assert lines[0].startswith(f"{table}, row 2, column ")
+
+    table.write_text(before)
     page.write_text(page.read_text().replace("pip install altair ", "pip install evil-package "))
 
     status, lines = said(monkeypatch, capsys, results)

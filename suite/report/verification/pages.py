@@ -41,7 +41,10 @@ def of_machine(folder: Path, recorded: Recorded) -> Pages:
 
 
 def _pages(folder: Path, recorded: Recorded, charts: Found) -> tuple[dict[str, str], list[Refusal]]:
-    """The texts that are due, and where the files differ. A report that could not draw says so in its page."""
+    """The texts that are due, and where the files differ: with charts or without, whichever they differ less from.
+
+    A report that could not draw says so in its page.
+    """
     due = texts(recorded, Charts(charts.charts(with_missing=True)))
     amiss = [refusal for name, text in due.items() for refusal in unlike(folder / name, text)]
     missing = [Refusal(str(folder / name), "", f"there is no such file; {REMEDY}") for name in charts.missing]
@@ -49,7 +52,8 @@ def _pages(folder: Path, recorded: Recorded, charts: Found) -> tuple[dict[str, s
         return due, amiss
     undrawn = texts(recorded, Charts(charts.charts(with_missing=False), len(missing)))
     amiss_undrawn = [refusal for name, text in undrawn.items() for refusal in unlike(folder / name, text)]
-    return (due, [*missing, *amiss]) if amiss_undrawn else (undrawn, [])
+    found = [*missing, *amiss]
+    return (undrawn, amiss_undrawn) if len(amiss_undrawn) < len(found) else (due, found)
 
 
 def _stale(folder: Path, due: dict[str, str]) -> Iterator[Refusal]:
