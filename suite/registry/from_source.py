@@ -73,7 +73,7 @@ INPUTS = ("query", "key", "value")
 def _too_few(function: FunctionSource, contract: str) -> str:
     """Why a function that nobody calls an attention, and that has no place for the inputs of one, is none; or empty."""
     said = function.declared is not None or function.name == contract
-    if said or contract != SIGNATURES_OF or function.most is None or function.most >= len(INPUTS):
+    if said or function.is_class or contract != SIGNATURES_OF or function.most is None or function.most >= len(INPUTS):
         return ""
     takes = f"{function.name} takes {function.most} argument{'s'[: function.most != 1]} by place"
     others = ", ".join(name for name in contract_names() if name != contract)

@@ -337,8 +337,10 @@ def test_leaving_while_it_is_imported_is_an_outcome(hostile: Callable[..., Worke
     assert died.how == "exit status 0"
 
 
-def test_a_folder_of_its_own_is_there_and_goes(hostile: Callable[..., Worker]) -> None:
-    before = set(ROOMS.glob(f"{PREFIX}*"))
+def test_a_folder_of_its_own_is_there_and_goes(
+    hostile: Callable[..., Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where no other test makes any
     worker = hostile()
     folder, temporary = said(worker, "where")
     assert Path(folder).name.startswith(PREFIX)
@@ -349,7 +351,7 @@ def test_a_folder_of_its_own_is_there_and_goes(hostile: Callable[..., Worker]) -
     assert answered(worker.ask([call("")]))[0].output is not None
     worker.close()
     assert not Path(folder).exists()
-    assert set(ROOMS.glob(f"{PREFIX}*")) <= before
+    assert not list(tmp_path.glob(f"{PREFIX}*"))
 
 
 def test_without_a_mount_namespace_the_folder_goes_too(hostile: Callable[..., Worker]) -> None:

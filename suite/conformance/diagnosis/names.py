@@ -99,6 +99,11 @@ class Question:
         """Whether its bounds had to be so wide that luck decides whether two answers agree."""
         return not self.case.counts(self.truth)
 
+    @cached_property
+    def in_numbers(self) -> bool:
+        """Whether its answers are all finite."""
+        return all(bool(reply.output.isfinite().all()) for reply in self.replies if reply.output is not None)
+
     def shown_by(self, function: Any, least: float = CLEARLY_WRONG) -> Shown:
         theirs = ask(function, self.calls)
         if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs, least):
@@ -156,6 +161,8 @@ class Diagnostician:
         """How many answers each deviation has given, where those that give more did not."""
         self.cases: defaultdict[str, set[str]] = defaultdict(set)
         """In which cases."""
+        self.in_numbers: Counter[str] = Counter()
+        """How many of these answers had no NaN: many mistakes end in the same NaN."""
         self.refuted: set[str] = set()
         """The deviations that are clearly wrong where this implementation is right."""
         self.pairs = Pairs()
@@ -188,7 +195,9 @@ class Diagnostician:
             declared = ", ".join(f"{point} is {self.conventions[point]}" for point in broken)
             return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
         found, acting = self._alone(question)
-        if found and (certain := [each for each in self._likeliest(found, case.family) if self._certain(each)]):
+        if found and (
+            certain := [each for each in self._likeliest(found, case.family) if self._certain(each, question)]
+        ):
             return self._named(certain, replies)
         self.narrow.saw(narrow)
         if narrow is InFloat32.PART and self.narrow.certain:
@@ -221,6 +230,7 @@ class Diagnostician:
         self.matches.update(each.name for each in found)
         for each in found:
             self.cases[each.name].add(question.case.name)
+            self.in_numbers[each.name] += question.in_numbers
         return found, acting
 
     def _tried(
@@ -251,10 +261,15 @@ class Diagnostician:
     def _established(self, deviation: Deviation) -> bool:
         return self.matches[deviation.name] >= ESTABLISHED and deviation.name not in self.refuted
 
-    def _certain(self, deviation: Deviation) -> bool:
-        """Whether its answer is no chance agreement of an implementation that makes another mistake."""
-        others = any(self._established(each) for each in self._deviations if each is not deviation)
-        return not others or self._established(deviation) or len(self.cases[deviation.name]) >= CONFIRMED
+    def _certain(self, deviation: Deviation, question: Question) -> bool:
+        """Whether its answer is no chance agreement of an implementation that makes another mistake.
+
+        Where another one is established by numbers, NaN alone is no sign of this one.
+        """
+        established = [each for each in self._deviations if each is not deviation and self._established(each)]
+        if not question.in_numbers and not self.in_numbers[deviation.name]:
+            return all(self.in_numbers[each.name] < ESTABLISHED for each in established)
+        return not established or self._established(deviation) or len(self.cases[deviation.name]) >= CONFIRMED
 
     def _likeliest(self, found: list[Deviation], family: str) -> list[Deviation]:
         """Those that explain most answers, without those that are wrong where this implementation is right."""
