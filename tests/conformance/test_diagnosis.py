@@ -187,6 +187,23 @@ def test_beside_an_established_mistake_another_is_named_in_the_second_case_that_
     assert second.deviations == ("aligns_causal_at_the_end",)
 
 
+def nan_where_a_mask_is_boolean(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Any = None) -> Tensor:
+    """Unscaled, and NaN under a mask, for which a known mistake is one of several reasons."""
+    found = scaled_dot_product_attention(query, key, value, scale=1.0)
+    return found if attn_mask is None else found * torch.nan
+
+
+def test_nan_is_no_sign_of_another_mistake_beside_one_that_numbers_have_established() -> None:
+    masked = ("bool_mask/random", "bool_mask/padding", "bool_mask/rank_1")
+    alone, beside = Diagnostician(CONTRACT, {}), established(nan_where_a_mask_is_boolean, *UNSCALED)
+
+    named = {name: alone.diagnose(*question(name, nan_where_a_mask_is_boolean)).deviations for name in masked}
+    silent = {name: beside.diagnose(*question(name, nan_where_a_mask_is_boolean)).deviations for name in masked}
+
+    assert any("converts_bool_mask_to_nan" in deviations for deviations in named.values())
+    assert set(silent.values()) == {()}
+
+
 def does_not_subtract_the_largest(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     scores = query.float() @ key.float().mT / math.sqrt(query.shape[-1])
     powers = scores.exp()
