@@ -200,7 +200,7 @@ def fill_memfds(place: str, process: int) -> Any:
 
 def share_memory(place: str, process: int) -> Any:
     """Write to memory that is shared with nobody: it counts for no limit of a process."""
-    held = mmap.mmap(-1, 130 << 20)
+    held = mmap.mmap(-1, 1200 << 20)
     for place_in_it in range(0, len(held), 4096):
         held[place_in_it] = 1
     time.sleep(600)
