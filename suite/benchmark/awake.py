@@ -33,9 +33,11 @@ def awake(cores: Collection[int]) -> Iterator[None]:
         yield
         return
     before = os.sched_getaffinity(0)
-    spinning = [_spinning(core) for core in kept]
+    spinning: list[subprocess.Popen[bytes]] = []
     try:
-        with suppress(OSError):  # cores that were taken away meanwhile
+        with suppress(OSError):  # no more processes may be started, or a core was taken away meanwhile
+            for core in kept:
+                spinning.append(_spinning(core))
             os.sched_setaffinity(0, kept)
         yield
     finally:

@@ -273,7 +273,7 @@ class _Search:
         return replace(whole, broken=source.problem) if source.problem else of_source(source, _called(whole, source))
 
     def _asked(self, whole: Declaration, said: str | None) -> Declaration:
-        """What is asked of the contract that the user names, else of the one that its decorator or its folder says."""
+        """What is asked of the contract that the user names, else that its decorator, its folder or its name says."""
         contract = self.contract or said or _contract_meant(whole, self.known)
         return asked_in(replace(whole, contract=contract), self.signature)
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from workers import LINUX
 
+from suite.benchmark import awake as awake_module
 from suite.benchmark.awake import MOST_CORES, awake
 from suite.benchmark.processes import cores, cores_of, taken_by
 
@@ -49,7 +50,9 @@ def test_one_process_spins_on_each_core_where_nothing_else_would_run() -> None:
         found = spinning()
         assert len(found) == min(MOST_CORES, len(cores()))
         assert until(lambda: {os.sched_getscheduler(each.pid) for each in found} == {os.SCHED_IDLE})
-        assert until(lambda: sorted(core for each in found for core in each.cpu_affinity()) == sorted(cores()))
+        assert until(
+            lambda: sorted(core for each in found for core in each.cpu_affinity()) == sorted(cores()[:MOST_CORES])
+        )
         assert os.sched_getaffinity(0) == set(cores()[:MOST_CORES])
     assert not spinning()
     assert os.sched_getaffinity(0) == before
@@ -75,6 +78,24 @@ def test_they_end_where_the_block_raises() -> None:
 
     assert not spinning()
     assert os.sched_getaffinity(0) == before
+
+
+@LINUX
+def test_where_no_more_processes_may_be_started_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    def start(core: int) -> subprocess.Popen[bytes]:
+        if begun:
+            raise BlockingIOError("Resource temporarily unavailable")
+        begun.append(core)
+        return real(core)
+
+    real = awake_module._spinning
+    monkeypatch.setattr(awake_module, "_spinning", start)
+    first = cores()[0]
+    with awake([first, first + 1]):
+        assert begun == [first]
+    assert not spinning()
 
 
 def test_without_cores_nothing_is_started() -> None:
