@@ -117,8 +117,7 @@ class Kept(Around):
 
     def verdict(self, calls: Calls, replies: Replies, truth: Conventions) -> Verdict:
         draws: dict[int | None, Array] = {}
-        tells = True
-        """Whether another's answers can be like these: those of which another draw tells nothing are not compared."""
+        tells = True  # whether another draw tells anything of these answers: else they are compared with nobody's
         for call, reply in zip(calls, replies, strict=True):
             if call.seed in draws:
                 continue
