@@ -47,6 +47,11 @@ def cases() -> Sequence[Case]:
 
 def bool_mask() -> list[Case]:
     """True means may attend; broadcastable to … h l s."""
+    return [*_patterns(), *_axes(), *_beside()]
+
+
+def _patterns() -> list[Case]:
+    """What it lets through."""
     return [
         AttentionCase("bool_mask/random", "True means may attend", mask=Mask()),
         AttentionCase("bool_mask/everything", "an all-True mask changes nothing", mask=Mask(pattern="everything")),
@@ -60,6 +65,12 @@ def bool_mask() -> list[Case]:
         ),
         AttentionCase("bool_mask/early", "only the first keys", keys=40, mask=Mask(pattern="early")),
         AttentionCase("bool_mask/late", "only the last keys", keys=40, mask=Mask(pattern="late")),
+    ]
+
+
+def _axes() -> list[Case]:
+    """Along which axes it is broadcast."""
+    return [
         AttentionCase("bool_mask/rank_2", "one mask for all items and heads", mask=Mask(axes="ls")),
         AttentionCase("bool_mask/rank_1", "one mask for all queries too", mask=Mask(axes="s")),
         AttentionCase("bool_mask/rank_3", "a mask per head, aligned from the right", batch=3, mask=Mask(axes="hls")),
@@ -76,6 +87,12 @@ def bool_mask() -> list[Case]:
             "one entry opens a whole row",
             mask=Mask(axes="bhl1", pattern="everything"),
         ),
+    ]
+
+
+def _beside() -> list[Case]:
+    """Beside other features, sizes and ranks, and the axes that the list above lacks."""
+    return [
         AttentionCase("bool_mask/negative_scale", "hidden after scaling, whatever its sign", scale=-0.4, mask=Mask()),
         *(
             AttentionCase(f"bool_mask/axes_{axes}", "broadcast along what it lacks", batch=3, mask=Mask(axes=axes))
