@@ -14,10 +14,8 @@ from suite.signatures import in_signature
 
 
 def _heads_first(q: Tensor, k: Tensor, v: Tensor, softmax_scale: float | None = None) -> Tensor:
-    found: Tensor = scaled_dot_product_attention(
-        *(each.transpose(1, 2) for each in (q, k, v)), scale=softmax_scale, enable_gqa=True
-    )
-    return found
+    query, key, value = (each.transpose(1, 2) for each in (q, k, v))
+    return scaled_dot_product_attention(query, key, value, scale=softmax_scale, enable_gqa=True)
 
 
 def reshaped(q: Tensor, k: Tensor, v: Tensor, softmax_scale: float | None = None) -> Tensor:

@@ -36,7 +36,7 @@ def by_hand(
             return weights @ value
 
         @staticmethod
-        def backward(ctx: Any, do: Tensor) -> Any:  # type: ignore[override]
+        def backward(ctx: Any, do: Tensor) -> Any:
             query, key, value, p = ctx.saved_tensors
             ds = softmax(p, do @ value.mT) * scale(ctx.factor, query)
             return (*given(p, do, ds @ key, ds.mT @ query), None, None)
@@ -45,7 +45,7 @@ def by_hand(
         query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False, scale: float | None = None
     ) -> Tensor:
         factor = query.shape[-1] ** -0.5 if scale is None else scale
-        found: Tensor = ByHand.apply(query, key, value, is_causal, factor)
+        found: Tensor = ByHand.apply(query, key, value, is_causal, factor)  # type: ignore[no-untyped-call]
         return found
 
     return attention
