@@ -68,9 +68,8 @@ def _turned(asked: Any) -> Tensor:
 
 
 def _reshaped(asked: Any) -> Tensor:
-    output = _correct(asked)
-    *leading, heads, positions, width = output.shape
-    return _in_turn(output.reshape(*leading, positions, heads, width))
+    output: Tensor = _correct(asked)
+    return _in_turn(output.reshape(_in_turn(output).shape))
 
 
 def _correct(asked: Any) -> Any:
@@ -82,7 +81,5 @@ def _correct(asked: Any) -> Any:
 
 
 def _in_turn(tensor: Tensor) -> Tensor:
-    """With positions and heads exchanged."""
-    if tensor.dim() < 3:
-        raise ValueError("there are no heads")
-    return tensor.transpose(-2, -3)
+    """With positions and heads exchanged; one head without an axis is the same either way."""
+    return tensor.transpose(-2, -3) if tensor.dim() > 2 else tensor

@@ -236,7 +236,8 @@ class Diagnostician:
         certain = [each for each in alone if self._certain(each, diagnosis.in_numbers)]
         most = max((self.matches[each.name] for each in certain), default=0)
         likeliest = [each for each in certain if self.matches[each.name] == most]
-        if len(likeliest) == 1 and (not diagnosis.says or self._established(likeliest[0])):
+        confirmed_one = diagnosis.in_numbers and not diagnosis.says  # it waited for a second case that shows it
+        if len(likeliest) == 1 and (confirmed_one or self._established(likeliest[0])):
             return _said(likeliest)
         pairs = [] if alone else [(one, other) for one, other in diagnosis.open]
         confirmed = [pair for pair in pairs if self.pairs.certain(pair)]
@@ -340,8 +341,8 @@ class Diagnostician:
     def _named(self, likeliest: list[Deviation], question: Question) -> Diagnosis:
         if len(likeliest) == 1:
             return _said(likeliest)
-        # NaN everywhere is what many mistakes end in
-        found = _said(likeliest[:MOST_NAMED]) if question.in_numbers else Diagnosis()
+        shown = question.in_numbers or all(self.in_numbers[each.name] for each in likeliest)
+        found = _said(likeliest[:MOST_NAMED]) if shown else Diagnosis()  # NaN everywhere is what many mistakes end in
         return replace(found, open=tuple((each,) for each in likeliest), in_numbers=question.in_numbers)
 
     def _in_pairs(self, question: Question, acting: list[Deviation]) -> Diagnosis:

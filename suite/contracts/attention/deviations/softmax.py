@@ -46,6 +46,10 @@ def divided_by_its_sum(scores: Tensor, asked: Asked) -> Tensor:
     return (powers / powers.sum(-1, keepdim=True)).masked_fill(empty(scores), 0.0)
 
 
+def with_zeros_for_nan(scores: Tensor, asked: Asked) -> Tensor:
+    return divided_by_its_sum(scores, asked).nan_to_num(0.0)
+
+
 MISTAKES = mistakes(
     Dense,
     softmax=rows(
@@ -63,7 +67,7 @@ MISTAKES = mistakes(
             "the largest score is not subtracted before exponentiation",
             lambda scores, asked: normalised(scores.exp()),
             "pytorch issue 133120",
-            others=(divided_by_its_sum,),
+            others=(divided_by_its_sum, with_zeros_for_nan),
         ),
         subtracts_largest_of_each_key=Wrong(
             "the largest score of each key is subtracted instead of each query's",
