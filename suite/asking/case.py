@@ -11,6 +11,8 @@ from suite.asking.call import Calls, Conventions, Replies
 from suite.records import DTYPES, Example, Source
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from suite.judging.verdicts import Verdict
 
 
@@ -73,6 +75,10 @@ class Case(ABC):
         """Whether two sets of replies are equal within the bounds, for diagnosis; False where that makes no sense."""
         return False
 
+    def draws(self, calls: Calls, replies: Replies, truth: Any) -> Mapping[int, Tensor]:
+        """What the replies show to be kept under each seed, for diagnosis: deviations are asked with these draws."""
+        return {}
+
     def example(self) -> Example | None:
         """What a document gives beside what the oracle computes; None where no document gives anything."""
         return None
@@ -106,6 +112,9 @@ class Changed(Around):
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
         return self.of.alike(calls, replies, theirs, truth)
+
+    def draws(self, calls: Calls, replies: Replies, truth: Any) -> Mapping[int, Tensor]:
+        return self.of.draws(calls, replies, truth)
 
 
 def merged(traits: Iterable[Traits]) -> Traits:

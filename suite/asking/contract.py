@@ -30,11 +30,21 @@ class Deviation:
     """Where the audit asks it; more than one only for a mistake that depends on the dtype."""
     source: str = ""
     """Where it happened: a project's issue, an erratum, a paper."""
+    others: tuple[Callable[..., Any], ...] = ()
+    """The same mistake as others write it, where that gives other numbers. Only diagnosis asks them."""
 
     def under(self, conventions: Conventions) -> Deviation:
         """The same mistake of who has declared these conventions; itself where its computation knows none."""
-        known = getattr(self.function, "under", None) if conventions else None
-        return replace(self, function=known(conventions)) if known else self
+        if not conventions:
+            return self
+        function, *others = (_under(conventions, each) for each in (self.function, *self.others))
+        return replace(self, function=function, others=tuple(others))
+
+
+def _under(conventions: Conventions, function: Callable[..., Any]) -> Callable[..., Any]:
+    known = getattr(function, "under", None)
+    found: Callable[..., Any] = known(conventions) if known else function
+    return found
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -132,8 +132,20 @@ class Kept(Around):
         return replace(found, output_wrong=found.output_wrong and tells)
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Conventions) -> bool:
-        """All of it where neither dropped anything; of two draws the weights that both kept, where they are wrong."""
+        """All of it where both kept the same; of two draws the weights that both kept, where they are wrong."""
         return all(self._alike(*each, truth) for each in zip(calls, replies, theirs, strict=True))
+
+    def draws(self, calls: Calls, replies: Replies, truth: Conventions) -> Mapping[int, Tensor]:
+        """What was kept under each seed; nothing where some answer drops nothing, so that its draw does not show."""
+        found: dict[int, Tensor] = {}
+        for call, reply in zip(calls, replies, strict=True):
+            if call.seed is None or call.seed in found or self.dropped.form(call).unfit(reply):
+                continue
+            kept = self.dropped.kept(call, compare.numbers(_output(reply)))
+            if kept.shape != _output(reply).shape or self._is_whole(call, kept, truth):
+                return {}
+            found[call.seed] = torch.from_numpy(kept)
+        return found
 
     def _alike(self, call: Call, ours: Reply, theirs: Reply, conventions: Conventions) -> bool:
         if any(self.dropped.form(call).unfit(reply) for reply in (ours, theirs)):
@@ -142,7 +154,7 @@ class Kept(Around):
         whole = self._is_whole(call, kept, conventions)
         if whole != self._is_whole(call, others, conventions):
             return False
-        if whole:
+        if whole or np.array_equal(kept, others):
             return self.dropped.due(call, kept, conventions).alike(ours, theirs)
         both = kept & others
         if both.shape != _output(ours).shape:

@@ -127,6 +127,8 @@ class Wrong(NamedTuple):
     """Where it happened: a project and its issue, a document's erratum."""
     dtypes: tuple[str, ...] = ("float32",)
     """The dtypes in which the audit asks it."""
+    others: tuple[Function | Changed, ...] = ()
+    """What else may stand in the step's place and is the same mistake, though it gives other numbers."""
 
 
 def rows(**by_name: Wrong) -> Mapping[str, Wrong]:
@@ -137,7 +139,14 @@ def rows(**by_name: Wrong) -> Mapping[str, Wrong]:
 def mistakes(of: type[Stepwise], **by_step: Mapping[str, Wrong]) -> list[Deviation]:
     """The deviations of a table: rows by the step that they replace, or `whole`."""
     return [
-        Deviation(name, row.says, of.wrong(step, row.replacement), row.dtypes, row.source)
+        Deviation(
+            name,
+            row.says,
+            of.wrong(step, row.replacement),
+            row.dtypes,
+            row.source,
+            tuple(of.wrong(step, each) for each in row.others),
+        )
         for step, rows in by_step.items()
         for name, row in rows.items()
     ]

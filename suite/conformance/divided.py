@@ -95,7 +95,9 @@ class DividedSession(Session):
             own = in_signature(contract, opened.fields["signature"])
             subject = Subject(contract=own, ask=ask, ask_apart=apart, **opened.fields)
             known = self.known(implementation, contract)
-            division.check = Check(subject, self.questions(contract), division.asked, known, earlier)
+            division.check = Check(
+                subject, self.questions(contract), division.asked, known, earlier, settles=not self.fail_fast
+            )
             self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
             yield from self.explained(division.check, division.check.run(division), implementation)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
-from suite.asking import Case, Reply, questions
+from suite.asking import Calls, Case, Reply, questions
 from suite.conformance import findings
 from suite.conformance.diagnosis import Diagnosis, Diagnostician
 from suite.conformance.findings import Known
 from suite.conformance.questions import Answer, Meanwhile, Question, Questions, Subject
+from suite.conformance.settling import Settling
 from suite.records import EVERY_CASE, Outcome, Reason, Status
 
 UNCHECKED = ("large",)
@@ -62,12 +63,22 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
         diagnostician.passed(question.case, question.dtype)
     if verdict.output_wrong and diagnostician is not None:
         diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)
-        detail = f"{diagnosis.says}; {detail}" if diagnosis.says else detail
         if not diagnosis.compared:
             diagnostician.uncompared.add((question.case.name, question.dtype))
-    return replace(
-        blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio, diagnosis=diagnosis.deviations
-    )
+        if diagnosis.open:
+            diagnostician.open[question.case.name, question.dtype] = diagnosis
+    return named(replace(blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio), diagnosis)
+
+
+def named(outcome: Outcome, diagnosis: Diagnosis) -> Outcome:
+    """An outcome with the names of mistakes, which are said before all else."""
+    detail = f"{diagnosis.says}; {outcome.detail}" if diagnosis.says else outcome.detail
+    return replace(outcome, detail=detail, diagnosis=diagnosis.deviations)
+
+
+def unnamed(outcome: Outcome, diagnosis: Diagnosis) -> Outcome:
+    """The outcome without these names."""
+    return replace(outcome, detail=outcome.detail.removeprefix(f"{diagnosis.says}; "), diagnosis=())
 
 
 def _untaken_as_said(subject: Subject, question: Question, replies: Sequence[Reply]) -> str:
@@ -102,16 +113,34 @@ class Check:
     """The outcomes of a run that was interrupted: their questions are not asked again."""
     whole: bool = True
     """Whether this is not one of several shards, which cannot tell of a gap that nothing can fail by it."""
+    settles: bool = True
+    """Whether outcomes wait for names that later answers settle: not where the first failure ends the check."""
     _gaps: dict[str, str | None] = field(default_factory=dict)
     """What was found of the declared gaps so far."""
+    _unsettled: dict[tuple[str, str], Callable[[], Outcome | None]] = field(default_factory=dict)
+    """What settles the names of failures that have several, or none yet, by case and dtype."""
 
     def run(self, source: Source | None = None) -> Iterator[Outcome]:
         """Yield an outcome for every question not in `earlier`, then those about the implementation as a whole.
 
         They come from `source`, which asks here, one after the other, unless other processes ask.
         """
-        source = source or AskedHere(self)
-        outcomes, found = list(self.earlier), source.outcomes(self.waiting)
+        source, line = source or AskedHere(self), Settling(self._settled)
+        outcomes: list[Outcome] = list(self.earlier)
+        try:
+            for outcome in self._answers(source, outcomes):
+                yield from line.after(outcome)
+        except KeyboardInterrupt:
+            yield from line.rest()  # they were found
+            raise
+        yield from line.rest()
+        yield from source.misdeclared()
+        yield from self.outdated(outcomes)
+        yield from self.idle(outcomes)
+
+    def _answers(self, source: Source, outcomes: list[Outcome]) -> Iterator[Outcome]:
+        """The outcomes of all questions, which are added to those before them."""
+        found = source.outcomes(self.waiting)
         for place in self.waiting:
             if [outcome.status for outcome in outcomes[-HUNG_IN_A_ROW:]] == [Status.HUNG] * HUNG_IN_A_ROW:
                 outcomes.append(self._not_asked(*self.asked[place]))
@@ -119,9 +148,11 @@ class Check:
                 outcomes.append(next(found))
             yield outcomes[-1]
         found.close()
-        yield from source.misdeclared()
-        yield from self.outdated(outcomes)
-        yield from self.idle(outcomes)
+
+    def _settled(self, outcome: Outcome) -> Outcome | None:
+        """The outcome with the name that it has in the end; None as long as later ones may settle it."""
+        settle = self._unsettled.get((outcome.case, outcome.dtype)) if self.settles else None
+        return settle() if settle else outcome
 
     @cached_property
     def waiting(self) -> Sequence[int]:
@@ -154,11 +185,30 @@ class Check:
             outcome, allowed = found, self.device in self.subject.lacks or found.reason == Reason.UNDEFINED
         else:
             outcome = judge(self.subject, question, found, by)
+            self._leave_open(question, outcome, by)
             allowed = self.device != "cpu" and outcome.detail.startswith(f"lacks {self.device}: ")
         if outcome.status == Status.DECLINED and self._is_core(question) and not allowed:
             detail = f"{CORE_DECLINED}: {outcome.detail}"
             outcome = replace(outcome, status=Status.WRONG, detail=detail, reason=Reason.CORE)
-        return findings.mark(self.subject.contract.worded(outcome, question.calls), self.known)
+        return self._told(outcome, question.calls)
+
+    def _told(self, outcome: Outcome, calls: Calls) -> Outcome:
+        """An outcome in the words of whoever is asked, marked where it is known."""
+        return findings.mark(self.subject.contract.worded(outcome, calls), self.known)
+
+    def _leave_open(self, question: Question, outcome: Outcome, by: Diagnostician | None) -> None:
+        """Note what settles the name of a failure, where later answers may."""
+        key = question.case.name, question.dtype
+        if by is None or key not in by.open:
+            return
+        diagnosis, calls = by.open[key], question.calls
+        plain = unnamed(outcome, diagnosis)
+
+        def settle() -> Outcome | None:
+            found = by.settled(diagnosis)
+            return None if found is None else self._told(named(plain, found), calls)
+
+        self._unsettled[key] = settle
 
     def diagnosed(self, question: Question, found: Answer | Outcome) -> Outcome:
         """The same, with the names of mistakes. Questions come in the order in which they are asked."""

@@ -228,7 +228,9 @@ class Session:
             return subject
         known = self.known(declaration, contract)
         self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
-        return Check(subject, self.questions(contract), asked, known, earlier, whole=self.request.shard is None)
+        return Check(
+            subject, self.questions(contract), asked, known, earlier, self.request.shard is None, not self.fail_fast
+        )
 
     def count(self, declaration: Declaration) -> int:
         """How many outcomes to expect of one implementation. UsageError if the patterns choose no case."""

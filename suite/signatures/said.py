@@ -53,7 +53,7 @@ def in_signature(contract: Contract, name: str) -> Contract:
     return replace(
         contract,
         page=contract.page.replace(own, f"{of.function}({', '.join(of.inputs)}, …)", 1),
-        deviations=lambda: [*deviations(of), *contract.deviations()],
+        deviations=lambda: deviations(of, contract.deviations()),
         reproducing=partial(_reproducing, contract.reproducing, of),
         words=partial(in_words, of),
         worded=partial(_worded, of),

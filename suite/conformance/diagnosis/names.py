@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import cached_property
 from itertools import combinations
 from typing import Any
 
+from torch import Tensor
+
 from suite.asking import Call, Case, Contract, Conventions, Deviation, Reply
 from suite.asking.mistakes import together
+from suite.asking.shown_draws import drawn_alike
 from suite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from suite.records import Status
 from suite.worker import ask
@@ -67,6 +70,10 @@ class Diagnosis:
     says: str = ""
     compared: bool = field(default=True, compare=False)
     """Whether nothing was left out for want of work: false of an answer without a name that may well show a mistake."""
+    open: tuple[tuple[Deviation, ...], ...] = field(default=(), compare=False)
+    """The mistakes, or pairs of them, that give the answer too, where later answers may settle which it is."""
+    in_numbers: bool = field(default=True, compare=False)
+    """Whether the answer held a number."""
 
 
 class Shown(Enum):
@@ -100,12 +107,26 @@ class Question:
         return not self.case.counts(self.truth)
 
     @cached_property
-    def in_numbers(self) -> bool:
-        """Whether its answers are all finite."""
-        return all(bool(reply.output.isfinite().all()) for reply in self.replies if reply.output is not None)
+    def draws(self) -> Mapping[int, Tensor]:
+        """What its answers show to have been drawn."""
+        return self.case.draws(self.calls, self.replies, self.truth)
 
-    def shown_by(self, function: Any, least: float = CLEARLY_WRONG) -> Shown:
-        theirs = ask(function, self.calls)
+    @cached_property
+    def in_numbers(self) -> bool:
+        """Whether its answers hold a number. Where some rows are NaN and others exact, the places tell as much."""
+        return any(bool(reply.output.isfinite().any()) for reply in self.replies if reply.output is not None)
+
+    def shown_by(self, deviation: Deviation, least: float = CLEARLY_WRONG) -> Shown:
+        """What a mistake makes of it, in any of the ways in which it is written."""
+        found = [self.shown_by_one(deviation.function, least)]
+        for each in deviation.others:
+            if found[-1] is not Shown.THE_SAME:
+                found.append(self.shown_by_one(each, least))
+        return max(found, key=lambda shown: shown.value)
+
+    def shown_by_one(self, function: Any, least: float = CLEARLY_WRONG) -> Shown:
+        with drawn_alike(self.draws):
+            theirs = ask(function, self.calls)
         if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs, least):
             return Shown.NOTHING
         return Shown.THE_SAME if self.alike(theirs) else Shown.ANOTHER
@@ -162,7 +183,7 @@ class Diagnostician:
         self.cases: defaultdict[str, set[str]] = defaultdict(set)
         """In which cases."""
         self.in_numbers: Counter[str] = Counter()
-        """How many of these answers had no NaN: many mistakes end in the same NaN."""
+        """How many of these answers held numbers: many mistakes end in NaN everywhere."""
         self.refuted: set[str] = set()
         """The deviations that are clearly wrong where this implementation is right."""
         self.pairs = Pairs()
@@ -171,6 +192,8 @@ class Diagnostician:
         """The questions that were answered rightly and have not been looked at."""
         self.uncompared: set[tuple[str, str]] = set()
         """The cases and dtypes of wrong answers without a name that were not compared with every deviation."""
+        self.open: dict[tuple[str, str], Diagnosis] = {}
+        """What was said of the cases and dtypes whose answers may yet turn out to show one mistake."""
         self.examined = 0
         self._left_out = False
         self.work = self.work_on_pairs = 0.0
@@ -195,14 +218,30 @@ class Diagnostician:
             declared = ", ".join(f"{point} is {self.conventions[point]}" for point in broken)
             return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
         found, acting = self._alone(question)
-        if found and (
-            certain := [each for each in self._likeliest(found, case.family) if self._certain(each, question)]
-        ):
-            return self._named(certain, replies)
+        likeliest = self._likeliest(found, case.family) if found else []
+        if certain := [each for each in likeliest if self._certain(each, question.in_numbers)]:
+            return self._named(certain, question)
         self.narrow.saw(narrow)
         if narrow is InFloat32.PART and self.narrow.certain:
             return Diagnosis((PART_IN_FLOAT32,), narrow.value)
-        return self._in_pairs(question, acting)
+        in_pairs = self._in_pairs(question, acting)
+        if in_pairs.says:
+            return in_pairs
+        left = (*((each,) for each in likeliest), *in_pairs.open)
+        return replace(in_pairs, open=left, in_numbers=question.in_numbers)
+
+    def settled(self, diagnosis: Diagnosis) -> Diagnosis | None:
+        """The one mistake that a former answer shows, if later ones have settled it; None where they have not."""
+        alone = [each for (each, *others) in diagnosis.open if not others and each.name not in self.refuted]
+        certain = [each for each in alone if self._certain(each, diagnosis.in_numbers)]
+        most = max((self.matches[each.name] for each in certain), default=0)
+        likeliest = [each for each in certain if self.matches[each.name] == most]
+        confirmed_one = diagnosis.in_numbers and not diagnosis.says  # it waited for a second case that shows it
+        if len(likeliest) == 1 and (confirmed_one or self._established(likeliest[0])):
+            return _said(likeliest)
+        pairs = [] if alone else [(one, other) for one, other in diagnosis.open]
+        confirmed = [pair for pair in pairs if self.pairs.certain(pair)]
+        return _said_together(confirmed[0]) if len(confirmed) == 1 else None
 
     def passed(self, case: Case, dtype: str) -> None:
         """A right answer: it may tell apart mistakes that explain the wrong ones equally well."""
@@ -243,7 +282,7 @@ class Diagnostician:
         for each in self._affordable(candidates, question.cost, budget):
             tried += 1
             least = 0.0 if self._established(each) and not question.loose else CLEARLY_WRONG
-            shown = question.shown_by(each.function, least)
+            shown = question.shown_by(each, least)
             if shown == Shown.ANOTHER:
                 acting.append(each)
             elif shown == Shown.THE_SAME and each.name not in self.refuted:
@@ -261,13 +300,13 @@ class Diagnostician:
     def _established(self, deviation: Deviation) -> bool:
         return self.matches[deviation.name] >= ESTABLISHED and deviation.name not in self.refuted
 
-    def _certain(self, deviation: Deviation, question: Question) -> bool:
+    def _certain(self, deviation: Deviation, in_numbers: bool) -> bool:
         """Whether its answer is no chance agreement of an implementation that makes another mistake.
 
         Where another one is established by numbers, NaN alone is no sign of this one.
         """
         established = [each for each in self._deviations if each is not deviation and self._established(each)]
-        if not question.in_numbers and not self.in_numbers[deviation.name]:
+        if not in_numbers and not self.in_numbers[deviation.name]:
             return all(self.in_numbers[each.name] < ESTABLISHED for each in established)
         return not established or self._established(deviation) or len(self.cases[deviation.name]) >= CONFIRMED
 
@@ -293,18 +332,22 @@ class Diagnostician:
         if not case.counts(truth) or any(call.seed is not None for call in calls):
             return set()
         question = Question(case, calls, (), truth)
-        return {each.name for each in deviations if question.clearly_wrong(ask(each.function, calls))}
+        return {
+            each.name
+            for each in deviations
+            if all(question.clearly_wrong(ask(function, calls)) for function in (each.function, *each.others))
+        }
 
-    def _named(self, likeliest: list[Deviation], replies: tuple[Reply, ...]) -> Diagnosis:
-        if len(likeliest) > MOST_NAMED and not _has_numbers(replies):
-            return Diagnosis()  # NaN everywhere is what many mistakes end in
-        likeliest = likeliest[:MOST_NAMED]
-        says = " or ".join(f'equals "{deviation.name}": {deviation.says}' for deviation in likeliest)
-        return Diagnosis(tuple(deviation.name for deviation in likeliest), says)
+    def _named(self, likeliest: list[Deviation], question: Question) -> Diagnosis:
+        if len(likeliest) == 1:
+            return _said(likeliest)
+        shown = question.in_numbers or all(self.in_numbers[each.name] for each in likeliest)
+        found = _said(likeliest[:MOST_NAMED]) if shown else Diagnosis()  # NaN everywhere is what many mistakes end in
+        return replace(found, open=tuple((each,) for each in likeliest), in_numbers=question.in_numbers)
 
     def _in_pairs(self, question: Question, acting: list[Deviation]) -> Diagnosis:
         """The two mistakes that give this answer together, where neither does alone and no other two do."""
-        if not _has_numbers(question.replies) or self.work_on_pairs >= PAIR_WORK:
+        if not question.in_numbers or self.work_on_pairs >= PAIR_WORK:
             return Diagnosis()
         before, likely = self.work, self._likely_pairs(acting)
         affordable = self._affordable(likely, question.cost, self.budget)
@@ -313,11 +356,7 @@ class Diagnostician:
         for pair in found:
             self.pairs.saw(pair, question.case.name)
         certain = [pair for pair in found if self.pairs.certain(pair)]
-        if len(certain) != 1:
-            return Diagnosis()
-        first, second = certain[0]
-        says = f'equals "{first.name}" together with "{second.name}": {first.says}, and {second.says}'
-        return Diagnosis((f"{first.name} + {second.name}",), says)
+        return _said_together(certain[0]) if len(certain) == 1 else Diagnosis(open=tuple(found))
 
     def _likely_pairs(self, acting: list[Deviation]) -> list[Pair]:
         """Pairs of deviations that act on the answer: first those of which more explain other answers alone.
@@ -331,13 +370,13 @@ class Diagnostician:
 
     def _given_by(self, pair: Pair, question: Question) -> bool:
         both = together(pair[0].function, pair[1].function)
-        return both is not None and question.shown_by(both) == Shown.THE_SAME
+        return both is not None and question.shown_by_one(both) == Shown.THE_SAME
 
     def _loosely(self, question: Question) -> Diagnosis:
         """An established mistake that gives the answer, and is clearly wrong there."""
         before = sorted(filter(self._established, self._deviations), key=lambda each: -self.matches[each.name])
         found, _ = self._tried(question, before, self.budget + WORK_ON_ESTABLISHED)
-        return self._named(found[:1], question.replies)
+        return self._named(found[:1], question)
 
     def _broken(self, question: Question) -> Sequence[str]:
         """The declared conventions without which the answer is right: then they alone are wrong. One, or else all."""
@@ -370,6 +409,14 @@ class Diagnostician:
             yield candidate
 
 
-def _has_numbers(replies: tuple[Reply, ...]) -> bool:
-    """Whether any number of the outputs is finite."""
-    return any(bool(reply.output.isfinite().any()) for reply in replies if reply.output is not None)
+def _said(deviations: Sequence[Deviation]) -> Diagnosis:
+    """Each of them gives the answer."""
+    says = " or ".join(f'equals "{each.name}": {each.says}' for each in deviations)
+    return Diagnosis(tuple(each.name for each in deviations), says)
+
+
+def _said_together(pair: Pair) -> Diagnosis:
+    """The two give the answer together."""
+    first, second = pair
+    says = f'equals "{first.name}" together with "{second.name}": {first.says}, and {second.says}'
+    return Diagnosis((f"{first.name} + {second.name}",), says)

@@ -26,6 +26,11 @@ def _clipped(name: str, gradient: Tensor | None) -> Tensor | None:
     return gradient if gradient is None or name not in ("query", "key") else gradient.clamp(-1.0, 1.0)
 
 
+def turned_back(scores: Tensor) -> Tensor:
+    """Transposed once more, where queries and keys are as many."""
+    return scores.transpose(-1, -2) if scores.shape[-1] == scores.shape[-2] else scores
+
+
 MISTAKES = mistakes(
     Backward,
     output_gradient=rows(
@@ -38,7 +43,32 @@ MISTAKES = mistakes(
             then(lambda gradient, saved: with_zero_columns(gradient, saved.asked.width)),
         ),
     ),
+    mean=rows(
+        adds_mean_in_gradient=Wrong(
+            "the mean in the gradient of the softmax (the D term) is added, not subtracted", then(torch.neg)
+        ),
+        takes_mean_over_queries_in_gradient=Wrong(
+            "the mean in the gradient of the softmax (the D term) is taken over the queries, not the keys",
+            lambda weights, d_weights: (weights * d_weights).sum(-2, keepdim=True),
+        ),
+        takes_mean_without_weights_in_gradient=Wrong(
+            "the mean in the gradient of the softmax (the D term) is the sum of the weights' gradients, without weights",
+            lambda weights, d_weights: d_weights.sum(-1, keepdim=True),
+        ),
+    ),
     scores_gradient=rows(
+        gradient_skips_softmax=Wrong(
+            "the gradient of the weights is taken for that of the scores: the softmax is skipped",
+            lambda weights, d_weights, mean: d_weights.masked_fill(weights == 0, 0.0),
+        ),
+        gradient_takes_diagonal_of_softmax=Wrong(
+            "of the softmax's derivative only the diagonal is taken, w · (1 − w)",
+            lambda weights, d_weights, mean: weights * (1 - weights) * d_weights,
+        ),
+        scores_gradient_lacks_weights=Wrong(
+            "the gradient of the softmax is not multiplied by the weights",
+            lambda weights, d_weights, mean: (d_weights - mean).masked_fill(weights == 0, 0.0),
+        ),
         scores_gradient_off_by_one_percent=Wrong("the gradient of the scores is 1 % too large", then(one_percent_off)),
         rounds_scores_gradient_to_half=Wrong(
             "the gradient of the scores is rounded to bfloat16", then(rounded(torch.bfloat16))
@@ -46,14 +76,38 @@ MISTAKES = mistakes(
     ),
     query_gradient=rows(
         doubles_query_gradient=Wrong("the query's gradient is twice as large", then(lambda gradient: 2 * gradient)),
+        negates_query_gradient=Wrong("the query's gradient has the wrong sign", then(torch.neg)),
+        turns_scores_for_query_gradient=Wrong(
+            "where queries and keys are as many, the gradient of the scores is transposed for the query's gradient",
+            lambda flow, saved: turned_back(flow.products) @ saved.key,
+        ),
     ),
     key_gradient=rows(
         negates_key_gradient=Wrong("the key's gradient has the wrong sign", then(torch.neg)),
+        doubles_key_gradient=Wrong("the key's gradient is twice as large", then(lambda gradient: 2 * gradient)),
+        does_not_turn_scores_for_key_gradient=Wrong(
+            "where queries and keys are as many, the gradient of the scores is not transposed for the key's gradient",
+            lambda flow, saved: turned_back(flow.products.transpose(-1, -2)) @ saved.query,
+        ),
         loses_key_gradient_beyond_128=Wrong(
             "the gradient of keys beyond the 128th is 0", then(lambda gradient: with_zero_queries(gradient, 128))
         ),
     ),
     value_gradient=rows(
+        negates_value_gradient=Wrong("the value's gradient has the wrong sign", then(torch.neg)),
+        doubles_value_gradient=Wrong("the value's gradient is twice as large", then(lambda gradient: 2 * gradient)),
+        does_not_turn_weights_for_value_gradient=Wrong(
+            "where queries and keys are as many, the weights are not transposed for the value's gradient",
+            lambda kept_weights, d_output, saved: turned_back(kept_weights.transpose(-1, -2)) @ d_output,
+        ),
+        passes_output_gradient_to_value=Wrong(
+            "where the shapes allow it, the value's gradient is the output's, without the weights",
+            lambda kept_weights, d_output, saved: (
+                d_output.clone()
+                if d_output.shape == saved.value.shape
+                else Backward.value_gradient(kept_weights, d_output, saved)
+            ),
+        ),
         value_gradient_off_by_one_percent=Wrong("the value's gradient is 1 % too large", then(one_percent_off)),
         value_gradient_lacks_weights=Wrong(
             "the value's gradient is the mean of the output's over the keys, without the weights",
@@ -121,9 +175,18 @@ def gives_gradients_only_together(gradients: Gradients, saved: Saved) -> Gradien
 
 @Backward.instead("deliver", "the gradients of key and value are exchanged where their shapes allow it")
 def swaps_gradients_of_key_and_value(gradients: Gradients, saved: Saved) -> Gradients:
-    key, value = gradients["key"], gradients["value"]
-    fits = key is not None and value is not None and key.shape == value.shape
-    return {**gradients, "key": value, "value": key} if fits else gradients
+    return _exchanged(gradients, "key", "value")
+
+
+@Backward.instead("deliver", "the gradients of query and key are exchanged where their shapes allow it")
+def swaps_gradients_of_query_and_key(gradients: Gradients, saved: Saved) -> Gradients:
+    return _exchanged(gradients, "query", "key")
+
+
+def _exchanged(gradients: Gradients, first: str, second: str) -> Gradients:
+    one, other = gradients[first], gradients[second]
+    fits = one is not None and other is not None and one.shape == other.shape
+    return {**gradients, first: other, second: one} if fits else gradients
 
 
 @Backward.instead(

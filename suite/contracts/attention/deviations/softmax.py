@@ -40,6 +40,16 @@ def first_score(scores: Tensor) -> Tensor:
     return first.masked_fill(first == -math.inf, 0)
 
 
+def divided_by_its_sum(scores: Tensor, asked: Asked) -> Tensor:
+    """Without the largest subtracted; where all powers underflow, 0 is divided by 0."""
+    powers = scores.exp()
+    return (powers / powers.sum(-1, keepdim=True)).masked_fill(empty(scores), 0.0)
+
+
+def with_zeros_for_nan(scores: Tensor, asked: Asked) -> Tensor:
+    return divided_by_its_sum(scores, asked).nan_to_num(0.0)
+
+
 MISTAKES = mistakes(
     Dense,
     softmax=rows(
@@ -57,6 +67,7 @@ MISTAKES = mistakes(
             "the largest score is not subtracted before exponentiation",
             lambda scores, asked: normalised(scores.exp()),
             "pytorch issue 133120",
+            others=(divided_by_its_sum, with_zeros_for_nan),
         ),
         subtracts_largest_of_each_key=Wrong(
             "the largest score of each key is subtracted instead of each query's",

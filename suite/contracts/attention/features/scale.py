@@ -140,6 +140,7 @@ FACTORS = mistakes(
             lambda asked: math.sqrt(factor(asked)) ** 2 if factor(asked) >= 0 else math.nan,
             "pytorch issue 105190"
         ),
+        leaves_out_given_scale=Wrong("where a scale is given the scores are not scaled at all", _if_given(lambda asked: 1.0)),
         limits_scale_to_one=Wrong("a scale above 1 is cut to 1", lambda asked: min(factor(asked), 1.0)),
         rounds_scale_to_half=Wrong(
             "the scale is rounded to float16",
@@ -176,6 +177,15 @@ GRAD_MODE = mistakes(
 )
 BACKWARD = mistakes(
     Backward,
+    factor=rows(
+        gradients_lack_scale=Wrong("the gradients of query and key lack the scale", lambda asked: 1.0),
+        gradients_ignore_given_scale=Wrong(
+            "the gradients of query and key use 1/√e although another scale was given", default
+        ),
+        gradients_apply_scale_twice=Wrong(
+            "the scale is applied twice to the gradients of query and key", lambda asked: factor(asked) ** 2
+        ),
+    ),
     query_gradient=rows(
         query_gradient_lacks_scale=Wrong(
             "the query's gradient lacks the scale", lambda flow, saved: flow.scores @ saved.key

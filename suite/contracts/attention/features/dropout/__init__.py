@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from suite.asking import Call, Case, Conventions
 from suite.asking.covering import Contradiction
 from suite.asking.mistakes import Wrong, given, mistakes, rows
+from suite.asking.shown_draws import shown
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, Saved
 from suite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -46,7 +47,9 @@ def multiplier(weights: Tensor, p: float) -> Tensor:
 
 def kept(weights: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
     """Which weights are kept. Random numbers are below 1: p = 1 keeps none."""
-    return torch.rand(weights.shape, generator=generator, device=weights.device) >= p
+    told = shown(weights) if generator is None else None
+    drawn = torch.rand(weights.shape, generator=generator, device=weights.device) >= p
+    return drawn if told is None else told.to(drawn.device)
 
 
 def dropout(weights: Tensor, p: float) -> Tensor:
@@ -150,7 +153,7 @@ DRAWS = mistakes(
         does_not_rescale_kept_weights=Wrong("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * kept(weights, p)),
         rescales_kept_weights_by_p=Wrong("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
         rescales_kept_weights_twice=Wrong("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
-        drops_with_probability_of_keeping=Wrong("weights are dropped with probability 1−p", lambda weights, p: weights * ~kept(weights, p) * _rescale(p)),
+        drops_with_probability_of_keeping=Wrong("weights are dropped with probability 1−p", lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
         drops_a_tenth_too_rarely=Wrong("weights are dropped a tenth too rarely", lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
         rounds_probability_to_eighths=Wrong(
             "the probability is rounded to eighths",
