@@ -45,7 +45,7 @@ def check(options: Check) -> int:
     KeyboardInterrupt ends it after what was found until then is reported.
     """
     tell = nobody if options.quiet else told
-    declarations = chosen(options.targets, options.except_, options.contract, tell, options.signature or "")
+    declarations = chosen(options.targets, options.except_, options.contract, options.signature or "")
     refuse_broken(options.targets, declarations)
     refuse_values(options)
     refuse_places(options)

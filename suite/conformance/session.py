@@ -326,7 +326,7 @@ class Session:
             imported=registry.import_lines(declaration),
             style=declaration.style,
             signature=declaration.signature,
-            signed=registry.said(declaration),
+            signed=registry.introduction(declaration),
             files=files,
             walls=walls,
             shipped=is_shipped(declaration),
