@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from suite import registry
 from suite.contracts import contract as contract_named
-from suite.records import Outcome, UsageError
+from suite.records import EVERY_CASE, Outcome, UsageError
 from suite.registry import Declaration
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def asked_again(
 ) -> dict[str, list[str]]:
     """The words of a command line that ask an implementation again as it was asked, if its registered name does not.
 
-    By full name, and without the case and the dtype, which are in the outcome.
+    By full name, and without the case and the dtype, which are in the outcome. Under EVERY_CASE are the words that say
+    what was asked, for outcomes that are about all of it: an import that failed.
     """
     options = ["--signature", signature] if signature else []
     options += ["--isolate"] if request.isolate else []
@@ -85,7 +86,9 @@ def asked_again(
         options += ["--seed", str(request.seed)]
     options += [word for file in dict.fromkeys(gap.file for gap in request.gaps) for word in ("--known-gaps", file)]
     words = {name: [*spelled, *options] for name, spelled in registry.spelled(declarations).items()}
-    return {name: of for name, of in words.items() if of != [name]}
+    narrowed = [word for case in request.cases for word in ("--case", case)]
+    narrowed += [word for dtype in request.dtypes for word in ("--dtype", dtype)]
+    return {name: of for name, of in words.items() if of != [name]} | ({EVERY_CASE: narrowed} if narrowed else {})
 
 
 def status(outcomes: Sequence[Outcome], alone: bool = False, in_part: bool = False) -> int:

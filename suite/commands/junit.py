@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from suite.records import FAILURES, Outcome, Status, UsageError, escaped
-from suite.report.conformance.tally import Group
+from suite.report.conformance.tally import groups
 from suite.store.files import replace_bytes
 
 NAME = "attnsuite"
@@ -94,7 +94,8 @@ def _case(suite: Element, outcome: Outcome, again: Mapping[str, Sequence[str]]) 
     said = SubElement(case, kind, message=escaped(f"{known}{outcome.says}"))
     if kind != "skipped":
         said.set("type", str(outcome.status))
-        said.text = escaped(Group(outcome, 1, asked=tuple(again.get(outcome.implementation, ()))).rerun)
+        (group,) = groups([outcome], again)
+        said.text = escaped(group.rerun)
 
 
 def _seconds(number: float) -> str:

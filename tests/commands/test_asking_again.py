@@ -168,6 +168,20 @@ def test_among_others_what_is_broken_is_a_row_with_the_command_that_asks_it_agai
     assert printed(said) == ["check", str(file)]
 
 
+def test_an_import_that_failed_is_asked_again_with_all_that_was_said(
+    attnsuite: Command, write: Write, tmp_path: Path
+) -> None:
+    file = write("bad.py", "1/0\ndef attention(query, key, value): ...")
+    asked = ["--case", "plain", "--case", "causal/*", "--dtype", "float32"]
+
+    status, said = attnsuite("check", "bad.py", *asked, "--time-limit", "7", "--junit", "out.xml", "--results", "out")
+
+    words = ["check", str(file), "--time-limit", "7", *asked]
+    assert status == 1
+    assert printed(said) == words
+    assert shlex.join(["attnsuite", *words]) in (tmp_path / "out.xml").read_text()
+
+
 def test_results_name_the_same_command(attnsuite: Command, write: Write, tmp_path: Path) -> None:
     file = write("mine.py", "1/0\ndef transformer(config, weights, *, attention=None): ...")
 
