@@ -18,6 +18,7 @@ from suite.commands.checking import Tell, asked_again, chosen, refuse_broken, ro
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, how_it_starts
 from suite.commands.reporting import report
+from suite.conformance import gaps
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Facts, Outcome, Run, UsageError
@@ -168,7 +169,6 @@ def remember(declarations: Sequence[Declaration], outcomes: Sequence[Outcome], d
 def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -> CheckRequest:
     """What is asked of the implementations."""
     from suite.asking.combined import QUICK
-    from suite.conformance import gaps
     from suite.conformance.session import CheckRequest
 
     request = CheckRequest(
@@ -203,6 +203,8 @@ def refuse_values(options: Check) -> None:
     check_profile(options.profile or COMBINED[0], COMBINED)
     check_seed(options.seed)
     check_jobs(options.jobs)
+    if options.known_gaps is not None:
+        gaps.read(options.known_gaps)
 
 
 def refuse_places(options: Check) -> None:
