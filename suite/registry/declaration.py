@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
 from suite.contracts import names as contract_names
-from suite.records import Status
+from suite.records import Status, escaped
 from suite.signatures import names as signatures
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -51,6 +51,10 @@ class Declaration:
     """What was assumed of a function that nobody called an attention, and whose parameters do not tell; or empty."""
     style: str = ""
     """What was made of a class or module so that it can be called; empty for a function, and before it is loaded."""
+
+    def __post_init__(self) -> None:
+        """A file may be called anything, and its name stands in every table: what a reader cannot see is escaped."""
+        object.__setattr__(self, "name", escaped(self.name))
 
     @property
     def full_name(self) -> str:

@@ -41,12 +41,6 @@ def read(text: str) -> tuple[dict[str, int], dict[str, Any]]:
     return sizes, values
 
 
-def explained() -> str:
-    """What may stand in a shape, in a line."""
-    words = (f"{name}={each.due}" if each.due else name for name, each in typed().items())
-    return "; ".join((*(f"{name}: {says}" for name, says in SIZES.items()), *words))
-
-
 @cache
 def typed() -> Mapping[str, Typed]:
     """The features that a shape may have, by name."""
