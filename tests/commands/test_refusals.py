@@ -117,6 +117,7 @@ def test_a_wrong_value_is_refused_before_torch_is_imported(line: str, says: str,
             "bench kernel_pooling/loops",
             "attnsuite: there are no workloads of kernel_pooling: `attnsuite list --workloads` shows",
         ),
+        ("report damaged", "did you mean --results damaged? `attnsuite report --help` shows what there is"),
         ("report --results empty.py", "--results: a folder is due, and 'empty.py' is a file"),
         (
             "report --results newer",
