@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+import shlex
 import sys
+from pathlib import Path
 
 import typer
 
@@ -59,7 +62,16 @@ def _not_understood(error: Exception) -> str:
     says: str = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     where = "attnsuite" if context is None else context.command_path
-    return f"{says.rstrip('.?')}; `{where} --help` shows what there is"
+    return f"{says.rstrip('.?')}; {_meant(says, context)}`{where} --help` shows what there is"
+
+
+def _meant(says: str, context: typer.Context | None) -> str:
+    """A hint at --results where a folder is named without it, and the subcommand takes nothing else."""
+    found = re.search(r"unexpected extra argument\S* \((?P<word>.+)\)", says)
+    takes = {option for each in (context.command.params if context else ()) for option in each.opts}
+    if not found or "--results" not in takes or not Path(found["word"]).is_dir():
+        return ""
+    return f"did you mean --results {shlex.quote(found['word'])}? "
 
 
 if __name__ == "__main__":

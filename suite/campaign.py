@@ -15,6 +15,7 @@ from suite import machine, registry
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import (
+    EVERY_CASE,
     ContractFacts,
     Example,
     Explanation,
@@ -274,7 +275,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         conventions={each.full_name: dict(each.conventions) for each in declarations if each.conventions},
         findings=known,
         examples=tuple(examples),
-        again={name: tuple(words) for name, words in again.items()},
+        again={name: tuple(words) for name, words in again.items() if name != EVERY_CASE},
         walls=_walls(declarations),
     )
 

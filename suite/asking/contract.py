@@ -85,6 +85,8 @@ class Contract:
     """The dtype of the core by kind of device."""
     core_needs: frozenset[str] = frozenset()
     """Features that the core needs besides."""
+    also_called: Mapping[str, str] = field(default_factory=dict)
+    """Words of the field, each with the family of cases that asks it: what a user may type in place of that."""
     conventions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where libraries honestly differ, and what may be declared there; the first is the contract's own."""
     adapt: Callable[[Call, Conventions], Call] = lambda call, conventions: call

@@ -256,6 +256,7 @@ class Participant:
 
     def _elsewhere(self, environment: Mapping[str, str], together: Collection[int] = ()) -> Elsewhere:
         """A process with this environment, which moves to the cores `together` once it has imported."""
+        walled = not self.trusted and not is_shipped(self.declaration)
         worker = Worker(
             self.declaration,
             self.device,
@@ -264,7 +265,9 @@ class Participant:
             environment={**environment, **with_threads(self.threads)},
             cores=cores_of(self.threads, self.place),
             service=SERVICE,
-            walled=not self.trusted and not is_shipped(self.declaration),
+            walled=walled,
+            memory_limit=self.memory_limit if walled else 0,  # of the system: what limits itself can take that back
+            watched=False,
         )
         return Elsewhere(worker, self.threads, self.memory_limit, together)
 

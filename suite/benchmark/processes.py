@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
+from suite.records import UsageError
 from suite.worker import expect
 
 SERVICE = "suite.measure.bench:begin"
@@ -34,6 +35,13 @@ def expect_measured(threads: int, processes: int = 1) -> None:
 def timed_as(number: int) -> Mapping[str, str]:
     """The environment of one of the processes that are timed, counted from 0."""
     return {**TIMED, NUMBER: str(number)} if number else TIMED
+
+
+def check_threads(asked: Iterable[int]) -> None:
+    """Raise UsageError for more threads than this machine has cores to give, and for none."""
+    for threads in asked:
+        if not 1 <= threads <= len(cores()):
+            raise UsageError(f"{threads} threads were asked for; this machine has 1 to {len(cores())} cores to give")
 
 
 def with_threads(threads: int) -> dict[str, str]:

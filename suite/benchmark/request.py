@@ -11,13 +11,13 @@ import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a pack
 import torch
 
 from suite.asking import ALL, Contract, Conventions, Workload
-from suite.benchmark.processes import cores
+from suite.benchmark.processes import check_threads, cores
 from suite.conformance.selection import matches
 from suite.conformance.session import check_device
 from suite.measure.protocol import Failed, Job
 from suite.records import PASSES, PROFILES, STEP, Measurement, Shard, Status, UsageError
 from suite.records.limits import TIME_LIMIT
-from suite.records.options import check_cache, check_dtypes, check_profile, check_seconds
+from suite.records.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds
 from suite.registry import Declaration
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
@@ -31,8 +31,6 @@ ON_GPU = {"full": (0.5, 1.0)}
 take milliseconds, and what takes a second does not use the GPU."""
 PROCESSES = 2
 """The processes of each implementation that are timed where a whole profile is: the fewest that differ."""
-MOST_PROCESSES = 9
-"""Processes that can be asked for: a row says which took a sample by one digit."""
 MEMORY_SHARE = 0.25
 """The part of the machine's memory that one process may take, so that the machine does not begin to swap."""
 
@@ -129,13 +127,9 @@ class Request:
         check_cache(self.cache)
         check_seconds("time limit", self.time_limit, below=inf)
         check_seconds("budget", 1.0 if self.budget is None else self.budget, below=inf)
-        if self.processes is not None and not 1 <= self.processes <= MOST_PROCESSES:
-            raise UsageError(f"the number of processes is 1 to {MOST_PROCESSES}, not {self.processes}")
-        for threads in self.threads:
-            if not 1 <= threads <= len(cores()):
-                raise UsageError(
-                    f"{threads} threads were asked for; this machine has 1 to {len(cores())} cores to give"
-                )
+        if self.processes is not None:
+            check_processes(self.processes)
+        check_threads(self.threads)
 
     @property
     def in_processes(self) -> int:

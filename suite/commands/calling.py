@@ -55,7 +55,7 @@ def check(
     refuse_places(chosen_options)
     if callable(target):
         return _function(target, chosen_options)
-    declarations = chosen(_targets(target), chosen_options.except_, contract, nobody, chosen_options.signature or "")
+    declarations = chosen(_targets(target), chosen_options.except_, contract, chosen_options.signature or "")
     refuse_broken([str(target)], declarations)
     return outcomes_of(chosen_options, declarations, None, nobody)
 

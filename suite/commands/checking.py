@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite import registry
 from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import Outcome, UsageError
+from suite.records import EVERY_CASE, Outcome, UsageError
 from suite.registry import Declaration
 
 if TYPE_CHECKING:
@@ -33,10 +31,9 @@ def chosen(
     targets: Sequence[str],
     leave_out: Sequence[str],
     contract: str | None = None,
-    tell: Tell = told,
     signature: str = "",
 ) -> list[Declaration]:
-    """The implementations that the targets name (all by default) without those to be left out; hints go to `tell`.
+    """The implementations that the targets name (all by default) without those to be left out.
 
     UsageError for a user's own function whose parameters fit several signatures, where no `signature` is named, and for
     a target that is named twice. Two that overlap, `attention/*` and `chunked`, are one set.
@@ -52,8 +49,6 @@ def chosen(
     for declaration in (each for each in found if each.named or not each.module):  # a user's own function
         if declaration.ambiguous:
             raise UsageError(f"{declaration.full_name}: {declaration.ambiguous}")
-        if hint := _misspelt(declaration):
-            tell(hint)
     return found
 
 
@@ -73,29 +68,13 @@ def refuse_broken(targets: Sequence[str], declarations: Sequence[Declaration]) -
         raise UsageError(f"{declarations[0].full_name} cannot be asked: {why}")
 
 
-def _misspelt(declaration: Declaration) -> str:
-    """A hint that a function has parameters with almost the names of the contract's; or empty."""
-    if declaration.parameters is None or declaration.contract not in contract_names():
-        return ""
-    due = contract_named(declaration.contract).parameter_features
-    own = [name for name in declaration.parameters if name not in due]
-    alike = {name: near for name in due if name not in declaration.parameters and (near := _alike(name, own))}
-    pairs = [f"{name} ({near} is a different parameter)" for name, near in alike.items()]
-    return f"{declaration.full_name} takes no {', no '.join(pairs)}: cases that need it are declined" if pairs else ""
-
-
-def _alike(name: str, others: Sequence[str]) -> str:
-    """The first of the others that looks like the name; empty if none does."""
-    part = next((other for other in others if len(other) > 3 and other in name), "")
-    return part or next(iter(get_close_matches(name, others, n=1, cutoff=0.75)), "")
-
-
 def asked_again(
     declarations: Sequence[Declaration], request: CheckRequest, signature: str = ""
 ) -> dict[str, list[str]]:
     """The words of a command line that ask an implementation again as it was asked, if its registered name does not.
 
-    By full name, and without the case and the dtype, which are in the outcome.
+    By full name, and without the case and the dtype, which are in the outcome. Under EVERY_CASE are the words that say
+    what was asked, for outcomes that are about all of it: an import that failed.
     """
     options = ["--signature", signature] if signature else []
     options += ["--isolate"] if request.isolate else []
@@ -107,7 +86,9 @@ def asked_again(
         options += ["--seed", str(request.seed)]
     options += [word for file in dict.fromkeys(gap.file for gap in request.gaps) for word in ("--known-gaps", file)]
     words = {name: [*spelled, *options] for name, spelled in registry.spelled(declarations).items()}
-    return {name: of for name, of in words.items() if of != [name]}
+    narrowed = [word for case in request.cases for word in ("--case", case)]
+    narrowed += [word for dtype in request.dtypes for word in ("--dtype", dtype)]
+    return {name: of for name, of in words.items() if of != [name]} | ({EVERY_CASE: narrowed} if narrowed else {})
 
 
 def status(outcomes: Sequence[Outcome], alone: bool = False, in_part: bool = False) -> int:

@@ -32,7 +32,7 @@ class ExpectedCheck(Check):
     """What `check` with these options is of."""
 
     def run(self) -> int:
-        declarations = chosen(self.targets, self.except_, self.contract, told, self.signature or "")
+        declarations = chosen(self.targets, self.except_, self.contract, self.signature or "")
         refuse_broken(self.targets, declarations)
         outcomes.refuse_places(self)
         return said(declarations, lambda: refuse_check(self, declarations))

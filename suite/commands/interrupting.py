@@ -5,19 +5,47 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 INTERRUPTED = 128 + signal.SIGINT
 """The exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
 TERMINATED = 128 + signal.SIGTERM
 """The exit status after SIGTERM."""
+NOTHING_ASKED = "interrupted before anything was asked"
+"""What the file of JUnit says of a check that was stopped while it began."""
 AS_ONE = 1.0
 """Seconds within which further SIGTERMs are the same: `timeout` sends one to the process and one to its group."""
 
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM came, which ends a check as Ctrl-C does."""
+
+
+def until_interrupted(ask: Callable[[], int], junit: str | None) -> int:
+    """What `ask` returns, or the exit status of what stopped it. Its file of JUnit is written at whatever moment."""
+    with terminable():
+        try:
+            return ask()
+        except KeyboardInterrupt as stopped:
+            _in_order(stopped, junit)
+            return status_after(stopped)
+
+
+def _in_order(stopped: KeyboardInterrupt, place: str | None) -> None:
+    """End what was started, and say in the file of JUnit that nothing was asked, where nothing was."""
+    from suite.campaign import Interrupted
+    from suite.commands import junit
+    from suite.records import UsageError
+    from suite.walls import clear_up
+
+    clear_up()
+    if place is None or isinstance(stopped, Interrupted):  # then it was written with what was found
+        return
+    with suppress(UsageError):  # it may be somebody else's, which was not looked at yet
+        junit.refuse_to_overwrite(Path(place))
+        junit.write(Path(place), [], {}, NOTHING_ASKED)
 
 
 @contextmanager

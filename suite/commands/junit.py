@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from suite.records import FAILURES, Outcome, Status, UsageError, escaped
-from suite.report.conformance.tally import Group
+from suite.report.conformance.tally import groups
 from suite.store.files import replace_bytes
 
 NAME = "attnsuite"
@@ -40,19 +40,24 @@ def refuse_to_overwrite(path: Path) -> None:
         raise UsageError(f"--junit: {path} exists and was not written by attnsuite, so name another file")
 
 
-def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> None:
+def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> None:
     """Write the outcomes as a whole file: a suite per implementation, a test case per question.
 
     A failure that a finding records is skipped, as what is declined or missing. `again` has the words of a command line
-    that name an implementation. Raises UsageError where the file cannot be written.
+    that name an implementation; `interrupted` says that not all was asked, which is an error of its own: whoever
+    reads the file alone would take what passed for all. Raises UsageError where the file cannot be written.
     """
-    replace_bytes(path, document(outcomes, again))
+    replace_bytes(path, document(outcomes, again, interrupted))
 
 
-def document(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> bytes:
+def document(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> bytes:
     """The XML document."""
-    root = Element("testsuites", {"name": NAME, **_counts(outcomes)})
+    root = Element("testsuites", {"name": NAME, **_counts(outcomes, bool(interrupted))})
     written = datetime.now(UTC).isoformat(timespec="seconds").removesuffix("+00:00")  # the schema allows no zone
+    if interrupted:
+        suite = SubElement(root, "testsuite", {"name": NAME, "timestamp": written, **_counts([], True)})
+        case = SubElement(suite, "testcase", classname=NAME, name="check", time=_seconds(0))
+        SubElement(case, "error", message=interrupted, type="interrupted")
     for name in dict.fromkeys(outcome.implementation for outcome in outcomes):
         own = [outcome for outcome in outcomes if outcome.implementation == name]
         suite = SubElement(root, "testsuite", {"name": escaped(name), "timestamp": written, **_counts(own)})
@@ -63,11 +68,11 @@ def document(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) ->
     return text + b"\n"
 
 
-def _counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    kinds = [_kind(outcome) for outcome in outcomes]
+def _counts(outcomes: Sequence[Outcome], interrupted: bool = False) -> dict[str, str]:
+    kinds = [*map(_kind, outcomes), *("error" for _ in range(interrupted))]
     counted = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     counts = {name: str(kinds.count(kind)) for name, kind in counted.items()}
-    return {"tests": str(len(outcomes)), **counts, "time": _seconds(sum(each.seconds or 0 for each in outcomes))}
+    return {"tests": str(len(kinds)), **counts, "time": _seconds(sum(each.seconds or 0 for each in outcomes))}
 
 
 def _kind(outcome: Outcome) -> str:
@@ -89,7 +94,8 @@ def _case(suite: Element, outcome: Outcome, again: Mapping[str, Sequence[str]]) 
     said = SubElement(case, kind, message=escaped(f"{known}{outcome.says}"))
     if kind != "skipped":
         said.set("type", str(outcome.status))
-        said.text = escaped(Group(outcome, 1, asked=tuple(again.get(outcome.implementation, ()))).rerun)
+        (group,) = groups([outcome], again)
+        said.text = escaped(group.rerun)
 
 
 def _seconds(number: float) -> str:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, TextIO
 from suite import campaign
 from suite.commands import github, json_rows, junit, last_failed, sharding
 from suite.commands.checking import Tell, asked_again, chosen, refuse_broken, row, single_threaded, status, told
-from suite.commands.interrupting import status_after, terminable
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, how_it_starts
 from suite.commands.reporting import report
+from suite.conformance import gaps
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import Facts, Outcome, Run, UsageError
@@ -34,7 +34,6 @@ from suite.records.options import (
 from suite.registry import Declaration, Loaded
 from suite.report import refuse_foreign_index
 from suite.store import Results, RunWriter
-from suite.walls import clear_up
 
 if TYPE_CHECKING:
     from suite.commands.declared.check import Check
@@ -44,19 +43,10 @@ if TYPE_CHECKING:
 def check(options: Check) -> int:
     """Check the targets and return the exit status. UsageError if the only target named is missing.
 
-    Ctrl-C and SIGTERM end it after what was found until then is reported.
+    KeyboardInterrupt ends it after what was found until then is reported.
     """
-    try:
-        with terminable():
-            return _checked(options)
-    except KeyboardInterrupt as stopped:
-        clear_up()
-        return status_after(stopped)
-
-
-def _checked(options: Check) -> int:
     tell = nobody if options.quiet else told
-    declarations = chosen(options.targets, options.except_, options.contract, tell, options.signature or "")
+    declarations = chosen(options.targets, options.except_, options.contract, options.signature or "")
     refuse_broken(options.targets, declarations)
     refuse_values(options)
     refuse_places(options)
@@ -105,14 +95,15 @@ def outcomes_of(
         outcomes, stopped = asked_now(session, here, shown, writer, loaded, there)
         if writer and not stopped and not session.is_decided(outcomes):
             campaign.finish(writer, checked=[] if narrows(options) else declarations, operators=session.ran)
-    if stopped:
-        say_stopped(outcomes, sum(map(session.count, here)), writer, lines)
-    else:
+    interrupted = said_stopped(outcomes, sum(map(session.count, here)), writer) if stopped else ""
+    if lines is not None and interrupted:
+        print(interrupted, file=lines, flush=True)
+    if not stopped:
         make_tables(options, writer, lines if explains else StringIO())
     if options.github and lines is not None:
         github.announce(outcomes, declarations, session.explanations, again, lines)
     if options.junit is not None:
-        junit.write(Path(options.junit), outcomes, again)
+        junit.write(Path(options.junit), outcomes, again, interrupted)
     remember(declarations, outcomes, request.device)
     if stopped:
         raise stopped
@@ -155,12 +146,10 @@ def asked_now(
         return stopped.outcomes, stopped
 
 
-def say_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None, lines: TextIO | None) -> None:
-    """Say how much of what was to be asked was not, and that what is stored need not be asked again."""
-    if lines is not None:
-        goes_on = "; the same command goes on from there" if writer else ""
-        left = max(0, total - len(outcomes))
-        print(f"interrupted: {left:,} of {total:,} questions were not asked{goes_on}", file=lines, flush=True)
+def said_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:
+    """How much of what was to be asked was not, and that what is stored need not be asked again."""
+    goes_on = "; the same command goes on from there" if writer else ""
+    return f"interrupted: {max(0, total - len(outcomes)):,} of {total:,} questions were not asked{goes_on}"
 
 
 def make_tables(options: Check, writer: RunWriter | None, lines: TextIO | None) -> None:
@@ -180,7 +169,6 @@ def remember(declarations: Sequence[Declaration], outcomes: Sequence[Outcome], d
 def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -> CheckRequest:
     """What is asked of the implementations."""
     from suite.asking.combined import QUICK
-    from suite.conformance import gaps
     from suite.conformance.session import CheckRequest
 
     request = CheckRequest(
@@ -215,6 +203,8 @@ def refuse_values(options: Check) -> None:
     check_profile(options.profile or COMBINED[0], COMBINED)
     check_seed(options.seed)
     check_jobs(options.jobs)
+    if options.known_gaps is not None:
+        gaps.read(options.known_gaps)
 
 
 def refuse_places(options: Check) -> None:

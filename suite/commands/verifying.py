@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from suite.report import pytest_benchmark
 from suite.report import verification as pages
 from suite.report.machine import PAGES as OF_ROWS
 from suite.report.verification.index import FILES
+from suite.report.versions import NAME as VERSIONS
 from suite.store import Recorded, Verified, between_runs, facts, history, together
 from suite.store import verify as verify_rows
 from suite.store.contents import SIGNS
@@ -21,6 +23,8 @@ from suite.store.runs import RUNS
 from suite.store.verification import KINDS, few
 from suite.uncollected import uncollected
 
+UNKNOWN = ", so nothing says what is in it; move it away"
+"""What is said of what attnsuite does not write."""
 UNPROVEN = "not proven: that the machine was honest, nor that it was the one that is named"
 """What no file can prove about itself."""
 PAGES = ("conformance", "benchmark", "learning", "claims")
@@ -40,6 +44,10 @@ KNOWN = frozenset(
 """What attnsuite writes into a machine's folder, but for charts, whose names are those of workloads."""
 NOT_OURS = frozenset({"README.md", ".gitattributes", ".gitignore", ".gitkeep", ".DS_Store"})
 """What may lie there that attnsuite does not write: words of whoever sent the results, and what systems leave."""
+OF_VERSIONS = frozenset({f"{VERSIONS}.md", f"{VERSIONS}.csv"})
+"""What a sweep over versions writes beside the folders of its environments, which hold the rows of it."""
+BESIDE_MACHINES = frozenset({*FILES, *OF_VERSIONS, *NOT_OURS, history.FOLDER, ".git"})
+"""What may lie in a folder of results beside machines' folders. It may be a repository of its own."""
 
 
 @dataclass
@@ -98,10 +106,14 @@ def verified(path: Path) -> Report:
         return _file(path)
     if _is_machine(path):
         return _machines([path])
-    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and _is_machine(folder))
+    folders = _machines_in(path)
     if not folders:
         raise UsageError(f"{path} holds no results; `attnsuite run` makes them")
     return _results(path, folders)
+
+
+def _machines_in(results: Path) -> list[Path]:
+    return sorted(folder for folder in results.iterdir() if folder.is_dir() and _is_machine(folder))
 
 
 def _is_machine(folder: Path) -> bool:
@@ -135,7 +147,8 @@ def _results(path: Path, folders: Sequence[Path]) -> Report:
     with_runs = {name: of for name, of in report.machines.items() if of.runs}
     repositories = path, Path(suite.__file__).parent
     report.refusals += pages.of_results(path, with_runs if readable else None, sources.musts(repositories))
-    report.refusals += _without_rows(path)
+    report.refusals += few([*_without_rows(path), *_unknown_beside(path)])
+    report.not_checked += _of_their_own(path)
     machines = list(report.machines.values())
     report.refusals += few([*history.refusals(path, machines, sources.keeps_runs(repositories))])
     if with_runs and not (path / history.FOLDER).is_dir():
@@ -148,9 +161,35 @@ def _results(path: Path, folders: Sequence[Path]) -> Report:
 
 def _without_rows(results: Path) -> Iterator[Refusal]:
     """Folders with pages such as a machine's, which no run gives."""
-    for folder in sorted(each for each in results.iterdir() if each.is_dir() and not _is_machine(each)):
-        if page := next((folder / f"{name}.md" for name in PAGES if (folder / f"{name}.md").exists()), None):
+    for folder in _other_folders(results):
+        if page := _page_in(folder):
             yield Refusal(str(page), "", "no run is recorded beside it that gives such a page")
+
+
+def _other_folders(results: Path) -> list[Path]:
+    return sorted(each for each in results.iterdir() if each.is_dir() and not _is_machine(each))
+
+
+def _page_in(folder: Path) -> Path | None:
+    return next((folder / f"{name}.md" for name in PAGES if (folder / f"{name}.md").exists()), None)
+
+
+def _unknown_beside(results: Path) -> Iterator[Refusal]:
+    """What lies beside machines' folders and is nothing that attnsuite writes there, nor a folder of results again."""
+    for path in sorted(results.iterdir()):
+        said = path.is_dir() and (_is_machine(path) or _page_in(path) or _machines_in(path))
+        if path.name not in BESIDE_MACHINES and not said:
+            yield Refusal(str(path), "", f"attnsuite writes no such {'folder' if path.is_dir() else 'file'}{UNKNOWN}")
+
+
+def _of_their_own(results: Path) -> Iterator[str]:
+    """Shards and environments of a sweep: folders of results in this one. And what is made of their rows."""
+    for folder in _other_folders(results):
+        if folder.name not in BESIDE_MACHINES and _machines_in(folder):
+            yield f"{folder}, a folder of results of its own: `attnsuite verify {shlex.quote(str(folder))}`"
+    yield from (
+        f"{results / name}, which no rows here give" for name in sorted(OF_VERSIONS) if (results / name).exists()
+    )
 
 
 def _machines(folders: Iterable[Path]) -> Report:
@@ -168,7 +207,7 @@ def _unknown(folder: Path) -> Iterator[Refusal]:
     """What lies in a machine's folder and is nothing that attnsuite writes. Charts are held against rows."""
     for path in sorted(folder.iterdir()):
         if path.name not in KNOWN | NOT_OURS and path.suffix != ".svg":
-            yield Refusal(str(path), "", "attnsuite writes no such file, so nothing says what is in it; move it away")
+            yield Refusal(str(path), "", f"attnsuite writes no such file{UNKNOWN}")
 
 
 def _readable(folder: Path, rows: Verified, report: Report) -> None:

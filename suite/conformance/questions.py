@@ -46,7 +46,7 @@ class Subject:
     signature: str = ""
     """The signature of the field that it has; empty for the contract's own."""
     signed: str = ""
-    """Which signature it was taken to have, and why, in a line; empty for the contract's own."""
+    """What it was taken for, in a line: its signature, and what to write where that was meant otherwise; or empty."""
     files: Callable[[], list[str] | None] = lambda: None
     """The files that its answers depend on; None where that is not known."""
     walls: tuple[str, ...] | None = None

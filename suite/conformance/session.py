@@ -81,7 +81,7 @@ class CheckRequest:
             if not any(matches(case.name, pattern) for case in cases):
                 families = list(dict.fromkeys(case.family for case in cases))
                 names = [case.name for case in cases]
-                raise UsageError(nothing_matches(pattern, names, families, contract.name))
+                raise UsageError(nothing_matches(pattern, names, families, contract.name, contract.also_called))
         chosen = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
         asked = questions(chosen, self.device.split(":")[0], self.dtypes or DTYPES)
         if not asked:
@@ -328,7 +328,7 @@ class Session:
             imported=registry.import_lines(declaration),
             style=declaration.style,
             signature=declaration.signature,
-            signed=registry.said(declaration),
+            signed=registry.introduction(declaration),
             files=files,
             walls=walls,
             shipped=is_shipped(declaration),

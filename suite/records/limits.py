@@ -1,4 +1,4 @@
-"""How long a process may take."""
+"""How long a process may take, and how many there may be."""
 
 from __future__ import annotations
 
@@ -23,5 +23,7 @@ ended."""
 KILL_LIMIT = 10.0
 """Seconds that the end of a process is awaited after it was killed. A driver may hold it for longer; then it is
 left."""
+MOST_PROCESSES = 9
+"""Processes of an implementation that can be timed in turns: a row says which took a sample by one digit."""
 MOST_JOBS = 256
 """The most processes that ask at once: each has a copy of torch's memory, and few machines have more cores."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 ATTENTION = "attention"
@@ -33,7 +33,20 @@ class Operators:
             return f"operators: none of PyTorch's ran in the {self.looked_at} questions looked at; other code computed"
         attention = [name for name in self.ran if ATTENTION in name]
         names = sorted(self.ran, key=lambda name: (name not in attention, -self.ran[name], name))
-        shown = ", ".join(f"{name.removeprefix('aten::')} {self.ran[name]}" for name in names[:most])
-        more = f" and {len(names) - most} more" if len(names) > most else ""
         called = "PyTorch's own attention is called; " if any(name.startswith("aten::") for name in attention) else ""
-        return f"operators: {called}in {self.looked_at} questions ran {shown}{more}"
+        more = f", and {len(names) - most} more" if len(names) > most else ""
+        return f"operators: {called}{self._sentence(names[:most])}{more}"
+
+    def _sentence(self, names: Sequence[str]) -> str:
+        """`each of the 31 questions looked at ran matmul, div; some ran where (12), add (3)`."""
+        each = [_short(name) for name in names if self.ran[name] >= self.looked_at]
+        some = [f"{_short(name)} ({self.ran[name]})" for name in names if self.ran[name] < self.looked_at]
+        of = f"of the {self.looked_at} questions looked at" if self.looked_at > 1 else "question looked at"
+        if not each:
+            return f"some {of} ran {', '.join(some)}"
+        whole = f"{'each' if self.looked_at > 1 else 'the one'} {of} ran {', '.join(each)}"
+        return f"{whole}; some ran {', '.join(some)}" if some else whole
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("aten::")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from suite.records.limits import MOST_JOBS
+from suite.records.limits import MOST_JOBS, MOST_PROCESSES
 from suite.records.words import CACHES, DTYPES, UsageError
 
 COMBINED = ("quick", "full")
@@ -50,6 +50,12 @@ def check_seed(seed: int) -> None:
         raise UsageError(f"a seed is a whole number of at least 0, not {seed}")
     if seed > LARGEST_SEED:
         raise UsageError(f"a seed is a whole number of at most {LARGEST_SEED}, not {seed}")
+
+
+def check_processes(processes: int) -> None:
+    """Raise UsageError for as many processes of an implementation as no benchmark times."""
+    if not 1 <= processes <= MOST_PROCESSES:
+        raise UsageError(f"the number of processes is 1 to {MOST_PROCESSES}, not {processes}")
 
 
 def check_jobs(jobs: int) -> None:

@@ -6,9 +6,10 @@ from suite.registry.declaration import Broken, Declaration, Loaded, Missing, imp
 from suite.registry.discovery import ENTRY_POINTS, contracts, discover
 from suite.registry.importing import import_lines
 from suite.registry.loading import absent, from_function, load, locate, source_hash
+from suite.registry.naming import introduction
 from suite.registry.reading import line_of
 from suite.registry.side_effects import undisturbed
-from suite.registry.signing import asked_in, said
+from suite.registry.signing import asked_in
 from suite.registry.styles import modes_kept
 from suite.registry.targets import find, spelled
 
@@ -26,11 +27,11 @@ __all__ = [
     "from_function",
     "implementation",
     "import_lines",
+    "introduction",
     "line_of",
     "load",
     "locate",
     "modes_kept",
-    "said",
     "source_hash",
     "spelled",
     "undisturbed",

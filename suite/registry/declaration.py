@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
 from suite.contracts import names as contract_names
-from suite.records import Status
+from suite.records import Status, escaped
 from suite.signatures import names as signatures
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -47,8 +47,14 @@ class Declaration:
     """Which signatures its parameters fit, where these are several and none was said."""
     python: str = ""
     """The interpreter whose processes import it, where that is not this one: one with other versions of libraries."""
+    assumed: str = ""
+    """What was assumed of a function that nobody called an attention, and whose parameters do not tell; or empty."""
     style: str = ""
     """What was made of a class or module so that it can be called; empty for a function, and before it is loaded."""
+
+    def __post_init__(self) -> None:
+        """A file may be called anything, and its name stands in every table: what a reader cannot see is escaped."""
+        object.__setattr__(self, "name", escaped(self.name))
 
     @property
     def full_name(self) -> str:

@@ -11,6 +11,7 @@ from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import UsageError
 from suite.registry.declaration import Declaration
+from suite.registry.naming import INPUTS
 from suite.registry.reading import FunctionSource, ModuleSource, read
 from suite.registry.signing import signed
 from suite.signatures import SIGNATURES_OF
@@ -64,10 +65,6 @@ def of_function(function: FunctionSource, source: ModuleSource, whole: Declarati
         **declared,
     )
     return signed(found)
-
-
-INPUTS = ("query", "key", "value")
-"""What every signature of attention takes by place."""
 
 
 def _too_few(function: FunctionSource, contract: str) -> str:

@@ -17,6 +17,7 @@ from suite.registry.declaration import Declaration
 from suite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from suite.registry.from_source import decorated, listed, of_source
 from suite.registry.loading import load, locate, on_path
+from suite.registry.naming import taken_as_attention
 from suite.registry.plugging import may_take_plug, plugged, takes_plug
 from suite.registry.reading import ModuleSource, read
 from suite.registry.signing import asked_in, check_signature, check_taken
@@ -132,6 +133,15 @@ def _contract_said(declaration: Declaration) -> str | None:
     return read(Path(declaration.file)).contract_of(declaration.function) if declaration.file else None
 
 
+def _is_declared(declaration: Declaration) -> bool:
+    """Whether it is decorated, or lies in a folder that says what it is."""
+    place = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
+    if DEFAULT_CONTRACT in place[-2:-1]:
+        return True
+    decorated_here = read(Path(declaration.file)).decorated if declaration.file else ()
+    return declaration.function in {each.name for each in decorated_here}
+
+
 def _contract_meant(declaration: Declaration, known: Sequence[str]) -> str:
     """The contract that the folder of a file or module is named after, else its function, or attention."""
     path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
@@ -163,13 +173,18 @@ class _Search:
         if colon and not (place and function):
             raise UsageError(f"{self.word} {target!r}: a colon stands between a file or module and a function in it")
         if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
-            return [self._of_module(place, function)]
+            return [self._meant(self._of_module(place, function))]
         if not colon:
             place, function = target, ""
         file = Path(place).expanduser()
         if not target or not (colon or file.suffix == ".py" or file.exists()):
             raise UsageError(self._unknown(target))
-        return self._of_path(file, function)
+        return [self._meant(each) for each in self._of_path(file, function)]
+
+    def _meant(self, found: Declaration) -> Declaration:
+        """What a file or a module has, and what was assumed of it where neither the user nor its author says it."""
+        is_said = self.contract or self.signature or found.full_name in _names(self.registered) or _is_declared(found)
+        return found if is_said else taken_as_attention(found)
 
     def _plugged(self, target: str) -> list[Declaration]:
         """Each host before the + with each attention after it plugged in."""

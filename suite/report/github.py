@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.records import FAILURES, Explanation, Outcome
+from suite.records import FAILURES, Explanation, Outcome, escaped
 from suite.report.cells import code, said
 from suite.report.conformance.tally import Group, breakdown, by_implementation, count, groups
 from suite.report.page import Block, Page, Section, Table, note, points, section, table
@@ -77,4 +77,4 @@ def errors(outcomes: Sequence[Outcome], places: Mapping[str, Place], again: Agai
 
 def _written(words: str, besides: str = "") -> str:
     """Words so that a workflow command ends where they do, and no other begins in them."""
-    return "".join(PROPERTY[sign] if sign in f"%\r\n{besides}" else sign for sign in words)
+    return "".join(PROPERTY[sign] if sign in f"%\r\n{besides}" else sign for sign in escaped(words))

@@ -17,6 +17,8 @@ from suite.store.runs import RUNS
 from suite.uncollected import uncollected
 
 KINDS = (OUTCOMES, MEASUREMENTS, LEARNED, CLAIMED)
+MOST_NAMED = 3
+"""The most implementations of a run that are named in a line."""
 MOST_OF_ONE = 20
 """The most refusals of one file that are listed; of more, the others are counted."""
 
@@ -114,8 +116,15 @@ def _runs(folder: Path, there: Contents) -> Iterator[Refusal]:
         if run.finished:
             yield from (Refusal(path, where, why) for why in ranges.of_run(run))
         else:
-            yield Refusal(path, where, f"the run {run.id:.80} is not finished, so nothing says what rows are due")
+            yield Refusal(path, where, _not_finished(run))
     yield from _unnamed_facts(folder, there.runs)
+
+
+def _not_finished(run: Run) -> str:
+    """What is said of a run that was interrupted, and what is to be done about it."""
+    names = ", ".join(sorted(run.sources)[:MOST_NAMED]) + ", …" * (len(run.sources) > MOST_NAMED)
+    again = f"the command that began it, {run.asked!r:.200} of {names:.200}, goes on from there with the same --results"
+    return f"the run {run.id:.80} is not finished, so nothing says what rows are due; {again}"
 
 
 def _lines_of_runs(folder: Path) -> dict[str, int]:

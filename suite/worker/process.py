@@ -46,7 +46,7 @@ class Process:
     another `python`; others are forked, where the system can, from one that has imported what they share: the worker,
     and the module of their `service`.
     A `walled` one has a guard, whose number `pid` is, and a folder for itself; in each of its processes `memory` bytes
-    may be taken, and as many in all of them together. 0 is no limit.
+    may be taken, and as many in all of them together, which is looked at where it is `watched`. 0 is no limit.
 
     `send` and `receive` raise EOFError where the process is gone and TimeoutError at the deadline, which is a time of
     `time.monotonic`.
@@ -61,11 +61,12 @@ class Process:
         fresh: bool = False,
         walled: bool = False,
         memory: int = 0,
+        watched: bool = True,
         python: str = "",
     ) -> None:
         begun = start(environment, cores, service, fresh, walled, memory, python)
         self._started, channel, output = begun.started, begun.channel, begun.output
-        self._walled, self._memory, self._looked = walled, memory, 0.0
+        self._walled, self._memory, self._watched, self._looked = walled, memory, watched, 0.0
         self._room = begun.room
         channel.setblocking(False)
         os.set_blocking(output, False)
@@ -282,7 +283,7 @@ class Process:
     def _look_at_limits(self) -> None:
         if self._much > PRINTED_MOST:
             raise TooMuch(f"printed more than {PRINTED_MOST >> 20} MiB")
-        if self._memory and time.monotonic() - self._looked > LOOK_EVERY:
+        if self._memory and self._watched and time.monotonic() - self._looked > LOOK_EVERY:
             self._looked = time.monotonic()
             folder = self._room.folder if self._room else Path("/")
             if taken(self.pid, folder, self._memory) > self._memory:

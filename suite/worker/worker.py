@@ -79,7 +79,8 @@ class Worker:
     survive a fork; else it may be forked from one that has imported PyTorch.
 
     One that is `walled` is kept from what is not its own, as far as this machine can, and has a folder for itself to
-    work in; `memory_limit` is in bytes, 0 is none.
+    work in; `memory_limit` is in bytes, 0 is none. The system keeps it; that of all processes together is looked at
+    besides, unless it is not `watched`: whoever looks takes time from what is timed.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Worker:
         service: str = "",
         walled: bool = False,
         memory_limit: int = 0,
+        watched: bool = True,
     ) -> None:
         self.declaration = _one(target) if isinstance(target, str) else target
         self.device = device
@@ -101,7 +103,7 @@ class Worker:
         self.start_limit = start_limit
         self._environment = dict(environment or {})
         self._cores, self._service = frozenset(cores), service
-        self._walled, self._memory_limit = walled, memory_limit
+        self._walled, self._memory_limit, self._watched = walled, memory_limit, watched
         self.walls: tuple[str, ...] = ()
         """The names of the walls that stand around the process, once it is ready."""
         self._process: Process | None = None
@@ -150,6 +152,7 @@ class Worker:
             python=self.declaration.python,
             walled=self._walled,
             memory=self._memory_limit,
+            watched=self._watched,
         )
         self._deadline = time.monotonic() + self.start_limit
         self._questions = 0

@@ -21,6 +21,7 @@ from suite.contracts import contract
 from suite.measure.protocol import Failed, Job, Prepared, Weighed
 from suite.records import UsageError, limits
 from suite.registry import Broken, Declaration, Missing
+from suite.walls import found_elsewhere
 from suite.worker import Died, Hung, Ready, Worker, forkserver
 
 NAMELESS = Declaration("attention", "x", "x")
@@ -165,6 +166,18 @@ def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start
     participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
 
     assert participant.used() >= 0.5
+
+
+@pytest.mark.skipif(
+    not {"limits of the system", "no capabilities"} <= set(found_elsewhere()), reason="this machine lacks these walls"
+)
+def test_who_is_timed_cannot_take_back_its_limit_of_memory(start: Start) -> None:
+    participant = start(SUBMISSIONS / "lifts_its_limit.py", trusted=False)
+
+    answer = participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
+
+    assert isinstance(answer, Failed)
+    assert answer.detail == "RuntimeError: the limit stays"
 
 
 @LINUX

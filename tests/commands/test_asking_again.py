@@ -168,6 +168,20 @@ def test_among_others_what_is_broken_is_a_row_with_the_command_that_asks_it_agai
     assert printed(said) == ["check", str(file)]
 
 
+def test_an_import_that_failed_is_asked_again_with_all_that_was_said(
+    attnsuite: Command, write: Write, tmp_path: Path
+) -> None:
+    file = write("bad.py", "1/0\ndef attention(query, key, value): ...")
+    asked = ["--case", "plain", "--case", "causal/*", "--dtype", "float32"]
+
+    status, said = attnsuite("check", "bad.py", *asked, "--time-limit", "7", "--junit", "out.xml", "--results", "out")
+
+    words = ["check", str(file), "--time-limit", "7", *asked]
+    assert status == 1
+    assert printed(said) == words
+    assert shlex.join(["attnsuite", *words]) in (tmp_path / "out.xml").read_text()
+
+
 def test_results_name_the_same_command(attnsuite: Command, write: Write, tmp_path: Path) -> None:
     file = write("mine.py", "1/0\ndef transformer(config, weights, *, attention=None): ...")
 
@@ -206,6 +220,63 @@ def test_what_has_no_place_for_the_inputs_of_an_attention_is_one_line(attnsuite:
     ]
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def layer_norm(x, weight, bias): ...",
+        "def linear(input, weight, bias=None): ...",
+        "class Scaled:\n    def __call__(self, x, gamma, beta): ...",
+    ],
+)
+def test_what_has_the_parameters_of_another_layer_is_one_line(attnsuite: Command, write: Write, function: str) -> None:
+    write("mine.py", f"1/0\n{function}")
+
+    status, said = attnsuite("check", "mine.py")
+
+    assert (status, said.count("\n")) == (2, 1)
+    assert ", and an attention is given query, key, value; what computes something else needs --contract: add_" in said
+    assert said.endswith("; an attention, --contract attention\n")
+
+
+def test_what_is_no_attention_by_its_names_is_asked_where_the_user_says_so(attnsuite: Command, write: Write) -> None:
+    write("mine.py", "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
+          "def layer(x, weight, bias): return sdpa(x, weight, bias)")  # fmt: skip
+
+    options = "--case", "plain/small", "--dtype", "float32"
+    status, said = attnsuite("check", "mine.py", "--contract", "attention", *options)
+
+    assert (status, said.splitlines()[0]) == (0, "attention/mine  1/1 passed")
+
+
+@pytest.mark.parametrize(
+    ("function", "taken"),
+    [
+        ("def fast(a, b, c)", True),
+        ("def forward(tensor, memory, other)", True),
+        ("def fast(q, k, v)", False),
+        ("def fast(Q, K, V)", False),
+        ("def fast(xq, xk, xv)", False),
+        ("def fast(query_states, key_states, value_states)", False),
+        ("def fast(x, keys, bias)", False),
+        ("def fast(inputs, k_cache, v_cache)", False),
+        ("def my_attention(a, b, c)", False),
+        ("def attn_fwd(x, weight, bias)", False),
+    ],
+)
+def test_what_its_names_do_not_tell_is_asked_and_what_was_assumed_is_said(
+    attnsuite: Command, write: Write, function: str, taken: bool
+) -> None:
+    inputs = function.partition("(")[2].rstrip(")")
+    write("mine.py", f"from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
+          f"{function}: return sdpa({inputs})")  # fmt: skip
+
+    status, said = attnsuite("check", "mine.py", "--case", "plain/small", "--dtype", "float32")
+
+    assumed = f"attention/mine is taken for an attention, whose query, key, value are its {inputs}; what computes "
+    assert status == 0, said
+    assert said.splitlines()[0].startswith(assumed if taken else "attention/mine  1/1 passed")
+
+
 PLACES = {
     "any number": "def odd(*inputs): return sdpa(*inputs)",
     "some, and any number": "def odd(query, *inputs): return sdpa(query, *inputs)",
@@ -227,10 +298,14 @@ def test_what_may_have_a_place_for_them_is_asked(attnsuite: Command, write: Writ
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ("mask=None, causal=False", "attn_mask (mask is a different parameter), no is_causal (causal is a different "),
+        ("mask=None, causal=False", "rename mask to attn_mask and causal to is_causal where it means the same; cases"),
+        (
+            "mask=None",
+            "rename mask to attn_mask where it means the same, or say --signature jax or mlx where it",
+        ),
         (
             "attn_mask=None, is_causual=False",
-            "mine takes no is_causal (is_causual is a different parameter): cases that",
+            "mine takes is_causual, which attention does not know: rename is_causual to is_causal where",
         ),
         ("attn_mask=None, block=3", ""),
         ("**others", ""),
@@ -244,4 +319,4 @@ def test_a_parameter_that_is_nearly_called_as_due_is_remarked_on(
     _, said = attnsuite("check", "mine.py", "--case", "plain/small", "--dtype", "float32")
 
     assert says in said
-    assert ("is a different" in said) == bool(says)
+    assert said.count("does not know: rename") == bool(says), "once"

@@ -20,6 +20,10 @@ from suite.records import UsageError
 STYLES = Path(__file__).parents[1] / "submissions" / "styles.py"
 IS_A_CLASS = "is a class: an instance made without arguments is called"
 EVALUATED = "it is asked in evaluation mode, in which nn.Dropout drops nothing"
+MISNAMED = (
+    "attention/{} takes mask, which attention does not know: rename mask to attn_mask where it means the same, or say "
+    "--signature jax or mlx where it is that library's; cases that need it are declined"
+)
 PAIR = "it returns (output, weights): the first is taken as the output, and the second is judged beside it"
 
 
@@ -61,15 +65,16 @@ def test_of_a_class_an_instance_is_called(check: Check) -> None:
 def test_a_module_is_asked_in_evaluation_mode_and_its_forward_is_the_declaration(check: Check, name: str) -> None:
     status, lines, _ = check(name, cases=("plain", "gradients/plain", "causal/square_5"))
 
-    assert (status, lines[0]) == (0, f"attention/{name}  9/9 passed, declined 1")
-    assert "declined: takes no is_causal" in lines[1]
-    assert lines[2:] == [f"{name} {IS_A_CLASS}; {EVALUATED}", PAIR]
+    assert (status, lines[:2]) == (0, [MISNAMED.format(name), f"attention/{name}  9/9 passed, declined 1"])
+    assert "declined: takes no is_causal" in lines[2]
+    assert lines[3:] == [f"{name} {IS_A_CLASS}; {EVALUATED}", PAIR]
 
 
 def test_a_module_that_was_made_is_asked_as_well(check: Check) -> None:
     status, lines, _ = check("instance")
 
-    assert (status, lines) == (0, ["attention/instance  8/8 passed", f"instance is a module: {EVALUATED}", PAIR])
+    passed = "attention/instance  8/8 passed"
+    assert (status, lines) == (0, [MISNAMED.format("instance"), passed, f"instance is a module: {EVALUATED}", PAIR])
 
 
 def test_what_was_made_with_arguments_is_named_by_its_instance(check: Check) -> None:
@@ -77,7 +82,14 @@ def test_what_was_made_with_arguments_is_named_by_its_instance(check: Check) -> 
 
 
 def test_a_parameter_with_almost_the_due_name_is_pointed_out(check: Check) -> None:
-    assert "attention/Module takes no attn_mask (mask is a different parameter)" in check("Module").said
+    lines = check("Module").lines
+
+    assert lines[0] == MISNAMED.format("Module")
+
+
+@pytest.mark.parametrize("name", ["instance", "Inherits"])
+def test_so_is_one_that_only_an_import_shows(name: str, check: Check) -> None:
+    assert [line for line in check(name).lines if "which attention does not know" in line] == [MISNAMED.format(name)]
 
 
 @pytest.mark.parametrize(

@@ -174,9 +174,38 @@ def test_a_file_that_attnsuite_does_not_write_is_named_in_one_line(name, results
     assert lines[0].endswith("; move it away")
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "README (1).md", "old/notes.txt", "empty/"])
+def test_what_attnsuite_does_not_write_beside_the_machines_is_named_in_one_line(name, results, monkeypatch, capsys):
+    place, _, inside = name.partition("/")
+    if "/" in name:
+        (results / place).mkdir()
+    if not name.endswith("/"):
+        (results / place / inside).write_text("mine\n")
+
+    status, lines = said(monkeypatch, capsys, results)
+
+    assert (status, len(lines)) == (1, 2)
+    what = "folder" if "/" in name else "file"
+    assert lines[0] == (
+        f"{results / place}: attnsuite writes no such {what}, so nothing says what is in it; move it away"
+    )
+
+
+def test_shards_and_environments_of_a_sweep_are_said_not_to_be_checked(results, monkeypatch, capsys):
+    shutil.copytree(results / TIMED, results / "shard-1-of-2" / TIMED)
+    (results / "versions.md").write_text("# Versions\n")
+
+    status, (line,) = said(monkeypatch, capsys, results)
+
+    assert status == 0
+    assert f"{results / 'shard-1-of-2'}, a folder of results of its own: `attnsuite verify " in line
+    assert f"{results / 'versions.md'}, which no rows here give" in line
+
+
 def test_words_of_whoever_sent_results_and_what_systems_leave_are_no_matter(results, monkeypatch, capsys):
     for name in ("README.md", ".gitkeep", ".DS_Store"):
         (results / TIMED / name).write_text("mine\n")
+    (results / ".gitattributes").write_text("*.gz binary\n")
 
     assert said(monkeypatch, capsys, results)[0] == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,7 @@ def test_a_gap_that_closed_fails_the_run_and_is_said_first(
         first
         == "  1 × wrong: gaps.txt:2 says these fail, but they pass: plain/small (float32); remove or narrow the line"
     )
-    assert again.endswith("mine.py --known-gaps gaps.txt")
+    assert again.endswith(f"mine.py --known-gaps gaps.txt {shlex.join(ASKED)}")
 
 
 @pytest.mark.parametrize(

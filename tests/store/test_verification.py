@@ -131,7 +131,9 @@ def test_the_folder_of_another_machine_is_refused(tmp_path):
 def test_a_run_that_is_not_finished_is_refused(tmp_path):
     record(tmp_path, HONEST, outcome("a"), finish=False)
 
-    assert any("is not finished, so nothing says what rows are due" in each for each in refusals(tmp_path))
+    (said,) = (each for each in refusals(tmp_path) if "is not finished, so nothing says what rows are due" in each)
+    assert "; the command that began it, '" in said
+    assert said.endswith("goes on from there with the same --results")
 
 
 def test_everything_amiss_is_listed_each_with_its_place(tmp_path):

@@ -24,7 +24,14 @@ from suite.commands.declared.common import (
 )
 from suite.records import PROFILES
 from suite.records.limits import TIME_LIMIT
-from suite.records.options import check_cache, check_dtypes, check_name_of_device, check_profile, check_seconds
+from suite.records.options import (
+    check_cache,
+    check_dtypes,
+    check_name_of_device,
+    check_processes,
+    check_profile,
+    check_seconds,
+)
 
 if TYPE_CHECKING:
     from suite.benchmark import Request
@@ -147,6 +154,17 @@ class Bench:
         check_cache(self.cache)
         check_seconds("time limit", self.time_limit)
         check_seconds("budget", 1.0 if self.budget is None else self.budget)
+        if self.processes is not None:
+            check_processes(self.processes)
+        if self.threads:
+            from suite.benchmark.processes import check_threads
+
+            check_threads(self.threads)
+        if self.shapes:
+            from suite.contracts.attention.shapes import read  # no other contract has shapes
+
+            for shape in self.shapes:
+                read(shape)
 
     def foresee(self) -> None:
         """Have processes begin to import what is timed and weighed, while this one finds out what that is."""

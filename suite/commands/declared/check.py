@@ -109,6 +109,11 @@ class Check:
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print what fails, and nothing else")] = False
 
     def run(self) -> int:
+        from suite.commands.interrupting import until_interrupted
+
+        return until_interrupted(self._asked, self.junit)
+
+    def _asked(self) -> int:
         from suite.commands import outcomes
 
         return outcomes.check(self)

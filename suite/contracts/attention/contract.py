@@ -83,6 +83,8 @@ SHAPES = {
 FEATURES = {word: says for each in features() for word, says in each.words.items()} | SHAPES | EVERYWHERE
 CONVENTIONS = {point: choices for each in features() for point, choices in each.conventions.items()} | REPEATED_CALLS
 """What may be declared; the first of each is the contract's own. empty_row may be given per kind of mask."""
+ALSO_CALLED = {word: family for each in features() for word, family in each.also_called.items()}
+"""What users call features of attention, each with the family of cases that is meant."""
 PARAMETERS = {each.argument.name: tuple(each.words) for each in features() if each.argument}
 
 
@@ -138,6 +140,7 @@ CONTRACT = Contract(
     features=FEATURES,
     conventions=CONVENTIONS,
     parameter_features=PARAMETERS,
+    also_called=ALSO_CALLED,
     needs=needs,
     adapt=adapted,
     unanswerable=unanswerable,

@@ -209,6 +209,8 @@ class Feature:
     refuse: Callable[[Asked], str] = lambda asked: ""
     """What is wrong with its argument, or empty."""
     cases: Callable[[], Sequence[Case]] = tuple
+    also_called: Mapping[str, str] = field(default_factory=dict)
+    """What a user may call it, in small letters, each with the family of cases that is meant by that."""
     in_torch: Callable[[str, Any, Call, Conventions], str | None] | None = None
     """What it makes of an expression of plain torch at its stage (of keys and values, scores or weights), given its
     argument's value or None and what is declared; None where that cannot be said."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.records import ContractFacts, Machine
+from suite.records import ContractFacts, Machine, escaped
 from suite.report import facts, provenance
 from suite.report.benchmark.views import Material
 from suite.report.browser import history, outcomes, timings
@@ -34,7 +34,7 @@ def data(materials: Mapping[str, Material], past: Sequence[history.Line] = ()) -
 def _machine(of: Material, names: outcomes.Names) -> dict[str, Any]:
     recorded = of.recorded
     runs = list(recorded.runs)
-    again = {name: list(declared.again.get(name, ())) for name, declared in facts.declared(recorded).items()}
+    again = {name: [*map(escaped, declared.again.get(name, ()))] for name, declared in facts.declared(recorded).items()}
     newest = recorded.run
     return {
         "name": recorded.machine,

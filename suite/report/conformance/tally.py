@@ -87,6 +87,8 @@ class Group:
     """In the last line of a list that was cut short: how many more groups that line stands for."""
     asked: tuple[str, ...] = ()
     """The words of a command line that name the implementation; empty if its registered name does."""
+    narrowed: tuple[str, ...] = ()
+    """The words that say what was asked at all, where the example is about all of it."""
 
     @property
     def says(self) -> str:
@@ -104,7 +106,9 @@ class Group:
     def rerun(self) -> str:
         """The command that asks the example again."""
         words = ["attnsuite", "check", *(self.asked or [self.example.implementation])]
-        if not self._whole:
+        if self._whole:
+            words += self.narrowed
+        else:
             words += ["--case", self.example.case, "--dtype", self.example.dtype]
         if self.example.device not in ("", "cpu"):
             words += ["--device", self.example.device]
@@ -120,8 +124,10 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
 
     What is about the implementation as a whole comes first, then groups with a diagnosis, larger ones before smaller
     ones. A wrong answer without a diagnosis joins the group that the same case has in another dtype. `again` has the
-    words of a command line that name an implementation whose registered name does not.
+    words of a command line that name an implementation whose registered name does not, and under EVERY_CASE those that
+    say what was asked.
     """
+    narrowed = tuple(again.get(EVERY_CASE, ()))
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
         asked = tuple(again.get(name, ()))
@@ -130,9 +136,9 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
         shown = MOST_GROUPS + (
             len(ordered) == MOST_GROUPS + 1
         )  # one more takes no more lines than to say that there is
-        found += [Group(_telling(group), len(group), asked=asked) for group in ordered[:shown]]
+        found += [Group(_telling(group), len(group), 0, asked, narrowed) for group in ordered[:shown]]
         if rest := ordered[shown:]:
-            found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked))
+            found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked, narrowed))
     return found
 
 

@@ -97,6 +97,13 @@ def test_every_optional_parameter_declines_features_that_exist() -> None:
     assert {feature for declined in PARAMETERS.values() for feature in declined} <= set(FEATURES)
 
 
+def test_what_features_are_also_called_means_families_that_exist() -> None:
+    families = {case.family for case in CONTRACT.cases()}
+
+    assert set(CONTRACT.also_called.values()) <= families
+    assert not {word for word, family in CONTRACT.also_called.items() if word in families and word != family}
+
+
 def test_cases_pass_only_arguments_that_the_signature_has() -> None:
     signature = inspect.signature(attention)
 

@@ -336,6 +336,7 @@ FEATURE = Feature(
     empties=_empties,
     computed=by_position("causal", "is_causal", visible),
     cases=cases,
+    also_called={"is_causal": "causal", "autoregressive": "causal", "lower_right": "causal"},
     in_torch=_in_torch,
     traits=lambda value, sizes: {"causal": ("is_causal",)},
     says=lambda value: "causal",

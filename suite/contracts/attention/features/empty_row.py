@@ -281,5 +281,6 @@ FEATURE = Feature(
     unanswerable=_unanswerable,
     oracle={"weights": Step(_weigh), "output": Step(_answer)},
     cases=cases,
+    also_called={"nan": "empty_row", "fully_masked": "empty_row"},
     in_torch=lambda weights, value, call, conventions: weights,  # the softmax has it in view
 )

@@ -275,6 +275,15 @@ FEATURE = Feature(
     ),
     refuse=_refuse,
     cases=cases,
+    also_called={
+        "gqa": "heads",
+        "mqa": "heads",
+        "grouped": "heads",
+        "grouped_query": "heads",
+        "multi_query": "heads",
+        "enable_gqa": "heads",
+        "groups": "heads",
+    },
     traits=_traits,
     in_torch=_in_torch,
 )

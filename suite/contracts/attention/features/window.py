@@ -311,6 +311,7 @@ FEATURE = Feature(
     computed=by_position("window", "window", visible),
     refuse=_refuse,
     cases=cases,
+    also_called={"sliding": "window", "sliding_window": "window", "swa": "window", "local": "window"},
     traits=_traits,
     in_torch=_in_torch,
     says=lambda value: f"window {value}".replace("None", "∞"),

@@ -324,6 +324,7 @@ FEATURE = Feature(
     seeded=True,
     refuse=_refuse,
     cases=_cases,
+    also_called={"dropout_p": "dropout"},
     in_torch=_in_torch,
     traits=lambda p, sizes: {"dropout": ("dropout", f"dropout of {p:g}")},
     says=lambda p: f"dropout {p}",

@@ -1,0 +1,95 @@
+"""What the names of a user's own function say: parameters that are called otherwise, and what is no attention."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from suite.contracts import contract as contract_named
+from suite.contracts import names as contract_names
+from suite.registry.declaration import Declaration
+from suite.registry.signing import said
+from suite.signatures import OWN, SIGNATURES_OF, names, signature
+
+INPUTS = ("query", "key", "value")
+"""What every signature of attention takes by place."""
+ATTENTION = ("attention", "attn", "sdpa")
+"""What is in the name of a function whose author calls it an attention."""
+NEVER = frozenset({"weight", "bias", "gamma", "beta", "labels"})
+"""Parameters that every library gives to layers and losses, and nobody calls a query, a key or a value."""
+SHORTEST_PART = 4
+"""Letters of a name that is looked for within another, as `mask` in `attn_mask`: shorter ones are in many words."""
+ALIKE = 0.75
+"""How alike names are that one of them may be misspelt, in difflib's measure: `is_causual` is 0.95 to `is_causal`."""
+
+
+def introduction(declaration: Declaration) -> str:
+    """What an implementation is taken for, in a line, before its answers; empty where nothing had to be guessed."""
+    return "; ".join(filter(None, (said(declaration), declaration.assumed, misnamed(declaration))))
+
+
+def misnamed(declaration: Declaration) -> str:
+    """What to write where a user's own function has parameters with almost the names of its contract's; or empty."""
+    own = declaration.named or not declaration.module
+    if not own or declaration.parameters is None or declaration.contract not in contract_names():
+        return ""
+    if declaration.signature not in ("", OWN):
+        return ""  # its parameters are that signature's
+    contract = contract_named(declaration.contract)
+    due, known = contract.parameter_features, re.findall(r"\w+", contract.signature)
+    others = [name for name in declaration.parameters if name not in known]
+    alike = {name: near for name in due if name not in declaration.parameters and (near := _alike(name, others))}
+    return _to_rename(declaration, alike) if alike else ""
+
+
+def _to_rename(declaration: Declaration, alike: Mapping[str, str]) -> str:
+    """`alike` has the contract's name and the one that is there in its place."""
+    there = list(dict.fromkeys(alike.values()))
+    rename = " and ".join(f"{near} to {name}" for name, near in alike.items())
+    homes = [name for name in names() if name != OWN and signature(name).foreign.issuperset(there)]
+    is_attention = declaration.contract == SIGNATURES_OF
+    theirs = f", or say --signature {' or '.join(homes)} where it is that library's" if is_attention and homes else ""
+    what = f"{declaration.full_name} takes {' and '.join(there)}, which {declaration.contract} does not know"
+    return f"{what}: rename {rename} where it means the same{theirs}; cases that need it are declined"
+
+
+def _alike(name: str, others: Sequence[str]) -> str:
+    """The first of the others that looks like the name; empty if none does."""
+    part = next((other for other in others if len(other) >= SHORTEST_PART and other in name), "")
+    return part or next(iter(get_close_matches(name, others, n=1, cutoff=ALIKE)), "")
+
+
+def taken_as_attention(declaration: Declaration) -> Declaration:
+    """What is asked as an attention though nobody called it one, with what its names say against that.
+
+    Where they are those of another layer's parameters it is broken; where they are nobody's, it is said what was
+    assumed. A name that may be meant as a query, a key or a value is enough for neither.
+    """
+    first = (declaration.parameters or ())[: len(INPUTS)]
+    if declaration.contract != SIGNATURES_OF or declaration.signature or declaration.broken or len(first) < len(INPUTS):
+        return declaration
+    if _is_called_one(declaration) or any(map(_may_be, first, INPUTS)):
+        return declaration
+    name, given = declaration.function.rpartition(".")[2], ", ".join(INPUTS)
+    others = ", ".join(each for each in contract_names() if each != SIGNATURES_OF)
+    if NEVER.intersection(first):
+        takes = f"{name} takes {', '.join(first)}, and an attention is given {given}"
+        instead = f"what computes something else needs --contract: {others}; an attention, --contract {SIGNATURES_OF}"
+        return replace(declaration, broken=f"{takes}; {instead}")
+    was = f"{declaration.full_name} is taken for an attention, whose {given} are its {', '.join(first)}"
+    return replace(declaration, assumed=f"{was}; what computes something else needs --contract")
+
+
+def _is_called_one(declaration: Declaration) -> bool:
+    """Whether its function, its file or its module is called an attention."""
+    homes = declaration.function, Path(declaration.file).stem, declaration.module.rpartition(".")[2]
+    return any(word in home.lower() for home in homes for word in ATTENTION)
+
+
+def _may_be(name: str, due: str) -> bool:
+    """Whether a parameter may be meant as this input: `q`, `Q`, `query_states`, `xq`, `input_q`, `qs`."""
+    words = [word for word in re.split(r"[_\d]+", name.lower()) if word]
+    return due in name.lower() or any(word[0] == due[0] or word[-1] == due[0] for word in words)

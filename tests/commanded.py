@@ -1,0 +1,47 @@
+"""The command line in a process of its own, as tests of several questions start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import suite
+
+Write = Callable[[str, str], Path]
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+HOME = str(Path(suite.__file__).parent.parent)
+SUBMISSIONS = Path(__file__).parent / "submissions"
+KERNELS = (SUBMISSIONS / "right_and_unscaled.py").read_text(encoding="utf-8")
+WITHOUT_TORCH = (SUBMISSIONS / "without_torch.py").read_text(encoding="utf-8")
+
+
+def environment(*path: Path | str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, HOME)))}
+
+
+def rows(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def heed_interrupts() -> None:
+    """A job in the background of a shell is started with interrupts ignored, and hands that down.
+
+    It is a group of its own, so that the signal reaches all processes of the job and no others.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.setpgrp()
+
+
+def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None:
+    for _ in range(6000):
+        if file.exists() and file.read_bytes().count(b"\n") >= count:
+            return
+        assert child.poll() is None, "it ended before"
+        time.sleep(0.01)
+    raise AssertionError(f"{file} did not come")
