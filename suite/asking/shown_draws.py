@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SHOWN: dict[bytes, Tensor] = {}
 """What is kept by the draw that begins with a state of the random source."""
@@ -27,11 +28,15 @@ def shown(drawn: Tensor) -> Tensor | None:
 
     Only the first draw of a seed is shown: whoever draws again, in a backward pass, draws for himself.
     """
+    import torch  # features are read without it
+
     found = _SHOWN.get(_bytes(torch.get_rng_state())) if _SHOWN else None
     return found if found is not None and found.shape == drawn.shape else None
 
 
 def _begun(seed: int) -> bytes:
+    import torch
+
     return _bytes(torch.Generator().manual_seed(seed).get_state())
 
 

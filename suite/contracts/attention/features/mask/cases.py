@@ -47,7 +47,7 @@ def cases() -> Sequence[Case]:
 
 def bool_mask() -> list[Case]:
     """True means may attend; broadcastable to … h l s."""
-    return [*_patterns(), *_axes(), *_beside()]
+    return [*_patterns(), *_axes(), *_across_tiles(), *_beside()]
 
 
 def _patterns() -> list[Case]:
@@ -90,8 +90,8 @@ def _axes() -> list[Case]:
     ]
 
 
-def _beside() -> list[Case]:
-    """Beside other features, sizes and ranks, and the axes that the list above lacks."""
+def _across_tiles() -> list[Case]:
+    """Beside other features, along the axes that the list above lacks, and where whole tiles are hidden."""
     return [
         AttentionCase("bool_mask/negative_scale", "hidden after scaling, whatever its sign", scale=-0.4, mask=Mask()),
         *(
@@ -119,6 +119,12 @@ def _beside() -> list[Case]:
             keys=520,
             mask=Mask(pattern="early"),
         ),
+    ]
+
+
+def _beside() -> list[Case]:
+    """Lengths, and what it meets: ranks, heads that share keys, values of another width."""
+    return [
         AttentionCase(
             "bool_mask/padding",
             "lengths per item, the commonest mask",
