@@ -323,9 +323,10 @@ def finish(
     request: Request | None = None,
     checked: Sequence[Declaration] = (),
     operators: Mapping[str, Operators] = MappingProxyType({}),
+    lacks: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> None:
     """Close the run and note where its time went. `checked` were asked every case, so their older rows are dropped;
-    `operators` are those that strangers ran.
+    `operators` are those that strangers ran, and `lacks` what imports have told of gaps.
     """
     seconds: dict[str, float] = defaultdict(float)
     for benchmark in benchmarks:
@@ -337,4 +338,5 @@ def finish(
         profile=(request.timed_as or "") if request else "",
         seconds=dict(seconds),
         operators=operators,
+        gaps=lacks,
     )

@@ -94,7 +94,9 @@ def outcomes_of(
     ):
         outcomes, stopped = asked_now(session, here, shown, writer, loaded, there)
         if writer and not stopped and not session.is_decided(outcomes):
-            campaign.finish(writer, checked=[] if narrows(options) else declarations, operators=session.ran)
+            campaign.finish(
+                writer, checked=[] if narrows(options) else declarations, operators=session.ran, lacks=session.lacks
+            )
     interrupted = said_stopped(outcomes, sum(map(session.count, here)), writer) if stopped else ""
     if lines is not None and interrupted:
         print(interrupted, file=lines, flush=True)

@@ -62,7 +62,7 @@ def run(options: Run) -> int:
         tables = sum(len(benchmark.tables()) for benchmark in benchmarks)
         with Shown(tables, sys.stdout, questions=False) as shown:
             measurements = campaign.bench(benchmarks, writer, shown)
-        campaign.finish(writer, benchmarks, quick, declarations, session.ran)
+        campaign.finish(writer, benchmarks, quick, declarations, session.ran, session.lacks)
     report(options.results, writer.run.machine.name)
     alone = bool(options.targets) and len(declarations) == 1
     return max(status(outcomes, alone), benching.status(measurements))

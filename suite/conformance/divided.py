@@ -98,7 +98,7 @@ class DividedSession(Session):
             division.check = Check(
                 subject, self.questions(contract), division.asked, known, earlier, settles=not self.fail_fast
             )
-            self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
+            self.meet(subject)
             yield from self.explained(division.check, division.check.run(division), implementation)
 
     def process(self, place: int) -> Process:

@@ -124,6 +124,8 @@ class Session:
     """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
     walls: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """The names of the walls around each; None for what is trusted."""
+    lacks: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """What each lacks, by feature, and why: its import may tell other gaps than its source does."""
     looks: bool = False
     """Whether it is looked at which operators those run that do not ship, also where nothing is explained."""
     ran: dict[str, Operators] = field(default_factory=dict)
@@ -227,10 +229,15 @@ class Session:
         if isinstance(subject, Outcome):
             return subject
         known = self.known(declaration, contract)
-        self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
+        self.meet(subject)
         return Check(
             subject, self.questions(contract), asked, known, earlier, self.request.shard is None, not self.fail_fast
         )
+
+    def meet(self, subject: Subject) -> None:
+        """Note what the import of an implementation has told of it."""
+        self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
+        self.lacks[subject.name] = subject.lacks
 
     def count(self, declaration: Declaration) -> int:
         """How many outcomes to expect of one implementation. UsageError if the patterns choose no case."""

@@ -11,7 +11,7 @@ from suite.registry import Declaration
 from suite.registry.declaration import checked
 from suite.registry.signing import ASKED_FOR, DECLARED
 from suite.signatures import names
-from suite.worker.replies import is_names
+from suite.worker.replies import MOST_NAMES, is_names, shortened
 from suite.worker.wire import Garbage
 
 SAID = (ASKED_FOR, DECLARED)
@@ -45,6 +45,11 @@ class Greeting:
     signature_by: tuple[str, ...] = ()
 
 
+def _are_parameters(found: Any) -> bool:
+    """Whether these are names that parameters can have, and no more than a function may have."""
+    return is_names(found) and len(found) <= MOST_NAMES and all(name.isidentifier() for name in found)
+
+
 def greeting(ended: Import, reason: str, declaration: Declaration) -> Greeting:
     """The greeting of an implementation with this declaration."""
     of = declaration
@@ -56,12 +61,14 @@ def greeting_from(data: Any) -> Greeting:
     """The greeting that came from another process. Raises `Garbage` for anything else."""
     try:
         found = {field.name: data[field.name] for field in fields(Greeting)}
-        if found["parameters"] is not None and not is_names(found["parameters"]):
+        if found["parameters"] is not None and not _are_parameters(found["parameters"]):
             raise TypeError("parameters without names")
+        for key in ("requires", "lacks", "conventions"):
+            found[key] = shortened(found[key])
         declared = checked(**{key: found[key] for key in ("requires", "lacks", "conventions")})
         for key in ("variant", "contract", "signature", "signature_by"):
             del declared[key]
-        ended, style = Import(found["ended"]), str(found["style"])
+        ended, reason, style = Import(found["ended"]), *(shortened(str(found[key])) for key in ("reason", "style"))
         signature, by = found["signature"], tuple(found["signature_by"])
         if signature and signature not in names():
             raise TypeError("an unknown signature")
@@ -69,12 +76,12 @@ def greeting_from(data: Any) -> Greeting:
             raise TypeError("parameters without names")
         return Greeting(
             ended,
-            str(found["reason"]),
+            reason,
             found["parameters"],
             **declared,
             style=style,
             signature=signature,
             signature_by=by,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise Garbage(str(error)) from error

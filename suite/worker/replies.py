@@ -17,8 +17,8 @@ Checks = Mapping[Any, Callable[[Any], bool]]
 LONGEST_WORDS = 10_000
 """Characters of a text in a reply that are read: a message is shown in one line, and written with each outcome."""
 MOST_NAMES = 1_000
-"""Names in a list of a reply at most: a call runs a few dozen operators. More are garbage, for one that was cut off
-might be the one to be seen."""
+"""Names in a list or a dictionary of a reply or a greeting at most: a call runs a few dozen operators, and the largest
+model has some hundred weights. More are garbage, for one that was cut off might be the one to be seen."""
 
 
 def misfit(kind: type[Any], data: Mapping[str, Any], checks: Checks) -> str | None:
@@ -44,6 +44,21 @@ def are_tensors(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, Tensor) for each in value.values())
 
 
+def shortened(value: Any) -> Any:
+    """The same with texts cut where no honest one is as long. Raises `Garbage` for too long a list or a dictionary."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST_WORDS else f"{value[:LONGEST_WORDS]}…"
+    if isinstance(value, tuple):
+        if len(value) > MOST_NAMES:
+            raise Garbage(f"a list of {len(value)} names")
+        return tuple(map(shortened, value))
+    if isinstance(value, dict):
+        if len(value) > MOST_NAMES:
+            raise Garbage(f"a dictionary of {len(value)} names")
+        return {shortened(name): shortened(of) for name, of in value.items()}
+    return value
+
+
 def _reply(value: Any, call: Call) -> Reply:
     if not isinstance(value, dict) or set(value) != {of.name for of in fields(Reply)}:
         raise Garbage("a reply that is none")
@@ -51,20 +66,9 @@ def _reply(value: Any, call: Call) -> Reply:
         raise Garbage(f"a reply whose {name} is none")
     if call.output_gradient is None and any(each is not None for each in value["gradients"].values()):
         raise Garbage("gradients of a call that has none")
-    return Reply(**{name: _shortened(of) for name, of in value.items()})
-
-
-def _shortened(value: Any) -> Any:
-    """The same with texts cut where no honest one is as long. Raises `Garbage` for a list that is too long."""
-    if isinstance(value, str):
-        return value if len(value) <= LONGEST_WORDS else f"{value[:LONGEST_WORDS]}…"
-    if isinstance(value, tuple):
-        if len(value) > MOST_NAMES:
-            raise Garbage(f"a list of {len(value)} names")
-        return tuple(map(_shortened, value))
-    if isinstance(value, dict):
-        return {_shortened(name): _shortened(of) for name, of in value.items()}
-    return value
+    if value["output"] is not None and not value["raised"] and set(value["gradients"]) != set(call.gradient_of):
+        raise Garbage("gradients of other inputs than were asked for")
+    return Reply(**{name: shortened(of) for name, of in value.items()})
 
 
 _REPLY: Checks = {

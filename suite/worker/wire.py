@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from math import prod
 from typing import Any
 
 import torch
@@ -71,7 +72,8 @@ def pack(message: Any) -> Iterator[memoryview]:
 def unpack(read_into: Callable[[memoryview], None], most: int = STORAGE_LIMIT) -> Any:
     """Read one message with a function that fills a buffer. Raises `Garbage` for anything but a message.
 
-    Raises `TooLarge` before any tensor is read, where they have more than `most` bytes together.
+    Raises `TooLarge` before any tensor is read, where they have more than `most` bytes together, and for one that would
+    have more if each of its numbers had a place of its own.
     """
     length = bytearray(8)
     read_into(memoryview(length))
@@ -104,7 +106,7 @@ def unpack(read_into: Callable[[memoryview], None], most: int = STORAGE_LIMIT) -
             read_into(buffer(storage))
         storages.append(storage)
     try:
-        return _decoded(tree, storages)
+        return _decoded(tree, storages, most)
     except RecursionError as error:
         raise Garbage("a message nested too deep") from error
 
@@ -132,20 +134,23 @@ def _encoded(value: Any, storages: list[memoryview]) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot cross")
 
 
-def _decoded(value: Any, storages: list[Tensor]) -> Any:
+def _decoded(value: Any, storages: list[Tensor], most: int) -> Any:
     if isinstance(value, list):
-        return [_decoded(item, storages) for item in value]
+        return [_decoded(item, storages, most) for item in value]
     if not isinstance(value, dict):
         return value
     if "$tuple" in value and isinstance(value["$tuple"], list):
-        return tuple(_decoded(item, storages) for item in value["$tuple"])
+        return tuple(_decoded(item, storages, most) for item in value["$tuple"])
     if "$tensor" in value:
-        return _tensor(value["$tensor"], storages)
-    return {key: _decoded(item, storages) for key, item in value.items()}
+        return _tensor(value["$tensor"], storages, most)
+    return {key: _decoded(item, storages, most) for key, item in value.items()}
 
 
-def _tensor(place: Any, storages: list[Tensor]) -> Tensor:
-    """The tensor at a place that may be nonsense: nothing outside the storage is ever touched."""
+def _tensor(place: Any, storages: list[Tensor], most: int) -> Tensor:
+    """The tensor at a place that may be nonsense: nothing outside the storage is ever touched.
+
+    Nor has it more than `most` bytes of numbers: one number that is repeated takes that memory where it is compared.
+    """
     try:
         index, name, shape, stride, offset = place
         storage, dtype = storages[index], DTYPES[name]
@@ -157,6 +162,8 @@ def _tensor(place: Any, storages: list[Tensor]) -> Tensor:
     last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     if storage.numel() % dtype.itemsize or (0 not in shape and (last + 1) * dtype.itemsize > storage.numel()):
         raise Garbage("a tensor that reaches beyond its storage")
+    if prod(shape) * dtype.itemsize > most:
+        raise TooLarge(f"{most / (1 << 30):.2g} GiB")
     try:
         return torch.as_strided(storage.view(dtype), shape, stride, offset)
     except (RuntimeError, OverflowError, TypeError) as error:

@@ -191,11 +191,14 @@ class Worker:
             sent.extend(sent_with(calls))
             meanwhile()
 
+        began = time.monotonic()
         answer = self.request("ask", {"calls": [as_data(call) for call in calls]}, time_limit, while_it_works)
         if isinstance(answer, Failure):
             return answer
+        at_most = time.monotonic() - began  # by this clock, whatever the process says
         try:
-            return compared(calls, replies_from(answer, calls), sent)
+            replies = [replace(each, seconds=min(each.seconds, at_most)) for each in replies_from(answer, calls)]
+            return compared(calls, replies, sent)
         except Garbage as garbage:
             return self._garbage(garbage)
 

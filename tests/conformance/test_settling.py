@@ -115,3 +115,22 @@ def test_what_waits_when_a_check_is_interrupted_is_reported() -> None:
 
     assert len(found) == 2
     assert several_names(found) == [each.case for each in found]
+
+
+def ignores_every_other_mask_of_one_query() -> Callable[..., Tensor]:
+    """Two mistakes give its first wrong answer, and a right one after it refutes both, while the first still waits."""
+    asked: set[tuple[object, ...]] = set()
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, *, attn_mask: Tensor | None = None) -> Tensor:
+        if attn_mask is not None and attn_mask.dtype == torch.bool and query.shape[-2] == 1:
+            asked.add((tuple(key.shape), int(attn_mask.sum()), float(query.flatten()[0])))
+            attn_mask = None if len(asked) % 2 else attn_mask
+        return scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, enable_gqa=True)
+
+    return attention
+
+
+def test_mistakes_that_later_answers_refute_are_no_pair() -> None:
+    outcomes = suite.check(ignores_every_other_mask_of_one_query(), cases="bool_mask", dtypes="float32")
+
+    assert any(each.status == Status.WRONG for each in outcomes)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from workers import (
+    answered,
     call,
     same,
 )
@@ -19,7 +21,7 @@ from suite.worker import Died, Ready, Worker
 from suite.worker.files import MOST_FILES, files_from
 from suite.worker.greeting import Import, greeting_from
 from suite.worker.replies import LONGEST_WORDS, MOST_NAMES, replies_from
-from suite.worker.wire import DTYPES, Garbage, pack, unpack
+from suite.worker.wire import DTYPES, Garbage, TooLarge, pack, unpack
 
 
 def layouts() -> dict[str, Tensor]:
@@ -151,6 +153,30 @@ def test_a_forged_reply_is_garbage(answer: Any, complaint: str) -> None:
     assert worker.ask([call()]) == Died(f"answered garbage: {complaint}")
 
 
+def test_a_number_that_is_repeated_takes_as_much_as_it_would_in_full() -> None:
+    with pytest.raises(TooLarge):
+        through_bytes(tensor(0, "float32", [1 << 20, 1 << 20], [0, 0], 0))
+
+
+def test_a_reply_has_the_gradients_that_were_asked_for() -> None:
+    asked = replace(call(), gradient_of=("query",), output_gradient=torch.ones(2))
+    honest = Reply().__dict__ | {"output": torch.ones(2), "gradients": {"query": None}}
+
+    assert replies_from([honest], [asked])[0].gradients == {"query": None}
+    with pytest.raises(Garbage, match="gradients of other inputs than were asked for"):
+        replies_from([honest | {"gradients": {}}], [asked])
+
+
+def test_no_answer_takes_longer_than_it_was_waited_for() -> None:
+    worker = Worker("attention/matmul")
+    answer = {"id": 1, "answer": [Reply().__dict__ | {"raised": "no", "seconds": 1e300}]}
+    worker._state, worker._process = Ready(worker.declaration), Forger(answer)  # type: ignore[assignment]
+
+    (reply,) = answered(worker.ask([call()]))
+
+    assert 0 < reply.seconds < 60
+
+
 def test_words_are_cut_where_no_honest_ones_are_as_long() -> None:
     said = {"raised": "x" * 50_000_000, "operators": ("y" * 50_000_000, "aten::mm"), "declined": "short"}
     (reply,) = replies_from([Reply().__dict__ | said], [call()])
@@ -159,6 +185,14 @@ def test_words_are_cut_where_no_honest_ones_are_as_long() -> None:
     assert (len(reply.operators[0]), reply.operators[1]) == (LONGEST_WORDS + 1, "aten::mm")
     with pytest.raises(Garbage, match="a list of 1001 names"):  # the last of them might be PyTorch's attention
         replies_from([Reply().__dict__ | {"operators": ("mine::op",) * (MOST_NAMES + 1)}], [call()])
+
+
+def nested(times: int) -> Any:
+    """A dictionary in a dictionary, so many times."""
+    value: Any = "x"
+    for _ in range(times):
+        value = {"causal": value}
+    return value
 
 
 HELLO = {
@@ -179,6 +213,7 @@ def test_a_greeting_says_what_the_import_alone_could_tell() -> None:
     greeting = greeting_from({**HELLO, "lacks": {"causal": "not yet"}})
 
     assert (greeting.ended, greeting.parameters, greeting.lacks) == (Import.READY, ("query",), {"causal": "not yet"})
+    assert len(greeting_from({**HELLO, "style": "x" * 1_000_000}).style) == LONGEST_WORDS + 1
 
 
 @pytest.mark.parametrize(
@@ -192,6 +227,11 @@ def test_a_greeting_says_what_the_import_alone_could_tell() -> None:
         {**HELLO, "requires": "torch"},
         {**HELLO, "lacks": {"causal": ""}},
         {**HELLO, "conventions": 3},
+        {**HELLO, "parameters": ("query\n::error::",)},
+        {**HELLO, "parameters": ("query",) * (MOST_NAMES + 1)},
+        {**HELLO, "lacks": {f"f{number}": "x" for number in range(MOST_NAMES + 1)}},
+        {**HELLO, "requires": ("torch",) * (MOST_NAMES + 1)},
+        {**HELLO, "conventions": nested(100_000)},
         {name: value for name, value in HELLO.items() if name != "style"},
     ],
 )

@@ -239,7 +239,7 @@ class Diagnostician:
         confirmed_one = diagnosis.in_numbers and not diagnosis.says  # it waited for a second case that shows it
         if len(likeliest) == 1 and (confirmed_one or self._established(likeliest[0])):
             return _said(likeliest)
-        pairs = [] if alone else [(one, other) for one, other in diagnosis.open]
+        pairs = [] if alone else [(each[0], each[1]) for each in diagnosis.open if len(each) > 1]
         confirmed = [pair for pair in pairs if self.pairs.certain(pair)]
         return _said_together(confirmed[0]) if len(confirmed) == 1 else None
 

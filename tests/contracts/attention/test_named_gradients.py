@@ -93,6 +93,13 @@ def test_what_fits_only_as_many_keys_as_queries_is_named_there(attention: Callab
     assert outcome.diagnosis == (name,)
 
 
+def test_a_mean_of_the_output_s_gradient_over_the_width_is_named() -> None:
+    attention = by_hand(softmax=lambda p, dp: p * (dp - mean(p * dp) / 8))  # 8 is the values' width in these
+    outcomes = suite.check(attention, cases=("gradients/plain", "gradients/causal_tall"), dtypes="float32")
+
+    assert {outcome.diagnosis for outcome in outcomes if outcome.fails} == {("divides_mean_by_width_in_gradient",)}
+
+
 def test_a_right_backward_pass_written_by_hand_passes() -> None:
     outcomes = suite.check(by_hand(), cases="gradients", dtypes="float32")
 

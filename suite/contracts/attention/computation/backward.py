@@ -57,7 +57,7 @@ class Backward(Computation):
     keep = staticmethod(lambda saved: saved.keep)
 
     weights_gradient = formula(lambda d_output, value, keep: (d_output @ value.transpose(-1, -2)) * keep)  # ... h l s
-    mean = formula(lambda weights, d_weights: (weights * d_weights).sum(-1, keepdim=True))  # ... h l 1
+    mean = formula(lambda weights, d_weights, saved: (weights * d_weights).sum(-1, keepdim=True))  # ... h l 1
     scores_gradient = formula(lambda weights, d_weights, mean: weights * (d_weights - mean))  # ... h l s
     query_gradient = formula(lambda flow, saved: flow.products @ saved.key)  # ... h l e
     key_gradient = formula(lambda flow, saved: flow.products.transpose(-1, -2) @ saved.query)  # ... h s e
@@ -71,7 +71,7 @@ class Backward(Computation):
         weights, keep = self.weights(saved), self.keep(saved)
         d_output = self.output_gradient(gradient, saved)
         d_weights = self.weights_gradient(d_output, saved.value, keep)
-        d_scores = self.scores_gradient(weights, d_weights, self.mean(weights, d_weights))
+        d_scores = self.scores_gradient(weights, d_weights, self.mean(weights, d_weights, saved))
         flow = Flow(d_scores, self.through_scores(d_scores, saved, gradients))
         gradients |= self.of_inputs(flow, weights * keep, d_output, saved)
         dtype = saved.asked.query.dtype

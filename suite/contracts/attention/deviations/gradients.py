@@ -49,11 +49,15 @@ MISTAKES = mistakes(
         ),
         takes_mean_over_queries_in_gradient=Wrong(
             "the mean in the gradient of the softmax (the D term) is taken over the queries, not the keys",
-            lambda weights, d_weights: (weights * d_weights).sum(-2, keepdim=True),
+            lambda weights, d_weights, saved: (weights * d_weights).sum(-2, keepdim=True),
+        ),
+        divides_mean_by_width_in_gradient=Wrong(
+            "the D term in the gradient of the softmax is the mean of do · o over the values' width, not the sum",
+            lambda weights, d_weights, saved: Backward.mean(weights, d_weights, saved) / max(saved.value.shape[-1], 1),
         ),
         takes_mean_without_weights_in_gradient=Wrong(
             "the mean in the gradient of the softmax (the D term) is the sum of the weights' gradients, without weights",
-            lambda weights, d_weights: d_weights.sum(-1, keepdim=True),
+            lambda weights, d_weights, saved: d_weights.sum(-1, keepdim=True),
         ),
     ),
     scores_gradient=rows(
@@ -156,7 +160,7 @@ def gives_no_gradient_without_queries(gradients: Gradients, saved: Saved) -> Gra
 
 
 @Backward.instead("mean", "the gradient of the softmax lacks its mean (the D term)")
-def gradient_lacks_mean(weights: Tensor, d_weights: Tensor) -> Tensor:
+def gradient_lacks_mean(weights: Tensor, d_weights: Tensor, saved: Saved) -> Tensor:
     return torch.zeros_like(d_weights[..., :1]) if d_weights.shape[-1] else d_weights.sum(-1, keepdim=True)
 
 

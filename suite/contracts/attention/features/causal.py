@@ -11,7 +11,7 @@ from suite.asking.mistakes import Wrong, mistakes, rows
 from suite.contracts.attention.computation.asked import Asked
 from suite.contracts.attention.computation.backward import Backward, ignoring
 from suite.contracts.attention.computation.base import by_position, unless
-from suite.contracts.attention.computation.dense import Dense
+from suite.contracts.attention.computation.dense import Dense, Whole, correct
 from suite.contracts.attention.computation.tiled import Tiled
 from suite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
 from suite.contracts.attention.features import scale
@@ -300,6 +300,17 @@ OTHERS = [
         weights=rows(backward_ignores_causal=Wrong("the backward ignores is_causal", ignoring("is_causal", False))),
     ),
 ]
+
+
+@Whole.instead("answer", "the future is hidden after the softmax, without renormalising")
+def hides_future_after_softmax(asked: Asked) -> Any:
+    if not asked["is_causal"]:
+        return correct(asked)
+    return Dense(
+        causal=lambda grid, asked: grid.j >= 0,
+        softmax=lambda scores, asked: Dense.softmax(scores, asked) * visible(asked.grid(), True, asked.conventions),
+    )(asked)
+
 
 LEVELS = Levels(
     {"causal": {"not_causal": False, "causal": True}},

@@ -166,7 +166,7 @@ def _worst(reply: Reply, due: Within) -> tuple[str, tuple[int, ...]]:
     pairs = [("", reply.output, due.output, due.accept)]
     pairs += [(name, reply.gradients[name], bounded, 1.0) for name, bounded in due.gradients.items()]
     for name, tensor, bounded, accept in pairs:
-        if tensor is None:
+        if tensor is None or tensor.numel() != bounded.value.size:
             return name, ()
         actual = compare.numbers(tensor)
         value = bounded.value.reshape(actual.shape)

@@ -258,11 +258,11 @@ def sums_powers_after_dropout(before: Partial, tile: Tile) -> Partial:
 
 
 @Backward.instead("mean", "the gradient's mean is taken before dropout: the D term lacks the kept weights")
-def mean_ignores_dropout(weights: Tensor, d_weights: Tensor) -> Tensor:
+def mean_ignores_dropout(weights: Tensor, d_weights: Tensor, saved: Saved) -> Tensor:
     # What was dropped has a gradient of exactly 0; its share is filled with the mean of the others.
     dropped = d_weights == 0
     kept = (weights * ~dropped).sum(-1, keepdim=True)
-    return Backward.mean(weights, d_weights) / kept.masked_fill(kept == 0, 1.0)
+    return Backward.mean(weights, d_weights, saved) / kept.masked_fill(kept == 0, 1.0)
 
 
 def _limited(limit: Any) -> Any:

@@ -1,0 +1,46 @@
+"""Replaces the function that writes its replies, and forges what `WHAT` names."""
+
+import sys
+
+import torch
+
+WHAT = "nothing"
+
+
+def large(*shape: int) -> torch.Tensor:
+    """One number, repeated."""
+    return torch.zeros(1).as_strided(shape, (0,) * len(shape))
+
+
+def forged(reply: dict) -> dict:
+    if not isinstance(reply, dict):
+        return reply
+    changes = {
+        "seconds": {"seconds": 1.7e308},
+        "no gradients": {"gradients": {}},
+        "huge gradients": {"gradients": {name: large(1 << 20, 1 << 20) for name in reply["gradients"]}},
+        "other gradients": {"gradients": {name: large(3) for name in reply["gradients"]}},
+    }
+    return reply | changes.get(WHAT, {})
+
+
+def forge() -> None:
+    """Find the worker's own functions in the frames that lie below, and replace the one that packs."""
+    frame = sys._getframe()
+    while frame and not (frame.f_code.co_name == "serve" and "pack" in frame.f_globals):
+        frame = frame.f_back
+    if frame is None or hasattr(frame.f_globals["pack"], "forges"):
+        return
+    honest = frame.f_globals["pack"]
+
+    def pack(message):
+        answers = message.get("answer") if isinstance(message, dict) else None
+        return honest({**message, "answer": [*map(forged, answers)]} if isinstance(answers, list) else message)
+
+    pack.forges = True
+    frame.f_globals["pack"] = pack
+
+
+def attention(query, key, value, *, is_causal=False, scale=None):
+    forge()
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal, scale=scale)
