@@ -30,7 +30,8 @@ class Operators:
 
     def _in_words(self, most: int) -> str:
         if not self.ran:
-            return f"operators: none of PyTorch's ran in the {self.looked_at} questions looked at; other code computed"
+            looked_at = f"{self.looked_at} questions" if self.looked_at > 1 else "one question"
+            return f"operators: none of PyTorch's ran in the {looked_at} looked at; other code computed"
         attention = [name for name in self.ran if ATTENTION in name]
         names = sorted(self.ran, key=lambda name: (name not in attention, -self.ran[name], name))
         called = "PyTorch's own attention is called; " if any(name.startswith("aten::") for name in attention) else ""

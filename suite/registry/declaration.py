@@ -47,6 +47,8 @@ class Declaration:
     """Which signatures its parameters fit, where these are several and none was said."""
     python: str = ""
     """The interpreter whose processes import it, where that is not this one: one with other versions of libraries."""
+    unasked: tuple[str, ...] = ()
+    """Parameters of its signature's library that it has and no question gives."""
     assumed: str = ""
     """What was assumed of a function that nobody called an attention, and whose parameters do not tell; or empty."""
     style: str = ""

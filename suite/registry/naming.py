@@ -28,7 +28,9 @@ ALIKE = 0.75
 
 def introduction(declaration: Declaration) -> str:
     """What an implementation is taken for, in a line, before its answers; empty where nothing had to be guessed."""
-    return "; ".join(filter(None, (said(declaration), declaration.assumed, misnamed(declaration))))
+    unasked = f"nothing asks its {', '.join(declaration.unasked)}" if declaration.unasked else ""
+    found = said(declaration), unasked, declaration.assumed, misnamed(declaration)
+    return "; ".join(filter(None, found))
 
 
 def misnamed(declaration: Declaration) -> str:

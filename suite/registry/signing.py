@@ -93,6 +93,7 @@ def _with_words(declaration: Declaration, own: Sequence[str] | None) -> Declarat
         parameters=("query", "key", "value", *of.takes(names)),
         lacks={**of.gaps(names), **declaration.lacks},
         conventions={**_known(of.conventions), **declaration.conventions},
+        unasked=tuple(name for name in own or () if name in of.others),
     )
 
 

@@ -27,6 +27,7 @@ PLACE = re.compile(r"\b(output|gradient of (?:query|key|value))\[([\d, ]+)\]")
 SHAPE = re.compile(r"\b(output|gradient of (?:query|key|value)) has shape \(([\d, ]+)\), should have \(([\d, ]+)\)")
 ARTICLE = re.compile(r"\bno an? ")
 """What becomes of `takes no window` where a library says `a windowed attn_bias`."""
+A_TENSOR = "should return a Tensor"
 OUR_RULE = "the contract's own rule, not by the convention declared"
 
 
@@ -68,6 +69,7 @@ def in_words(of: Signature, text: str) -> str:
     text = ARTICLE.sub("no ", text)
     text = PLACE.sub(partial(_place, of), text)
     text = SHAPE.sub(partial(_shape, of), text)
+    text = text.replace(A_TENSOR, f"should return an array of {of.arrays.name}") if of.arrays.name != "torch" else text
     return text.replace(OUR_RULE, f"the contract's own rule, not by that of {of.name}")
 
 

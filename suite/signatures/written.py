@@ -96,7 +96,7 @@ def _options(of: Signature, keywords: Mapping[str, Any], masks: Mapping[str, Any
         if not hasattr(value, "dim"):
             yield name, repr(value)
         elif any(value is mask for mask in masks.values()) or _is_view(value, masks):
-            yield name, _array(of, f"attn_mask{TO_FOUR[masks['attn_mask'].dim()]}")
+            yield name, _array(of, f"attn_mask{TO_FOUR[masks['attn_mask'].dim()] if of.adds_axes else ''}")
         else:
             raise NotImplementedError(f"{name} is made of what the contract gives")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -43,6 +44,10 @@ HALF = frozenset({"float16", "bfloat16"})
 """The dtypes whose products may be slower than those in float32."""
 STATISTICS_MATCH = 1e-5
 """The relative error of a median of samples that were rounded to six digits, and of an end of its interval."""
+AHEAD = timedelta(days=1)
+"""How far the clock of a machine that timed may be ahead of the one that verifies."""
+METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
+"""What memory is told by, in every row since there are meters."""
 HASH = re.compile(r"[0-9a-f]{12}")
 COMMIT = re.compile(r"[0-9a-f]{7,40}(-dirty)?")
 
@@ -69,6 +74,9 @@ def of_run(run: Run) -> Complaints:
     longest = together(run)
     if longest < 0:
         yield f"finished is {run.finished}, before it started ({run.started})"
+    with suppress(ValueError, TypeError):
+        if datetime.fromisoformat(run.finished) > datetime.now(UTC) + AHEAD:
+            yield f"finished is {run.finished}, which is still to come"
     if run.commit and not COMMIT.fullmatch(run.commit):
         yield f"commit is {run.commit!r:.80}, which is none"
     for name, value in {"suite": run.suite, **run.sources}.items():
@@ -141,6 +149,10 @@ def _measurement(of: Measurement, run: Run) -> Complaints:
         yield from _number(name, getattr(of, name), 0.0, longest)
     for name in ("making", "memory", "work", "relative_error", "ceilings"):
         yield from _numbers(name, getattr(of, name), 0.0)
+    if of.own_clock is not None and not 0 < of.own_clock < math.inf:
+        yield f"own_clock is {of.own_clock:.4g}, and no call takes that many times its time"
+    if unknown := sorted(of.memory.keys() - METERS):
+        yield f"memory.{unknown[0]:.80} is no meter; there are: {', '.join(sorted(METERS))}"
     if any(value == 0 for value in of.ceilings.values()):
         yield "a ceiling is 0"
     yield from _memory(of, run)

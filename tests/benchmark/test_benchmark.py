@@ -27,7 +27,7 @@ from suite.benchmark.gate import Gate
 from suite.benchmark.participant import Participant
 from suite.benchmark.timing import LongestCall, TimedTable, Timing
 from suite.contracts import contract
-from suite.measure.protocol import Energy, Failed, Job, Prepared
+from suite.measure.protocol import Ceilings, Energy, Failed, Job, Prepared
 from suite.records import EVERY_CASE, Measurement, Outcome, Status, UsageError
 from suite.registry import Declaration, from_function
 
@@ -93,6 +93,22 @@ def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Calla
 
     assert re.fullmatch(r"it claims \S+ FLOPs per second, where a matrix product reaches 1e\+03", refused(1e3))
     assert not refused(1e18)
+
+
+@pytest.mark.parametrize(("busy", "status"), [(1, "measured"), (2, "measured"), (3, "refused")])
+def test_ceilings_below_a_row_are_measured_again(
+    busy: int, status: str, passed: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return sdpa(query, key, value)
+
+    reached = iter([1e3] * busy + [1e18])
+    monkeypatch.setattr(Participant, "ceilings", lambda self, dtype: Ceilings({"flops": next(reached), "bytes": 1e9}))
+    known = {"attention/kernel": passed("attention/kernel")}
+    of = Benchmark(CONTRACT, [from_function(kernel)], Request((TINY,), budget=0.005), known)
+    (row,) = (row for _, news in of.run() for row in news)
+
+    assert row.status == status
 
 
 def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None:

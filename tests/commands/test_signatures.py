@@ -57,6 +57,16 @@ def test_the_first_line_says_which_signature_was_taken_and_why(check: Check) -> 
     assert lines[1:] == ["attention/flash_with_more  2/2 passed"]
 
 
+def test_what_a_function_has_and_nothing_asks_is_said(check: Check, write: Write) -> None:
+    more = "softmax_scale=None, causal=False, softcap=0.0, alibi_slopes=None"
+    write("slopes.py", f"def attention(q, k, v, {more}):\n    return q @ k.mT @ v\n")
+
+    asked = check("./slopes.py", "plain/small").lines[0]
+
+    assert asked.endswith("; nothing asks its softcap, alibi_slopes")
+    assert "nothing asks" not in check("flash_with_more", "plain/small").all
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_which_signature_was_taken_is_said_before_the_answers_are_there(jobs: int) -> None:
     came: list[str] = []

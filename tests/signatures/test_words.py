@@ -68,6 +68,13 @@ def test_what_xformers_lacks_is_said_without_an_article(said: str, due: str) -> 
     assert in_words(signature("xformers"), said) == due
 
 
+def test_what_is_no_array_is_said_of_the_arrays_that_are_due() -> None:
+    returned = "returned a list, should return a Tensor"
+
+    assert in_words(signature("numpy"), returned) == "returned a list, should return an array of numpy"
+    assert in_words(signature("flash_attn"), returned) == returned
+
+
 def test_the_contract_s_own_signature_changes_nothing() -> None:
     attention = contract("attention")
 
@@ -164,3 +171,12 @@ def test_a_written_call_of_grouped_heads_has_the_axis_that_the_adapter_gives_the
     assert torch.equal(eval(line, {"attention": xformers, **tensors}), due)
     masked = Call({**tensors, "attn_mask": torch.zeros(5, 5)}, {"enable_gqa": True})
     assert written(signature("xformers"), masked, ["attention(query, key, value, attn_mask, enable_gqa=True)"]) == ()
+
+
+def test_a_mask_in_the_contract_s_own_axes_is_written_as_it_is() -> None:
+    tensors = {name: torch.ones(3, 8) for name in ("query", "key", "value")}
+    masked = Call({**tensors, "attn_mask": torch.ones(3, 3, dtype=torch.bool)}, {})
+
+    (line,) = written(signature("numpy"), masked, ["attention(query, key, value, attn_mask)"])
+
+    assert "attn_mask=attn_mask.numpy()" in line

@@ -10,7 +10,7 @@ from honest import CEILINGS, HONEST, NOW, claim, refusals, timed, trained
 from stored import folder, journal, measurement, outcome, read, record, table
 
 from suite.records import Evidence, Facts, Holds, UsageError
-from suite.store import Results, contents, together, verify
+from suite.store import Results, contents, ranges, together, verify
 
 HONEST_ROWS = (
     outcome("a", error_ratio=0.5, seconds=0.25),
@@ -54,6 +54,9 @@ def test_what_an_honest_run_wrote_is_verified(tmp_path):
         (measurement(calls=1, warm_up=1e9), "warm_up is 1e+09"),
         (measurement(calls=1, memory={"resident": -4096.0}), "memory.resident is -4096"),
         (measurement(calls=1, memory={"resident": 1e15}), "memory.resident is 1e+15 bytes, and the machine has"),
+        (measurement(calls=1, memory={"soul": 4096.0}), "memory.soul is no meter; there are: allocator, calibration"),
+        (timed(calls=3, own_clock=0.0), "own_clock is 0, and no call takes that many times its time"),
+        (timed(calls=3, own_clock=-1.0), "own_clock is -1, and no call takes"),
         (measurement(calls=1, threads=64), "threads is 64, and the machine has 2"),
         (measurement("other/1k", calls=1), "its run notes no workload 'other/1k'"),
         (measurement(status="declined", seconds=(0.5,), calls=1), "it is declined, and has seconds"),
@@ -79,6 +82,15 @@ def test_a_value_that_no_honest_run_has_is_refused_with_its_place(tmp_path, row,
 
     assert any(says in each for each in said), said
     assert read(tmp_path).runs, "the loader reads it: every type and digest is right"
+
+
+def test_a_run_has_ended_before_it_is_verified():
+    ends = (NOW + timedelta(days=400)).isoformat(timespec="seconds")
+
+    said = list(ranges.of_run(replace(HONEST, finished=ends)))
+
+    assert f"finished is {ends}, which is still to come" in said
+    assert not any("still to come" in each for each in ranges.of_run(replace(HONEST, finished=NOW.isoformat())))
 
 
 @pytest.mark.parametrize(
