@@ -109,6 +109,14 @@ def test_what_is_simpler_is_still_a_call_that_attention_takes() -> None:
             assert due(candidate, {}).verdict(reply).detail == ""
 
 
+def test_as_many_queries_as_keys_become_fewer_together() -> None:
+    call = AttentionCase("test/reproduction", "", queries=7, keys=7, mask=Mask(axes="ls")).call("float32")
+
+    shapes = {tuple(each.tensors["attn_mask"].shape) for each in simpler(call) if "attn_mask" in each.tensors}
+
+    assert {(1, 1), (3, 3), (6, 6), (1, 7), (7, 1)} <= shapes
+
+
 def test_numbers_of_a_seed_are_known_again() -> None:
     call = AttentionCase("test/reproduction", "", queries=9, keys=9).call("float32")
 

@@ -78,12 +78,15 @@ def _made_contiguous(which: str, name: str, tensor: Tensor) -> Tensor:
 
 
 def smaller_sizes(call: Call) -> Iterator[Call]:
-    """Along each axis: its first or last entry, half, or all but one. Heads in groups shrink by whole groups first."""
+    """Along each axis: its first or last entry, half, or all but one. Heads in groups shrink by whole groups first, and
+    as many queries as keys together.
+    """
     sizes = _sizes(call)
     grouped = sizes.get("h") != sizes.get("g")
     if grouped and sizes["g"]:
         yield from _fewer_groups(call, sizes["h"] // sizes["g"], sizes["g"])
-    for axes in ("b", *(() if grouped else ("hg",)), "l", "s", "v", "e"):
+    square = sizes.get("l") == sizes.get("s")
+    for axes in ("b", *(() if grouped else ("hg",)), *(("ls",) if square else ()), "l", "s", "v", "e"):
         if axes[0] in sizes:
             yield from (_cut(call, axes, part) for part in _parts(sizes[axes[0]]))
 
