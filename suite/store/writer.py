@@ -86,9 +86,8 @@ class RunWriter:
         devices asked, for their cases may not exist any more. `workloads` are the names of all workloads that
         contracts have, by contract: measurements of others go, but contracts that are not named keep theirs.
         Implementations that were not asked keep their rows; where `claims` are given, rows of others go. `profile` was
-        timed, and took these `seconds` by activity. `operators` are those that implementations were seen to run,
-        `gaps` what their imports have told that they lack.
-        History keeps the run as it is now.
+        timed, and took these `seconds` by activity. `operators` are those that implementations were seen to run, `gaps`
+        what their imports have told that they lack. History keeps the run as it is now.
         """
         self._check_journal()
         there = contents.read(self.folder)
@@ -101,10 +100,9 @@ class RunWriter:
             known = (workloads or {}).get(of.contract)
             return known is None or of.workload.startswith(SHAPE) or of.workload in (EVERY_CASE, *known)
 
+        told = {**self.run.facts.gaps, **{name: dict(each) for name, each in (gaps or {}).items() if each}}
         spent, ran = dict(seconds or {}), dict(operators or {})
-        told = {name: dict(each) for name, each in (gaps or {}).items() if each}
-        facts = self.run.facts
-        facts = replace(facts, profile=profile, seconds=spent, operators=ran, gaps={**facts.gaps, **told})
+        facts = replace(self.run.facts, profile=profile, seconds=spent, operators=ran, gaps=told)
         finished = replace(self.run, finished=datetime.now(UTC).isoformat(timespec="seconds"), facts=facts)
         others = {identity: old for identity, old in there.runs.items() if identity != finished.id}
         kept = Contents(

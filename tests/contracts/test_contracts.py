@@ -104,13 +104,6 @@ class Caught:
         """The families that catch it, but for the documents' own digits."""
         return self.families - {"documents"}
 
-    def may_tell(self, asked: Question, alone: set[str]) -> bool:
-        """Whether the question may tell more: where a family that catches another `alone` catches it, the families that
-        do not catch it so far are of no more interest.
-        """
-        told = not self.judging & alone or asked.case.family in self.families
-        return told and asked.dtype in self.deviation.dtypes
-
     def is_decided(self, alone: set[str]) -> bool:
         """Whether more would change nothing: two families catch it, or one that catches another `alone`, and there are
         wrong answers enough, or none among some.
@@ -129,7 +122,7 @@ def caught(name: str) -> dict[str, Caught]:
         for asked in order:
             if each.is_decided(alone):
                 break
-            if each.may_tell(asked, alone):
+            if asked.dtype in deviation.dtypes:
                 each.ask(asked)
         if len(each.judging) == 1:
             alone |= each.judging
