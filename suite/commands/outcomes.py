@@ -94,7 +94,8 @@ def outcomes_of(
     ):
         outcomes, stopped = asked_now(session, here, shown, writer, loaded, there)
         if writer and not stopped and not session.is_decided(outcomes):
-            campaign.finish(writer, (), None, [] if narrows(options) else declarations, session.ran, session.lacks)
+            whole = [] if narrows(options) else declarations
+            campaign.finish(writer, checked=whole, operators=session.ran, lacks=session.lacks)
     interrupted = said_stopped(outcomes, sum(map(session.count, here)), writer) if stopped else ""
     if lines is not None and interrupted:
         print(interrupted, file=lines, flush=True)

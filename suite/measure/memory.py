@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from suite.machine import nvidia
+from suite.records.measurement import METERS
 
 KNOWN_ALLOCATIONS = (2**20, 2**22, 2**24, 2**26)
 """Bytes of the allocations by which the resident meter is calibrated, a factor of 4 apart; the median counts."""
@@ -21,8 +22,6 @@ NEGLIGIBLE_SHARE = 0.01
 """Where a first call leaves behind no more than this share of its peak, the call is not made again for another peak."""
 METER_ERROR = 2**20
 """Bytes by which the system's count of resident pages may be off: it adds them up thread by thread, now and then."""
-METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
-"""The meters by name, as in `Measurement.memory`."""
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from suite.measure import MOST_CALLS
-from suite.measure.memory import METERS
 from suite.records import MEASURED_STATUSES, Reason, Status
+from suite.records.measurement import METERS
 from suite.worker.replies import Checks, are_tensors, misfit
 from suite.worker.wire import DTYPES, as_data
 

@@ -9,6 +9,9 @@ from typing import Any
 from suite.records.escaping import escaped
 from suite.records.status import BENCHMARK_FAILURES, Reason, Status
 
+METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
+"""The meters of `Measurement.memory`, by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:

@@ -24,6 +24,7 @@ from suite.records import (
     Status,
     UsageError,
 )
+from suite.records.measurement import METERS
 from suite.statistics import interval
 
 Complaints: TypeAlias = Iterator[str]
@@ -46,8 +47,6 @@ STATISTICS_MATCH = 1e-5
 """The relative error of a median of samples that were rounded to six digits, and of an end of its interval."""
 AHEAD = timedelta(days=1)
 """How far the clock of a machine that timed may be ahead of the one that verifies."""
-METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
-"""What memory is told by, in every row since there are meters."""
 HASH = re.compile(r"[0-9a-f]{12}")
 COMMIT = re.compile(r"[0-9a-f]{7,40}(-dirty)?")
 

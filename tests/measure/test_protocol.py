@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from suite.measure.memory import METERS
 from suite.measure.protocol import (
     Ceilings,
     Done,
@@ -25,6 +24,7 @@ from suite.measure.protocol import (
     written,
 )
 from suite.records import Status
+from suite.records.measurement import METERS
 
 NOTHING_TAKEN = dict.fromkeys(METERS, 0.0)
 
