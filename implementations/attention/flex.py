@@ -12,6 +12,9 @@ cpp_micro_gemm.py, `tail_n` with `trans_b`) always fills 16 columns. Where vecto
 keys leaves 8 over, it reads behind the keys and writes over the running maxima of the block's first 8 rows: they come
 out as zeros or NaN, as the memory there happens to be. Processors with AVX-512 take another path.
 
+On a GPU the number of heads is no symbol: Inductor's choice between its two kernels (torch 2.11, flex_decoding.py,
+`_use_flex_decoding`) takes the quotient of head counts for an integer, and fails on a symbol.
+
 Nothing runs uncompiled: `_attend` raises unless the compiler is tracing it, the whole of it must become one graph, and
 the limit on recompilations, after which PyTorch would go on without a compiler, is an error here.
 
@@ -70,6 +73,9 @@ def attention(
     causal = _causal_blocks(query.shape[-2], key.shape[-2], query.device) if is_causal else None
     near = None if window is None else _reach(window, query.shape[-2] + key.shape[-2], query.device)
     inputs = [_items(tensor, enable_gqa) for tensor in (query, key, value)]
+    if query.is_cuda:
+        for each in inputs:
+            torch._dynamo.mark_static(each, 1)
     with torch._dynamo.config.patch(_LIMITS), torch.fx.experimental._config.patch(_SYMBOLS):
         output = _compiled(*inputs, mask, near, factor, causal, enable_gqa)
     return output[..., : value.shape[-1]].reshape(*query.shape[:-1], value.shape[-1])

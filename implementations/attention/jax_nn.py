@@ -2,9 +2,10 @@
 
 Tensors cross by DLPack. XLA compiles once per shape and set of features, and that is what a call on a new shape costs:
 0.2 s with `jax.jit` where eager JAX, operator by operator, takes 1.0 s (0.4 and 1.7 s with a gradient; two busy cores).
-Small calls, which are many and quick, are therefore compiled in haste: 0.05 s. Large ones, whose speed matters, get
-XLA's defaults. The scale is an argument of the compiled program, so a new value compiles nothing. On a CPU only eager
-JAX finds a float16 product; compiled, it has none, and the call is declined in XLA's words.
+Small calls, which are many and quick, are therefore compiled in haste: 0.05 s; on an H100 0.4 s in place of 1.6 s, of
+which most goes into timing ways to multiply. Large ones, whose speed matters, get XLA's defaults. The scale is an
+argument of the compiled program, so a new value compiles nothing. On a CPU only eager JAX finds a float16 product;
+compiled, it has none, and the call is declined in XLA's words. So it is on a GPU where there is one query or one key.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ from torch.autograd.function import once_differentiable
 from suite import implementation
 
 _shapes: set[Any] = set()  # what was compiled since the last time that XLA's programs were dropped
-_SMALL = 2**16  # scores, on a CPU
+_SMALL = 2**16  # scores
 _PROGRAMS = 96  # kept in memory, a few MiB each
-_IN_HASTE = {
-    "xla_backend_optimization_level": 0,
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 1,
+_IN_HASTE: dict[str, dict[str, int | bool]] = {
+    "cpu": {
+        "xla_backend_optimization_level": 0,
+        "xla_cpu_use_fusion_emitters": False,
+        "xla_cpu_parallel_codegen_split_count": 1,
+    },
+    "cuda": {"xla_gpu_autotune_level": 0},
 }
+_UNSUPPORTED = ("not supported", "Unsupported dot")  # what XLA says of a product that it does not have
 
 
 @implementation(
@@ -82,7 +87,7 @@ class _Attention(torch.autograd.Function):
         window: tuple[int, ...] | None,
     ) -> Tensor:
         ctx.shapes = [None if tensor is None else tensor.shape for tensor in (query, key, value, bias)]
-        ctx.in_haste = query.device.type == "cpu" and query.shape[:-1].numel() * key.shape[-2] <= _SMALL
+        ctx.in_haste = query.device.type if query.shape[:-1].numel() * key.shape[-2] <= _SMALL else ""
         with jax.enable_x64(query.dtype == torch.float64):
             if reason := _no_product(query.dtype, query.device.type):
                 raise NotImplementedError(reason)
@@ -147,8 +152,10 @@ def _pull(pull_back: Callable[..., Any], output_gradient: Array) -> Any:
     return pull_back(output_gradient)
 
 
-def _run(function: Callable[..., Any], in_haste: bool, *arguments: Any, **static: Any) -> Any:
-    """Call the function compiled. Raises NotImplementedError if XLA does not support it."""
+def _run(function: Callable[..., Any], in_haste: str, *arguments: Any, **static: Any) -> Any:
+    """Call the function compiled, in haste for a kind of device where one is named. Raises NotImplementedError if XLA
+    does not support it.
+    """
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(arguments) if isinstance(leaf, Array))
     _shapes.add((function, shapes, tuple(static.values())))
     if len(_shapes) > _PROGRAMS:
@@ -172,19 +179,19 @@ def _no_product(dtype: torch.dtype, device: str) -> str:
 
 @contextmanager
 def _declining() -> Iterator[None]:
-    """Turn XLA's "not supported" into NotImplementedError; its other errors pass through."""
+    """Turn XLA's "not supported" and the like into NotImplementedError; its other errors pass through."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        if "not supported" not in str(error):
+        if not any(words in str(error) for words in _UNSUPPORTED):
             raise
         raise NotImplementedError(str(error)) from error
 
 
 @lru_cache
-def _compiled(function: Callable[..., Any], in_haste: bool) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], in_haste: str) -> Callable[..., Any]:
     static = () if function is _pull else ("is_causal", "window")
-    return jax.jit(function, static_argnames=static, compiler_options=_IN_HASTE if in_haste else None)
+    return jax.jit(function, static_argnames=static, compiler_options=_IN_HASTE.get(in_haste))
 
 
 def _four_axes(tensor: Tensor) -> Tensor:

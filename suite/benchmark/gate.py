@@ -12,9 +12,10 @@ from suite.benchmark.implementation import Implementation, declaration_of, funct
 from suite.benchmark.kept import Kept, needs_of
 from suite.benchmark.processes import cores
 from suite.conformance.runner import HUNG_IN_A_ROW
-from suite.conformance.session import CheckRequest, Session, alone
+from suite.conformance.session import CheckRequest, Session, alone, has_findings
 from suite.measure.protocol import Failed
 from suite.records import EVERY_CASE, FAILURES, Outcome, Status
+from suite.registry import Declaration
 
 WITHOUT_CASES = frozenset({"large"})
 """Features that are about size alone. Cases are small, so a case that needs one of these is used by small workloads
@@ -26,7 +27,8 @@ Key = tuple[str, str]
 
 @dataclass
 class Gate:
-    """Asks the cases that need nothing but what the workloads use, once each; cases of bad input are not among them.
+    """Asks the cases that need nothing but what the workloads use, once each; cases of bad input are not among them,
+    nor is what a finding says of inputs that no workload has.
 
     `earlier` are outcomes that hold for these very sources and versions, and need not be asked again.
     """
@@ -54,7 +56,7 @@ class Gate:
         session = self._session()
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
-        self.wanted += len(wanted) * len(implementations)
+        self.wanted += sum(len(self._concerning(declaration_of(each), wanted)) for each in implementations)
         here = [each for each in implementations if function_here(each) is not None]
         elsewhere = [each for each in implementations if function_here(each) is None]
         with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:
@@ -118,6 +120,15 @@ class Gate:
             self._cases[dtype] = {(name, dtype): (case, frozenset(needs[name])) for name, case in cases.items()}
         return self._cases[dtype]
 
+    def _concerning(self, declaration: Declaration, wanted: Sequence[Key]) -> list[Key]:
+        """What is wanted of an implementation, without what it is known to fail where no workload is concerned."""
+        found = self._session().findings(self.contract) if has_findings(declaration) else []
+        known = [each for each in found if not each.concerns_workloads]
+        name, of = declaration.full_name, self.contract.name
+        failed = [Outcome(name, of, *key, self.device, Status.WRONG) for key in wanted] if known else []
+        spared = {(each.case, each.dtype) for each in failed if any(finding.covers(each) for finding in known)}
+        return [key for key in wanted if key not in spared]
+
     def _session(self) -> Session:
         return Session(CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit))
 
@@ -130,6 +141,7 @@ class Gate:
     ) -> None:
         """Ask what is wanted and not known, and keep what was found; with `believes` what was kept is known."""
         declaration = declaration_of(implementation)
+        wanted = self._concerning(declaration, wanted)
         earlier = {(o.case, o.dtype): o for o in self.earlier.get(declaration.full_name, ())}
         known = self._known.setdefault(declaration.full_name, {})
         known |= {key: earlier[key] for key in wanted if key in earlier}

@@ -65,6 +65,9 @@ class Finding:
     """Further cases that are wrong at some sizes or in some company: they may fail, and may pass."""
     upstream: str = ""
     notes: str = ""
+    concerns_workloads: bool = True
+    """Whether whoever fails so may not be timed on a workload that uses no more than such a case. No workload has inputs
+    that are strided or misaligned."""
 
     @property
     def known(self) -> str:
@@ -168,6 +171,7 @@ def _are_texts(values: Iterable[object]) -> bool:
 
 _KINDS: Mapping[Any, tuple[str, Callable[[Any], bool]]] = {
     "str": ("a text", lambda value: isinstance(value, str)),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
     "tuple[str, ...]": ("a list of texts", lambda value: isinstance(value, list) and _are_texts(value)),
     "Mapping[str, str]": ("a table of texts", lambda value: isinstance(value, dict) and _are_texts(value.values())),
 }

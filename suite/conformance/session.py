@@ -63,6 +63,14 @@ class CheckRequest:
         check_profile(self.profile, PROFILES)
         check_seed(self.seed)
 
+    @property
+    def apart(self) -> bool:
+        """Whether those that ship answer in processes of their own, too.
+
+        So they do on a GPU: a kernel that goes wrong there may cost its process all further use of the device.
+        """
+        return self.isolate or self.device != "cpu"
+
     def posed(self, contract: Contract) -> Sequence[Case]:
         """The cases of the contract; those that combine features are of this profile and seed."""
         cases = contract.cases()
@@ -345,7 +353,7 @@ class Session:
         """What is asked, and its function where it may answer in this process; or why nothing can be asked."""
         if isinstance(implementation, Loaded):
             return implementation.declaration, implementation.function
-        if not self.request.isolate and is_shipped(implementation):
+        if not self.request.apart and is_shipped(implementation):
             loaded = registry.load(implementation)
             if isinstance(loaded, Loaded):
                 return loaded.declaration, loaded.function

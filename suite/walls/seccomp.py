@@ -31,6 +31,9 @@ lie; the C library calls `clone` instead. A file that is in memory and in no fol
 DRIVER, OF_DRIVER = Path("/dev/nvidiactl"), "memfd_create"
 """NVIDIA's driver, and what CUDA does not begin without: driver 570 says error 304, "OS call failed"
 (https://github.com/NVIDIA/OpenShell/issues/1696)."""
+NAMED_BY_DRIVER = "bind"
+"""What driver 580 does not begin without either, seen on an H100: it makes a UNIX socket, and gives it a name, under
+which another process might ask for its memory. Nobody can: to connect stays refused."""
 ONLY_ITSELF = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "prlimit64")
 """Outside a PID namespace: what a worker may do to itself alone, whose number stands first among the arguments. Limits
 of another process end it, too."""
@@ -66,7 +69,7 @@ write."""
 SIGNALLED_BY = (0x8901, 0x8902)
 """Requests of `ioctl` (FIOSETOWN, SIOCSPGRP) that say the same as the first."""
 CONNECTED = (int(socket.SOCK_STREAM), 5)
-"""Kinds of sockets (the other is SOCK_SEQPACKET) that, once connected, send nowhere else. A datagram goes anywhere."""
+"""Kinds of sockets (the other is SOCK_SEQPACKET) that send only where they are connected. A datagram goes anywhere."""
 HOW_OPENED = 0o2004000
 """Flags beside the kind: SOCK_CLOEXEC and SOCK_NONBLOCK."""
 
@@ -131,6 +134,9 @@ def _answers(process: int, driver: bool) -> dict[str, Sequence[Instruction]]:
         "fcntl": [_argument(1), *_among((SET_LEASE, *owners), REFUSED), _answer(ALLOWED)],
         "socketpair": [_argument(0), *_if((EQUAL, socket.AF_UNIX), _connected()), _answer(REFUSED)],
     }
+    if driver:
+        answers["socket"] = answers["socketpair"]
+        answers[NAMED_BY_DRIVER] = [_answer(ALLOWED)]
     if process:
         itself = [_argument(0), *_among((process,), ALLOWED), _answer(REFUSED)]
         answers |= dict.fromkeys(ONLY_ITSELF, itself)

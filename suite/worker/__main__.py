@@ -18,6 +18,7 @@ from suite.registry import Declaration, Loaded, Missing, load
 from suite.registry.loading import in_one_line
 from suite.walls.life import die_with_the_parent
 from suite.worker import asking
+from suite.worker.context import lost
 from suite.worker.files import answering
 from suite.worker.greeting import Greeting, Import, greeting
 from suite.worker.turns import EXCHANGE
@@ -84,6 +85,7 @@ def serve(channel: socket.socket, walls: Collection[str] = ()) -> None:
                 answer["answer"] = service(verb, arguments)
         except BaseException:  # not the implementation's: its own are answers
             answer["failed"] = traceback.format_exc()
+        answer["lost"] = lost(hello["device"])
         _send(channel, answer)
 
 

@@ -21,6 +21,7 @@ from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.answers import Answer, Pass, parted
 from suite.worker.at_once import at_once
+from suite.worker.context import lost
 from suite.worker.inputs import OUTPUT_GRADIENT, compared, left_of, name_of_weight, sent_with
 from suite.worker.operators import recorded
 from suite.worker.probe import Probe
@@ -36,6 +37,7 @@ from suite.worker.snapshots import (
 )
 from suite.worker.wire import as_data, storage_of
 
+LOST_BEFORE = "not called: an earlier call has lost this process's CUDA context"
 Weights = dict[str, Tensor]
 """A model's weights, by the names that they have beside inputs."""
 
@@ -53,6 +55,8 @@ def ask(
 
 
 def _asked(function: Callable[..., Any], calls: Sequence[Call], device: str, alone: bool) -> tuple[Reply, ...]:
+    if said := "" if alone else lost(device):
+        return (Reply(raised=f"{LOST_BEFORE}: {said}"),) * len(calls)
     answers: list[Answer] = []
     shared = _Shared(function, device, alone, frozenset(call.backward_of for call in calls[1:]))
     with undisturbed(seeds=False), float32.exact(), warnings.catch_warnings():

@@ -19,7 +19,7 @@ from suite.worker.files import files_from
 from suite.worker.greeting import Import, greeting_from
 from suite.worker.inputs import Left, compared, sent_with
 from suite.worker.process import Process, TooMuch
-from suite.worker.replies import replies_from
+from suite.worker.replies import LONGEST_WORDS, replies_from
 from suite.worker.started import expect
 from suite.worker.turns import EXCHANGE, Taken, Turn
 from suite.worker.wire import Garbage, as_data
@@ -278,8 +278,13 @@ class Worker:
             return answer
         if not isinstance(answer, dict) or answer.get("id") != self._questions:
             return self._garbage("no answer to this question")
-        if "failed" in answer:
+        if "failed" in answer and not answer.get("lost"):
             return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"]).strip()))
+        if said := answer.get("lost"):  # it can do nothing more on its device: the next question starts another process
+            printed = process.printed
+            self._end()
+            if "failed" in answer:
+                return Died(f"lost its CUDA context: {str(said)[:LONGEST_WORDS]}", printed)
         return answer.get("answer")
 
     def files(self) -> list[str] | None:
