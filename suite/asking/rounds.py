@@ -17,12 +17,28 @@ GROWTH, STEPS = 1 / 256, 32
 numbers would be the same again after twelve rounds."""
 
 
+SMALL = 2**16
+"""Numbers of a tensor up to which each of them is permuted by itself. Of a larger one `TOGETHER` stay beside each other:
+to permute eight million one by one takes a second, many times as long as the call that is proved."""
+TOGETHER = 16
+
+
 def moved(tensor: Tensor, number: int, place: int = 0) -> Tensor:
     """The numbers of a tensor at other places. Tensors of one call are told apart by their `place`."""
     flat = tensor.flatten()
     if number in SECRET_NUMBERS:
-        return flat[torch.from_numpy(_random(number, place).permutation(len(flat)))].view_as(tensor)
+        return _permuted(flat, _random(number, place)).view_as(tensor)
     return flat.roll(number).view_as(tensor)
+
+
+def _permuted(flat: Tensor, random: np.random.Generator) -> Tensor:
+    """The numbers in another order. Which of a large tensor stay together begins at a random place."""
+    if len(flat) <= SMALL:
+        return flat[torch.from_numpy(random.permutation(len(flat)))]
+    rolled = flat.roll(int(random.integers(len(flat))))
+    whole = len(flat) - len(flat) % TOGETHER
+    order = torch.from_numpy(random.permutation(whole // TOGETHER))
+    return torch.cat([rolled[:whole].view(-1, TOGETHER)[order].flatten(), rolled[whole:]])
 
 
 def grown(tensor: Tensor, number: int) -> Tensor:

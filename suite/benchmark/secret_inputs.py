@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from torch import Tensor
 
@@ -27,7 +27,7 @@ class Secrets:
         self._made: dict[int, Mapping[str, Tensor]] = {}
         self._bytes = 0
 
-    @property
+    @cached_property
     def room(self) -> int:
         """How many inputs can be there at once: one at least."""
         return max(1, KEPT // max(1, sum(tensor.nbytes for tensor in self.of(SECRET_NUMBERS[0]).values())))
