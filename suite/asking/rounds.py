@@ -18,9 +18,10 @@ numbers would be the same again after twelve rounds."""
 
 
 SMALL = 2**16
-"""Numbers of a tensor up to which each of them is permuted by itself. Of a larger one `TOGETHER` stay beside each other:
-to permute eight million one by one takes a second, many times as long as the call that is proved."""
+"""Numbers of a tensor up to which each of them is permuted by itself."""
 TOGETHER = 16
+"""Of a larger one so many stay beside each other: to permute eight million one by one takes a second, many times as
+long as the call that is proved."""
 
 
 def moved(tensor: Tensor, number: int, place: int = 0) -> Tensor:

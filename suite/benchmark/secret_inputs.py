@@ -27,10 +27,15 @@ class Secrets:
         self._made: dict[int, Mapping[str, Tensor]] = {}
         self._bytes = 0
 
-    @cached_property
+    @property
     def room(self) -> int:
         """How many inputs can be there at once: one at least."""
-        return max(1, KEPT // max(1, sum(tensor.nbytes for tensor in self.of(SECRET_NUMBERS[0]).values())))
+        return max(1, KEPT // max(1, self._size))
+
+    @cached_property
+    def _size(self) -> int:
+        """Bytes of the inputs of one number. Found once: those that are there would be made anew after each look."""
+        return sum(tensor.nbytes for tensor in self.of(SECRET_NUMBERS[0]).values())
 
     def of(self, number: int) -> Mapping[str, Tensor]:
         """The inputs of this number. They are made anew only where too many others were asked for since."""

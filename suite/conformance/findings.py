@@ -66,8 +66,8 @@ class Finding:
     upstream: str = ""
     notes: str = ""
     concerns_workloads: bool = True
-    """Whether whoever fails so may not be timed on a workload that uses no more than such a case. No workload has inputs
-    that are strided or misaligned."""
+    """Whether whoever fails so may not be timed on a workload that uses no more than such a case. No workload has
+    inputs that are strided or misaligned."""
 
     @property
     def known(self) -> str:

@@ -14,7 +14,7 @@ def lost(device: str) -> str:
     Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html, of the errors that leave a process
     in an inconsistent state.
     """
-    if torch.device(device).type != "cuda":
+    if torch.device(device).type != "cuda" or not torch.cuda.is_initialized():
         return ""
     try:
         torch.cuda.synchronize(device)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from suite.benchmark.gate import Gate
+from suite.conformance.findings import Finding
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.contracts import contract
 from suite.measure.protocol import Failed
@@ -127,6 +128,25 @@ def test_each_case_is_asked_once_whatever_uses_it(monkeypatch: pytest.MonkeyPatc
     assert Counter(asked.cases).most_common(1)[0][1] == 1
     assert {"plain/small", "causal/square_5"} <= set(asked.cases)
     assert not {"gradients/plain", "bool_mask/random", "bad_input/widths"} & set(asked.cases)
+
+
+@pytest.mark.parametrize("concerns", [True, False])
+def test_what_a_finding_says_of_inputs_that_no_workload_has_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch, concerns: bool
+) -> None:
+    of = ("attention/x",), ("layout/query_*",), {}, "It is wrong.", "It is.", ""
+    finding = Finding("strided", *of, sometimes=("layout/key_offset",), concerns_workloads=concerns)
+    monkeypatch.setattr("suite.conformance.session.Session.findings", lambda *_: [finding])
+    shipped = replace(X, file="", module="implementations.attention.x")
+    asked, others = Asked(lambda case: "passed"), Asked(lambda case: "passed")
+
+    gate_of(monkeypatch, asked).ask([shipped], [("float32", FORWARD)])
+    gate_of(monkeypatch, others).ask([X], [("float32", FORWARD)])
+
+    spared = {"layout/query_sliced", "layout/query_offset", "layout/key_offset"}
+    assert spared & set(asked.cases) == (spared if concerns else set())
+    assert {"layout/key_sliced", "layout/value_offset"} <= set(asked.cases)
+    assert spared <= set(others.cases), "findings are of those that ship"
 
 
 def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

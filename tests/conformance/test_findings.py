@@ -30,6 +30,7 @@ reproduction = '''
 import torch
 '''
 upstream = "https://github.com/pytorch/pytorch/issues/1"
+concerns_workloads = false
 """
 
 TORCH = {"python": "3.11.7", "torch": "2.13.0+cpu"}
@@ -76,6 +77,7 @@ def test_a_finding_is_read_with_all_its_fields(finding: Finding) -> None:
         judgement="Memory beyond the tensor is read.",
         reproduction="import torch\n",
         upstream="https://github.com/pytorch/pytorch/issues/1",
+        concerns_workloads=False,
     )
 
 
@@ -108,6 +110,7 @@ def test_the_file_of_each_contract_can_be_read(name: str) -> None:
         ("[[finding]]", "[[findings]]", "FILE: it holds findings; it should hold [[finding]] tables alone"),
         ("[[finding]]", "[finding]", "FILE: it holds finding; it should hold [[finding]] tables alone"),
         ("[[finding]]", "format = 2\n[[finding]]", "FILE: it holds format; it should hold [[finding]] tables alone"),
+        ("= false", '= "no"', "FILE, finding 1 (lengths): concerns_workloads should be true or false, not 'no'"),
         ('["float32"]', "[", "FILE: "),
     ],
 )

@@ -152,6 +152,21 @@ def test_a_request_that_cannot_be_carried_out_says_what_exists(arguments: dict[s
     assert says in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("device", "isolate", "apart"), [("cpu", False, False), ("cpu", True, True), ("cuda", False, True)]
+)
+def test_on_a_gpu_those_that_ship_answer_apart_as_well(
+    monkeypatch: pytest.MonkeyPatch, device: str, isolate: bool, apart: bool
+) -> None:
+    monkeypatch.setattr("suite.conformance.session.check_device", lambda device: None)
+    request = CheckRequest(device=device, isolate=isolate)
+    found = Session(request)._found(next(each for each in registry.discover() if each.name == "matmul"))
+
+    assert request.apart == apart
+    assert isinstance(found, tuple)
+    assert (found[1] is None) == apart
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_without_cuda_is_refused() -> None:
     with pytest.raises(

@@ -100,6 +100,16 @@ def test_a_cold_call_on_a_device_begins_with_its_cache_flushed_untimed(device: D
     assert clock.CudaClock("cuda", "hot").head_start == 0
 
 
+def test_the_cache_is_flushed_for_as_long_as_launching_may_take(device: Device) -> None:
+    device.flushing = clock.HEAD_START * 0.4
+
+    cold = clock.CudaClock("cuda", "cold")
+    cold.time(2, None, device.works(2.0))
+
+    assert cold.head_start == pytest.approx(3 * device.flushing)
+    assert device.flushed == clock.FLUSHES + 2 * 3
+
+
 def test_launching_is_hidden_behind_the_flush_and_no_longer(device: Device) -> None:
     cold = clock.CudaClock("cuda", "cold")
 

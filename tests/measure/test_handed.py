@@ -142,6 +142,21 @@ def test_tokens_of_a_secret_number_are_drawn_anew() -> None:
     assert other_tokens(tokens, 3, 11).unique().tolist() == [3]
 
 
+def test_of_a_large_tensor_a_few_numbers_stay_together_and_which_is_as_secret() -> None:
+    numbers = torch.arange(2**16 + 37, dtype=torch.int32)
+
+    first, again, other = (moved(numbers, number) for number in (SECRET, SECRET, SECRET + 1))
+
+    assert torch.equal(first.sort().values, numbers)
+    assert torch.equal(first, again)
+    beside = [(found.diff() == 1).double().mean().item() for found in (first, other)]
+    assert all(share == pytest.approx(15 / 16, abs=0.001) for share in beside), "sixteen by sixteen"
+    begins = {int((found.diff() != 1).nonzero()[0]) for found in (moved(numbers, SECRET + n) for n in range(40))}
+    ends = {int(moved(numbers, SECRET + n)[:16].min()) % 16 for n in range(40)}
+    assert begins == {15}
+    assert len(ends) > 8, "where the pieces begin is another secret"
+
+
 def test_inputs_are_made_once_for_all_and_not_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job("attention", "documents/one-sentence", "float32", "forward")
     secrets = secrets_of(job)
@@ -156,4 +171,6 @@ def test_inputs_are_made_once_for_all_and_not_more_than_there_is_room_for(monkey
     assert secrets.of(SECRET) is not before, "it was made anew"
     assert secrets.of(SECRET + 3) is others[-1]
     monkeypatch.setattr("suite.benchmark.secret_inputs.KEPT", 1)
+    only = secrets.of(SECRET)
     assert secrets.room == 1
+    assert secrets.of(SECRET) is only, "to look how much room there is takes none"

@@ -88,6 +88,12 @@ def test_the_filter_allows_and_refuses(processor: str, process: int) -> None:
     with_driver = seccomp.instructions(processor, process, driver=True)
     assert _run(with_driver, {0: numbers["memfd_create"], 4: kernel}) == allowed
     assert _run(with_driver, {0: numbers["clone3"], 4: kernel}) == unknown
+    connected, datagram = {16: socket.AF_UNIX, 24: seccomp.CONNECTED[1]}, {16: socket.AF_UNIX, 24: socket.SOCK_DGRAM}
+    assert _run(with_driver, {0: numbers["socket"], 4: kernel, **connected}) == allowed
+    assert _run(with_driver, {0: numbers["socket"], 4: kernel, **datagram}) == refused
+    assert _run(with_driver, {0: numbers["socket"], 4: kernel, **connected, 16: socket.AF_INET}) == refused
+    assert _run(with_driver, {0: numbers["bind"], 4: kernel}) == allowed
+    assert _run(with_driver, {0: numbers["connect"], 4: kernel}) == refused
     assert asked(numbers["prlimit64"], 0) == allowed
     assert asked(numbers["pidfd_send_signal"]) == outside
     assert asked(63) == allowed

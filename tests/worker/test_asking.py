@@ -20,10 +20,28 @@ from workers import (
 from suite.asking import Call, Reply
 from suite.asking.plugged import Attended
 from suite.worker import Worker, ask
+from suite.worker.asking import LOST_BEFORE
+from suite.worker.context import lost
 
 
 def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
     return ask(function, calls or [call()])[-1]
+
+
+def test_nothing_is_called_in_a_process_whose_device_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr("suite.worker.asking.lost", lambda device: f"{device} says an error")
+
+    reply = ask(lambda query, key, value: calls.append("called"), [call()], "cuda")[0]
+
+    assert reply.raised == f"{LOST_BEFORE}: cuda says an error"
+    assert not calls
+
+
+def test_a_device_that_works_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    assert [lost(device) for device in ("cpu", "cuda", "cuda:1")] == ["", "", ""]
 
 
 def learning() -> Call:

@@ -28,7 +28,7 @@ from workers import (
 )
 
 from suite.asking import Call
-from suite.worker import Died, Hung, Worker, ask, started
+from suite.worker import Died, Hung, Ready, Worker, ask, started
 from suite.worker.forkserver import server_of
 from suite.worker.wire import DTYPES
 
@@ -283,6 +283,21 @@ def test_the_error_that_ends_a_worker_is_the_last_that_it_prints(device: str) ->
         "exit status 1",
         "TypeError: keys that cannot cross: ['$tensor']",
     )
+
+
+def test_a_process_that_can_use_its_device_no_more_is_not_asked_again() -> None:
+    with Worker(str(SUBMISSIONS / "loses_its_device.py"), "cuda", time_limit=LIMIT) as worker:
+        worker.ready()
+        first = worker.pid
+        answered(worker.ask([call()]))  # whatever it says: it is its last
+        assert first is not None
+        assert worker.pid is None
+        assert gone(first)
+        assert isinstance(worker.ready(), Ready)
+        assert worker.pid not in (None, first)
+        died = worker.request("prepare", {})
+        assert str(died).partition(";")[0] == "died: lost its CUDA context: CUDA error: misaligned address"
+        assert worker.pid is None
 
 
 def test_a_worker_without_a_service_answers_calls_alone(worker: Worker) -> None:
