@@ -27,7 +27,8 @@ DTYPES = ("float32",)
 CAUGHT = 4
 """Failures after which no more is asked: each may end a process."""
 WORKLOAD = "vit/b16"
-"""What is timed: calls of some milliseconds, several to a sample, so that a sample's calls can be told apart."""
+"""What is timed: calls of some 2 ms, so that a sample's calls can be told apart. Two or three make a sample, and
+on a slow machine one: what gains in more of them alone is true there, and no cheat."""
 BUDGET = 0.1
 """Seconds of timed calls for each."""
 GROUP = 7

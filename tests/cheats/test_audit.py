@@ -58,6 +58,16 @@ def test_what_is_computed_ahead_shows_in_calls_of_microseconds_as_well(monkeypat
     assert row.status == "refused" or row.detail.startswith(NOT_BOUNDED), row
 
 
+def test_what_is_left_out_of_a_sample_shows_where_a_call_makes_one_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_module, "WORKLOAD", "ladder/2k")  # as slow as other machines may be: some 20 ms a call
+
+    rows = audit_module._timed(["honest_formula", "calls_batched"])
+
+    assert rows["honest_formula"].status == "measured"
+    row = rows["calls_batched"]
+    assert row.status == "refused" or row.detail.startswith(NOT_BOUNDED), row
+
+
 def test_jobs_do_not_go_with_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--jobs does not go with --cheats"):
         auditing.audit_cheats(tmp_path, 2)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import ast
+import runpy
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from builders import outcome
+from clocks import Time
 
+from suite import measure
 from suite.cheats import catalogue as catalogue_module
 from suite.cheats.catalogue import CONTROL, FOLDER, HONEST, catalogue
 from suite.cheats.verdicts import of_bench, of_check
+from suite.measure import bench, clock
 from suite.records import Cheat, Measurement, Status
-from suite.records.bounded import NOT_BOUNDED
+from suite.records.bounded import NOT_BOUNDED, UNBELIEVED
 
 KINDS = {
     "control", "the clock", "work after the return", "lazy results", "caches", "drift", "behind the suite's back",
@@ -48,6 +54,59 @@ def test_each_is_a_small_file_that_says_what_it_does() -> None:
         assert len(text.splitlines()) <= 60, each.name
         assert each.says.endswith("."), each.name
         assert "attention" in {of.name for of in ast.parse(text).body if isinstance(of, ast.FunctionDef)}, each.name
+
+
+HEADS, OF_A_HEAD = 12, 1e-3
+"""The heads of an attention on a slow machine, and the seconds that each takes: no two calls of it make a sample."""
+
+
+class Batched:
+    """`calls_batched` as it is timed, by a clock that its heads turn. `heads` are those that each call computed."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.heads: list[int] = []
+        self._now = Time()
+        patch.setattr(measure, "perf_counter", self._now)
+        patch.setattr(clock, "perf_counter", self._now)
+        self._function = runpy.run_path(str(FOLDER / "calls_batched.py"))["attention"]
+        patch.setitem(sys.modules, bench.__name__, bench)  # as it is where it is timed
+        patch.setitem(self._function.__globals__, "sdpa", self._computes)
+        self.stopwatch = measure.Stopwatch(self._call)
+        self.stopwatch.first_call()
+        self.heads.clear()
+
+    def _call(self, _: object) -> Any:
+        query = torch.zeros(1, HEADS, 2, 1)
+        return self._function(query, query, query)
+
+    def _computes(self, query: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        self._now.now += query.shape[1] * OF_A_HEAD
+        self.heads.append(query.shape[1])
+        return query
+
+
+@pytest.mark.parametrize("calls", [2, 3, 8])
+def test_of_few_calls_as_of_many_the_last_alone_is_computed(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+    """Were it the last two, nothing would be gained where two make a sample, and the time would be true."""
+    batched = Batched(monkeypatch)
+
+    for _ in range(2):
+        batched.stopwatch.time_once()  # computes a quarter as well
+        batched.stopwatch.sample(calls)
+
+    assert batched.heads == 2 * [*calls * [HEADS // 4], HEADS]
+
+
+def test_several_calls_make_a_sample_of_what_is_batched_on_a_slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    batched = Batched(monkeypatch)
+    truth = HEADS * OF_A_HEAD
+    assert measure.calls_per_sample(truth) == 1
+
+    _, expected = batched.stopwatch.warm_up()
+    calls, _ = batched.stopwatch.pace(expected)
+
+    assert calls > 1
+    assert truth / batched.stopwatch.sample(calls) > UNBELIEVED
 
 
 @pytest.mark.parametrize(
