@@ -12,8 +12,8 @@ import os
 import platform
 import socket
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+from suite.walls.processes import DRIVER
 from suite.walls.system import NAMESPACES, NO_NEW_PRIVILEGES, kernel, prctl
 from suite.walls.wall import Keeps, Room, Wall
 
@@ -28,8 +28,8 @@ and keys are kept by the kernel: no limit of a process counts them, and they may
 ABSENT = ("clone3", "memfd_create", "memfd_secret")
 """What the kernel seems not to have, so that libraries do without. A filter cannot look where the flags of `clone3`
 lie; the C library calls `clone` instead. A file that is in memory and in no folder is counted only while it is open."""
-DRIVER, OF_DRIVER = Path("/dev/nvidiactl"), "memfd_create"
-"""NVIDIA's driver, and what CUDA does not begin without: driver 570 says error 304, "OS call failed"
+OF_DRIVER = "memfd_create"
+"""What CUDA does not begin without where NVIDIA's driver is: driver 570 says error 304, "OS call failed"
 (https://github.com/NVIDIA/OpenShell/issues/1696)."""
 NAMED_BY_DRIVER = "bind"
 """What driver 580 does not begin without either, seen on an H100: it makes a UNIX socket, and gives it a name, under

@@ -23,6 +23,7 @@ from suite.walls import (
     limits,
     memory,
     named,
+    processes,
     room,
     seccomp,
 )
@@ -62,6 +63,20 @@ def test_walls_are_found_by_putting_them_up() -> None:
     assert set(found_elsewhere()) <= {each.name for each in WALLS}
     assert not works(lambda: os.close(-1))
     assert works(lambda: None)
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("driver", [True, False])
+def test_with_nvidia_s_driver_a_pid_namespace_needs_a_proc_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: bool, shown: bool
+) -> None:
+    if not works(processes._find_itself):
+        pytest.skip("here /proc cannot be mounted")
+    monkeypatch.setattr(processes, "DRIVER", tmp_path if driver else tmp_path / "none")
+    if not shown:
+        monkeypatch.setattr(processes, "show_own_processes", lambda: os.close(-1))
+    assert works(processes.WALL.probe) == (shown or not driver)
 
 
 def test_a_page_of_the_machine_s_walls_can_be_printed() -> None:

@@ -22,7 +22,7 @@ from workers import LIMIT, SUBMISSIONS, answered, gone, run_program
 
 from suite.asking import Call
 from suite.temporary import PREFIX
-from suite.walls import WALLS, seccomp, sweep
+from suite.walls import WALLS, processes, sweep
 from suite.walls.descent import below
 from suite.worker import Died, Hung, Ready, Worker, started
 from suite.worker.process import LOOK_EVERY
@@ -215,7 +215,7 @@ def test_without_a_pid_namespace_nobody_is_signalled_by_a_file_or_limited(hostil
 def test_the_kernel_keeps_nothing_that_no_limit_counts(hostile: Callable[..., Worker]) -> None:
     worker = hostile()
     stand(worker, "seccomp")
-    assert said(worker, "share_in_kernel") == ["EPERM", "done" if seccomp.DRIVER.exists() else "ENOSYS", "EPERM"]
+    assert said(worker, "share_in_kernel") == ["EPERM", "done" if processes.DRIVER.exists() else "ENOSYS", "EPERM"]
     bare = hostile("seccomp")
     stand(bare, "PID namespace")  # what is left of System V's memory goes with it
     assert said(bare, "share_in_kernel")[:2] == ["done", "done"]
