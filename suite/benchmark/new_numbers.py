@@ -34,7 +34,8 @@ MOST_TIMES, FEWEST_PASSES = 5, 3
 """Machines are fast and slow by turns, so that one which seems to take too long is asked so many times as often, and in
 so many passes at least."""
 MOST_SPENT = 3.0
-"""Seconds that passes took after which one is not asked again: it may take a thousand times what it claims."""
+"""Seconds that passes took, questions without a call among them, after which one is not asked again: it may take a
+thousand times what it claims, and 200 MB of inputs take 0.3 s to cross to a process and a GPU."""
 BESIDE = 5e-6
 """Seconds by which a call shorter than `HELD` may be longer than claimed in any case: in samples its code lies in the
 caches, and here a question was read before it."""
@@ -105,7 +106,7 @@ class Witness:
 
     @property
     def _spent(self) -> float:
-        return sum(self.seconds) * self.calls
+        return (sum(self.seconds) + sum(self.idle)) * self.calls
 
     def _has(self, passes: int, claimed: float) -> bool:
         return len(self.seconds) >= passes or len(self.seconds) * self.calls * quick(self.entry.seconds) > claimed
