@@ -351,6 +351,16 @@ def test_what_takes_a_hundred_times_as_long_is_found_out_in_few_passes(now: Time
     assert found.failed is not None
 
 
+def test_inputs_that_take_long_to_cross_are_handed_over_less_often(now: Time) -> None:
+    log: list[Asked] = []
+    large = Fake("large", now, lambda _: 1e-3, asking=0.4, log=log)
+
+    (found,) = race(large)
+
+    assert found.proved
+    assert len(asked(log, "answers")) == 4, "each takes 0.8 s, the question without a call among it"
+
+
 def test_nobody_is_timed_once_he_is_believed(now: Time) -> None:
     log: list[Asked] = []
     found = race(*(Fake(name, now, noisy(ord(name)), log=log) for name in "abc"), budget=0.2)
