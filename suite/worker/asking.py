@@ -21,7 +21,7 @@ from suite.registry import undisturbed
 from suite.registry.loading import in_one_line
 from suite.worker.answers import Answer, Pass, parted
 from suite.worker.at_once import at_once
-from suite.worker.context import lost
+from suite.worker.context import beside, lost
 from suite.worker.inputs import OUTPUT_GRADIENT, compared, left_of, name_of_weight, sent_with
 from suite.worker.operators import recorded
 from suite.worker.probe import Probe
@@ -166,7 +166,8 @@ def _answer(shared: _Shared, number: int, call: Call, prepared: Prepared | None 
             raise
         return Answer(Reply(raised=in_one_line(error)))
     except BaseException as error:  # whatever a submission raises is its answer
-        return Answer(Reply(raised=in_one_line(error)))
+        said = in_one_line(error)
+        return Answer(Reply(raised=said + beside(said, shared.device)))
 
 
 def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) -> Answer:

@@ -1,4 +1,4 @@
-"""Whether a process can still use its CUDA device: after some errors of a kernel it cannot, until it ends."""
+"""What a CUDA device says beside an error: that this process can use it no more, or that others hold its memory."""
 
 from __future__ import annotations
 
@@ -21,3 +21,19 @@ def lost(device: str) -> str:
     except RuntimeError as error:
         return str(error).partition("\n")[0]
     return ""
+
+
+def beside(error: str, device: str) -> str:
+    """What belongs to an error that says that a device's memory is out, in brackets; empty for any other.
+
+    Others may hold that memory: a library that takes three quarters of it when it starts, or another user.
+    """
+    if "out of memory" not in error or torch.device(device).type != "cuda" or not torch.cuda.is_initialized():
+        return ""
+    try:
+        free, there = torch.cuda.mem_get_info(device)
+        held = torch.cuda.memory_reserved(device)
+    except RuntimeError:
+        return ""
+    gib = 2.0**30
+    return f" ({free / gib:.1f} of {there / gib:.1f} GiB were free; tensors of this process held {held / gib:.1f})"

@@ -21,7 +21,7 @@ from suite.asking import Call, Reply
 from suite.asking.plugged import Attended
 from suite.worker import Worker, ask
 from suite.worker.asking import LOST_BEFORE
-from suite.worker.context import lost
+from suite.worker.context import beside, lost
 
 
 def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
@@ -42,6 +42,16 @@ def test_a_device_that_works_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     assert [lost(device) for device in ("cpu", "cuda", "cuda:1")] == ["", "", ""]
+
+
+def test_who_holds_a_device_s_memory_is_said_where_it_is_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2**29, 79 * 2**30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3 * 2**28)
+    out = "AcceleratorError: CUDA error: out of memory"
+
+    assert beside(out, "cuda") == " (0.5 of 79.0 GiB were free; tensors of this process held 0.8)"
+    assert beside(out, "cpu") == beside("AcceleratorError: CUDA error: misaligned address", "cuda") == ""
 
 
 def learning() -> Call:
