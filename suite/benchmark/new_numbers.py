@@ -24,8 +24,10 @@ from suite.records.bounded import LONG, UNBELIEVED
 MOST_CALLS = 64
 """Calls in a pass at most: asking for one takes longer than a short call does."""
 VERIFIED = 3
-"""Answers that are held against the oracle, of passes that are chosen with equal chance. To be shown too fast, one has
-to be wrong in most calls of three passes in four. Of training steps, whose truth takes seconds, it is one answer."""
+"""Answers that are held against the oracle. One of each pass is drawn with equal chance before anybody is asked; those
+that took least time are verified. To be shown too fast it is enough to be fast in most calls of a quarter of the
+passes, and who has to be wrong for that is wrong there: by three answers of any passes half of such submissions would
+be believed. Of training steps, whose truth takes seconds, it is one answer."""
 WARM = 1
 """Calls right before inputs come, where one takes less than `LONG` seconds: in samples its code lies in the caches."""
 ENOUGH = 0.1
@@ -79,14 +81,17 @@ class Witness:
     """Of an answer, in the median of each pass."""
     idle: list[float] = field(default_factory=list)
     """Of the same question without a call, in the median of each pass."""
-    kept: dict[float, Excerpt] = field(default_factory=dict)
-    """What is verified, by the lot of its pass: the passes with the highest lots are."""
+    kept: dict[tuple[float, float], Excerpt] = field(default_factory=dict)
+    """What is verified, by the seconds that this answer took and the lot of its pass: the quickest are, and of equally
+    quick ones those with the lowest lots, so that these are the same for all."""
 
     @property
     def calls(self) -> int:
-        """How many calls make a pass."""
+        """How many calls make a pass: so few that there are `FEWEST` passes, of each of which one answer may be
+        verified, whatever the process says of how many make a sample.
+        """
         room: int = self.entry.participant.room
-        return min(self.entry.calls, MOST_CALLS, room)
+        return max(1, min(self.entry.calls, MOST_CALLS, room, int(ENOUGH / FEWEST / quick(self.entry.seconds))))
 
     @property
     def held(self) -> bool:
@@ -112,24 +117,25 @@ class Witness:
         return len(self.seconds) >= passes or len(self.seconds) * self.calls * quick(self.entry.seconds) > claimed
 
     def make_pass(self, numbers: Sequence[int], kept: int, lot: float, rows: Rows) -> None:
-        """Have inputs of these numbers answered; rows of the answer to `kept` are verified if this lot is high."""
+        """Have inputs of these numbers answered; the answer to `kept` is verified if it is among the quickest."""
         warm = WARM if quick(self.entry.seconds) < LONG else 0
         answer = self.entry.ask(lambda: self.entry.participant.answers(numbers, kept, warm))
         if answer is None:
             return
-        self._keep(kept, answer.rows, lot, rows)
+        took = answer.seconds[numbers.index(kept)]
+        self._keep(kept, answer.rows, (took, lot), rows)
         self.seconds.append(median(answer.seconds))
         self.idle.append(median(answer.idle))
 
-    def _keep(self, number: int, found: Mapping[str, Tensor], lot: float, rows: Rows) -> None:
+    def _keep(self, number: int, found: Mapping[str, Tensor], place: tuple[float, float], rows: Rows) -> None:
         try:
-            self.kept[lot] = Excerpt(number, {name: found[name][list(places)] for name, places in rows.items()})
+            self.kept[place] = Excerpt(number, {name: found[name][list(places)] for name, places in rows.items()})
         except (KeyError, IndexError, RuntimeError):  # of a dtype whose rows cannot be taken
             sizes = {name: tuple(tensor.shape) for name, tensor in found.items()}
             self.entry.failed = garbage(f"tensors of sizes {sizes}")
             return
         if len(self.kept) > (1 if self.entry.direction == STEP else VERIFIED):
-            del self.kept[min(self.kept)]
+            del self.kept[max(self.kept)]
         self.entry.proofs = [self.kept[each] for each in sorted(self.kept)]
 
     def times(self, idle: float) -> float:

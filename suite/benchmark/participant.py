@@ -14,6 +14,7 @@ from suite.benchmark.processes import SERVICE, WEIGHED, cores_of, timed_as, with
 from suite.benchmark.request import memory_limit
 from suite.benchmark.secret_inputs import Secrets, secrets_of
 from suite.conformance.session import is_shipped
+from suite.contracts import contract
 from suite.measure.handed import layout_of, tensors_in
 from suite.measure.protocol import (
     AnyAnswer,
@@ -279,8 +280,12 @@ def participant(implementation: Implementation, **settings: Any) -> Participant:
 
 
 def is_approximate(declaration: Declaration) -> bool:
-    """Whether an implementation declares that its accuracy is measured, and not bounded."""
-    return declaration.conventions.get("accuracy") == "measured"
+    """Whether an implementation declares that its accuracy is measured, and not bounded, where its contract has that.
+
+    Another contract's row does not show how far off its answers are, so that it cannot be for its author to say.
+    """
+    accuracy = declaration.conventions.get("accuracy")
+    return accuracy == "measured" and accuracy in contract(declaration.contract).conventions.get("accuracy", ())
 
 
 def _as_lists(rows: Rows) -> dict[str, list[int]]:

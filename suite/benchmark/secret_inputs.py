@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -52,10 +53,10 @@ class Secrets:
 
 def secrets_of(job: Job) -> Secrets:
     """Those of a job. All who take part in a table get the same."""
-    conventions = tuple(sorted(job.conventions.items()))
+    conventions = json.dumps(job.conventions, sort_keys=True)  # some have choices of their own for each feature
     return _secrets(job.contract, job.workload, job.dtype, job.direction, conventions)
 
 
 @lru_cache(maxsize=1)
-def _secrets(name: str, workload: str, dtype: str, direction: str, conventions: tuple[tuple[str, str], ...]) -> Secrets:
-    return Secrets(contract(name).workload(workload).under(dict(conventions)), dtype, direction)
+def _secrets(name: str, workload: str, dtype: str, direction: str, conventions: str) -> Secrets:
+    return Secrets(contract(name).workload(workload).under(json.loads(conventions)), dtype, direction)

@@ -220,7 +220,7 @@ def _is_size(value: object) -> bool:
 
 _CHECKS: Checks = {
     "Seconds": _is_time,
-    "SecondsOrNone": lambda value: value == 0 or _is_time(value),
+    "SecondsOrNone": lambda value: _is_number(value) and (value == 0 or _is_time(value)),
     "Count": lambda value: type(value) is int and 0 < value <= MOST_CALLS,
     "Numbers": _are_numbers,
     "Rates": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),

@@ -143,6 +143,17 @@ def implementation(
     return declare if function is None else declare(function)
 
 
+WORDS = (str, int, float, type(None))
+"""What a convention's choice is made of."""
+
+
+def _is_data(value: Any) -> bool:
+    """Whether it is words, numbers, or lists and dicts of such: it is written to results, and compared."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_data(each) for key, each in value.items())
+    return all(map(_is_data, value)) if isinstance(value, list | tuple) else isinstance(value, WORDS)
+
+
 def checked(
     *,
     variant: Any = None,
@@ -166,6 +177,8 @@ def checked(
             raise TypeError(f"{argument} is a dict with names as keys, not {value!r}")
     if not all(isinstance(reason, str) and reason for reason in (lacks or {}).values()):
         raise TypeError("lacks gives a reason for each feature")
+    if not _is_data(dict(conventions or {})):
+        raise TypeError("conventions names a choice for each point, in words or as a dict of words by feature")
     return {
         "variant": variant,
         "contract": contract,

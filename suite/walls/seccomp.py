@@ -1,5 +1,6 @@
 """A filter of system calls (seccomp): no sockets but connected pairs, no tracing, no namespaces, no memory that no
-limit counts, no leases on files; and outside a PID namespace nothing that signals others.
+limit counts, no leases on files, no other cores than those given; and outside a PID namespace nothing that signals
+others.
 
 Source: https://docs.kernel.org/userspace-api/seccomp_filter.html
 """
@@ -28,6 +29,10 @@ and keys are kept by the kernel: no limit of a process counts them, and they may
 ABSENT = ("clone3", "memfd_create", "memfd_secret")
 """What the kernel seems not to have, so that libraries do without. A filter cannot look where the flags of `clone3`
 lie; the C library calls `clone` instead. A file that is in memory and in no folder is counted only while it is open."""
+PRETENDED = ("sched_setaffinity",)
+"""What seems to be done, and is not: the suite alone says on which cores a worker runs, so that who is timed on one
+takes no other. Its processor time tells that only where it does nothing else: who sleeps while his inputs are made has
+twice the time for what is timed. It is no error, for libraries that bind their threads take one for the end."""
 OF_DRIVER = "memfd_create"
 """What CUDA does not begin without where NVIDIA's driver is: driver 570 says error 304, "OS call failed"
 (https://github.com/NVIDIA/OpenShell/issues/1696)."""
@@ -48,7 +53,8 @@ NUMBERS: Mapping[str, tuple[int, Mapping[str, int]]] = {
                 "process_vm_readv": 310, "process_vm_writev": 311, "clone": 56, "unshare": 272, "setns": 308,
                 "mount": 165, "kill": 62, "tkill": 200, "tgkill": 234, "rt_sigqueueinfo": 129,
                 "rt_tgsigqueueinfo": 297, "prlimit64": 302, "shmget": 29, "msgget": 68, "semget": 64, "mq_open": 240,
-                "add_key": 248, "request_key": 249, "keyctl": 250, "memfd_create": 319, "fcntl": 72, "ioctl": 16},
+                "add_key": 248, "request_key": 249, "keyctl": 250, "memfd_create": 319, "fcntl": 72, "ioctl": 16,
+                "sched_setaffinity": 203},
     ),
     "aarch64": (
         0xC00000B7,
@@ -56,7 +62,8 @@ NUMBERS: Mapping[str, tuple[int, Mapping[str, int]]] = {
                 "process_vm_readv": 270, "process_vm_writev": 271, "clone": 220, "unshare": 97, "setns": 268,
                 "mount": 40, "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138,
                 "rt_tgsigqueueinfo": 240, "prlimit64": 261, "shmget": 194, "msgget": 186, "semget": 190, "mq_open": 180,
-                "add_key": 217, "request_key": 218, "keyctl": 219, "memfd_create": 279, "fcntl": 25, "ioctl": 29},
+                "add_key": 217, "request_key": 218, "keyctl": 219, "memfd_create": 279, "fcntl": 25, "ioctl": 29,
+                "sched_setaffinity": 122},
     ),
 }  # fmt: skip
 """How the kernel calls each processor and, of each, the numbers of its system calls."""
@@ -82,7 +89,8 @@ FILTER, SPECULATES = 1, 4
 """To set a filter, and to leave the processor's speculation as it is. Kernels before 5.16 would curb that otherwise,
 which slows down what is timed."""
 ALLOWED, FAILS = 0x7FFF0000, 0x00050000
-REFUSED, UNKNOWN = FAILS | errno.EPERM, FAILS | errno.ENOSYS
+REFUSED, UNKNOWN, NOT_DONE = FAILS | errno.EPERM, FAILS | errno.ENOSYS, FAILS
+"""The last fails with no error at all, so that whoever asked takes it for done."""
 
 
 class _Instruction(ctypes.Structure):
@@ -130,6 +138,7 @@ def _answers(process: int, driver: bool) -> dict[str, Sequence[Instruction]]:
     answers: dict[str, Sequence[Instruction]] = {
         **{call: [_answer(REFUSED)] for call in ALWAYS},
         **{call: [_answer(UNKNOWN)] for call in ABSENT if not (driver and call == OF_DRIVER)},
+        **{call: [_answer(NOT_DONE)] for call in PRETENDED},
         "clone": [_argument(0), *_if((ANY_BIT, NAMESPACES), [_answer(REFUSED)]), _answer(ALLOWED)],
         "fcntl": [_argument(1), *_among((SET_LEASE, *owners), REFUSED), _answer(ALLOWED)],
         "socketpair": [_argument(0), *_if((EQUAL, socket.AF_UNIX), _connected()), _answer(REFUSED)],

@@ -70,7 +70,7 @@ def greeting_from(data: Any) -> Greeting:
             del declared[key]
         ended, reason, style = Import(found["ended"]), *(shortened(str(found[key])) for key in ("reason", "style"))
         signature, by = found["signature"], tuple(found["signature_by"])
-        if signature and signature not in names():
+        if not isinstance(signature, str) or (signature and signature not in names()):
             raise TypeError("an unknown signature")
         if not all(isinstance(each, str) and (each in SAID or each.isidentifier()) for each in by):
             raise TypeError("parameters without names")

@@ -228,10 +228,11 @@ class Process:
                     os.sched_setaffinity(thread, cores)
 
     def _threads(self) -> Iterator[int]:
-        """The threads of every process of the session."""
+        """The threads of every process of the session, and of those that have left it, where they are found."""
+        left = set(below(self.pid))
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has ended
-                if os.getsid(int(process.name)) == self.pid:
+                if int(process.name) in left or os.getsid(int(process.name)) == self.pid:
                     yield from (int(thread.name) for thread in (process / "task").iterdir())
 
     def end(self, grace: float = 0.0) -> str:

@@ -276,15 +276,18 @@ class Worker:
         answer = self._receive(deadline, limit)
         if isinstance(answer, Failure):
             return answer
-        if not isinstance(answer, dict) or answer.get("id") != self._questions:
+        if not isinstance(answer, dict) or not _is_number(answer.get("id"), self._questions):
             return self._garbage("no answer to this question")
-        if "failed" in answer and not answer.get("lost"):
+        said = answer.get("lost", "")
+        if not isinstance(said, str) or (said and self.device == "cpu"):
+            return self._garbage("a device is lost that it does not have")
+        if "failed" in answer and not said:
             return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"]).strip()))
-        if said := answer.get("lost"):  # it can do nothing more on its device: the next question starts another process
+        if said:  # it can do nothing more on its device: the next question starts another process
             printed = process.printed
             self._end()
             if "failed" in answer:
-                return Died(f"lost its CUDA context: {str(said)[:LONGEST_WORDS]}", printed)
+                return Died(f"lost its CUDA context: {said[:LONGEST_WORDS]}", printed)
         return answer.get("answer")
 
     def files(self) -> list[str] | None:
@@ -378,6 +381,11 @@ class Worker:
         self._process = None
         if isinstance(self._state, Ready):
             self._state = None
+
+
+def _is_number(value: object, due: int) -> bool:
+    """Whether it is this very number, and not a tensor or another thing that compares in a way of its own."""
+    return type(value) is int and value == due
 
 
 def _importable(python: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -306,7 +307,7 @@ def test_passes_that_lie_between_two_turns_of_other_processes_are_enough(
 
 def test_answers_are_asked_for_in_turns_on_numbers_of_their_own(now: Time) -> None:
     log: list[Asked] = []
-    race(Fake("a", now, log=log), Fake("b", now, log=log), calls=3)
+    race(Fake("a", now, short, log=log), Fake("b", now, short, log=log), calls=3)
 
     turns = [name for name, verb, _ in log if verb == "answers"]
     numbers = asked(log, "answers")
@@ -324,9 +325,16 @@ def test_short_calls_are_not_asked_for_by_the_thousand(now: Time) -> None:
     assert {len(each) for each in asked(log, "answers")} == {new_numbers.MOST_CALLS}
 
 
+def test_so_few_calls_are_a_pass_that_there_are_a_dozen_whatever_a_process_says(now: Time) -> None:
+    log: list[Asked] = []
+    race(Fake("a", now, lambda turn: 0.002, log=log), calls=64)
+
+    assert [len(each) for each in asked(log, "answers")] == [4] * FEWEST
+
+
 def test_large_inputs_are_handed_over_a_few_at_a_time(now: Time) -> None:
     log: list[Asked] = []
-    race(Fake("a", now, room=2, log=log), Fake("b", now, log=log), calls=5)
+    race(Fake("a", now, short, room=2, log=log), Fake("b", now, short, log=log), calls=5)
 
     assert {(name, len(what)) for name, verb, what in log if verb == "answers"} == {("a", 2), ("b", 5)}
 
@@ -426,6 +434,32 @@ def test_rows_of_some_answers_are_kept_the_same_for_all(now: Time) -> None:
     for entry in found:
         for each in entry.proofs:
             assert each.rows["output"].tolist() == [[float(each.number)]]
+
+
+@pytest.mark.parametrize("calls", [1, 3, 16])
+def test_who_is_fast_and_wrong_in_a_third_of_the_passes_is_verified_there(now: Time, calls: int) -> None:
+    """So many count, for what disturbs calls only adds to them."""
+
+    class Partly(Fake):
+        passes = 0
+
+        def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Any:
+            found = super().answers(numbers, kept, warm)
+            self.passes += 1
+            wrong = 0 if self.passes % 3 else len(numbers) // 2 + 1
+            seconds = [*(each / 3 for each in found.seconds[:wrong]), *found.seconds[wrong:]]
+            rows = {"output": torch.full((4, 1), -1.0)} if numbers.index(kept) < wrong else found.rows
+            return replace(found, seconds=seconds, rows=rows)
+
+    def truth(turn: int) -> float:
+        return 5e-4
+
+    def caught(seed: int) -> bool:
+        liar = Partly("liar", now, truth, 1 / 3, witnessed=False)
+        _, found = race(Fake("base", now, truth), liar, calls=calls, seed=seed)
+        return any(each.rows["output"].tolist() == [[-1.0]] for each in found.proofs)
+
+    assert sum(map(caught, range(100))) >= 85
 
 
 def test_of_a_training_step_one_is_kept(now: Time) -> None:

@@ -12,11 +12,13 @@ import pytest
 from workers import LINUX, SUBMISSIONS
 
 from suite import registry
+from suite.asking.rounds import SECRET_NUMBERS
 from suite.benchmark import Benchmark, Request
 from suite.benchmark.connection import Elsewhere, lost
 from suite.benchmark.entry import Witnessed
-from suite.benchmark.participant import Participant
+from suite.benchmark.participant import Participant, is_approximate
 from suite.benchmark.processes import NUMBER
+from suite.benchmark.secret_inputs import secrets_of
 from suite.contracts import contract
 from suite.measure.protocol import Failed, Job, Prepared, Weighed
 from suite.records import UsageError, limits
@@ -332,3 +334,19 @@ def test_it_is_woken_once_for_a_sample_and_not_while_a_clock_runs(
         assert isinstance(participant.sample(5, prepared.calls), Witnessed)
 
     assert len(woken) == 3
+
+
+@pytest.mark.parametrize(("of", "approximate"), [("transformer", True), ("attention", False)])
+def test_only_a_contract_that_has_it_lets_errors_be_measured_alone(of: str, approximate: bool) -> None:
+    """A row of attention does not show how far off its answers are."""
+    declaration = Declaration(of, "a", "a", conventions={"accuracy": "measured"})
+
+    assert is_approximate(declaration) is approximate
+
+
+def test_conventions_may_have_choices_of_their_own_for_each_feature() -> None:
+    conventions = {"causal": "lower_right", "empty_row": {"causal": "mean", "bool_mask": "nan"}}
+    job = Job("attention", "documents/one-sentence", "float32", "forward", conventions=conventions)
+
+    assert secrets_of(job) is secrets_of(job)
+    assert set(secrets_of(job).of(SECRET_NUMBERS[0])) == {"query", "key", "value"}

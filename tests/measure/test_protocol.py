@@ -42,6 +42,7 @@ HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "c
         (Sampled, {"seconds": "fast", "made": 0.0}, "seconds 'fast'"),
         (Sampled, {"seconds": True, "made": 0.0}, "seconds True"),
         (Entered, {"warmed": -1.0}, "warmed -1.0"),
+        (Entered, {"warmed": torch.zeros(2)}, "warmed tensor("),
         (Sampled, {"seconds": 1.0, "made": -1.0}, "made -1.0"),
         (Sampled, {}, "seconds None"),
         (Sampled, {"seconds": 5e-324, "made": 0.0}, "seconds 5e-324"),

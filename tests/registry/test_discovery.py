@@ -101,6 +101,8 @@ def test_the_decorator_refuses_what_the_reader_refuses() -> None:
         implementation(requires="jax")
     with pytest.raises(TypeError, match="a reason for each feature"):
         implementation(lacks={"causal": ""})
+    with pytest.raises(TypeError, match="a choice for each point"):
+        implementation(conventions={"causal": {"bool_mask": object()}})
 
 
 # Entry points

@@ -287,6 +287,12 @@ def _channel() -> int:
     raise RuntimeError("no socket")
 
 
+def take_cores(place: str, process: int) -> Any:
+    """Leave the cores that it was given, and say on which ones it may run now."""
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    return sorted(os.sched_getaffinity(0))
+
+
 def close(place: str, process: int) -> Any:
     """Close the channel to the suite, whichever it is."""
     os.closerange(3, 256)
@@ -394,7 +400,7 @@ MODES = {
     each.__name__: each
     for each in (
         *(daemon, kill, read, write, connect, print_much, take_memory, take_own_memory, sleep, close, reply_early),
-        *(reply_later, leave, abort, move, where, remove_room, replace_functions, start_others),
+        *(take_cores, reply_later, leave, abort, move, where, remove_room, replace_functions, start_others),
         *(datagram, begin_namespace, lease, open_device, take_over_signals, share_in_kernel, fill_files, fill_memfds),
         share_memory,
         *(be_spared, stay, grow),

@@ -97,6 +97,7 @@ def test_the_filter_allows_and_refuses(processor: str, process: int) -> None:
 
     assert all(asked(numbers[name], 7) == refused for name in seccomp.ALWAYS)
     assert all(asked(numbers[name], 7) == unknown for name in seccomp.ABSENT)
+    assert all(asked(numbers[name], 7) == seccomp.NOT_DONE for name in seccomp.PRETENDED)
     for name in seccomp.ONLY_ITSELF:
         assert asked(numbers[name], 7) == allowed
         assert asked(numbers[name], 8) == outside

@@ -18,7 +18,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
 import torch
-from workers import LIMIT, SUBMISSIONS, answered, gone, run_program
+from workers import LIMIT, PROGRAMS, SUBMISSIONS, answered, gone, run_program
 
 from suite.asking import Call
 from suite.temporary import PREFIX
@@ -329,6 +329,34 @@ def test_a_reply_out_of_turn_is_an_outcome_at_once(hostile: Callable[..., Worker
     died = worker.ask([call("")])
     assert isinstance(died, Died)
     assert died.how.startswith("answered garbage: a reply out of turn")
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds nothing to a core")
+def test_the_cores_that_it_was_given_are_not_left(hostile: Callable[..., Worker]) -> None:
+    every = sorted(os.sched_getaffinity(0))
+    if len(every) < 2:
+        pytest.skip("this machine has one core")
+    worker = hostile(cores=[every[0]])
+    stand(worker, "seccomp")
+    assert said(worker, "take_cores") == [every[0]]
+    worker.move([every[-1]])
+    assert said(worker, "take_cores") == [every[-1]]
+
+
+@pytest.mark.parametrize("name", ["id", "lost"])
+def test_a_tensor_in_place_of_a_word_or_a_number_is_an_outcome(name: str) -> None:
+    with Worker(HOSTILE, time_limit=LIMIT, service="odd:begin", environment={"PYTHONPATH": str(PROGRAMS)}) as worker:
+        died = worker.request(name, {})
+    assert isinstance(died, Died)
+    assert died.how.startswith("answered garbage: ")
+
+
+def test_no_device_is_lost_where_there_is_none() -> None:
+    """It would have a fresh process for every question, in which nothing that was found of it before is left."""
+    with Worker(HOSTILE, time_limit=LIMIT, service="odd:begin", environment={"PYTHONPATH": str(PROGRAMS)}) as worker:
+        died = worker.request("word", {})
+    assert isinstance(died, Died)
+    assert died.how.startswith("answered garbage: ")
 
 
 def test_leaving_while_it_is_imported_is_an_outcome(hostile: Callable[..., Worker]) -> None:
