@@ -232,8 +232,10 @@ def _beyond(error_ratio: float | None) -> bool:
 
 
 def _is_approximate(of: Outcome | Measurement, run: Run) -> bool:
-    """Whether it declares that its errors are measured, and not bounded."""
-    return run.facts.conventions.get(of.implementation, {}).get("accuracy") == "measured"
+    """Whether it declares that its errors are measured, and not bounded: of models alone that is theirs to say."""
+    noted = run.facts.contracts.get(of.contract)
+    declared = run.facts.conventions.get(of.implementation, {}).get("accuracy") == "measured"
+    return declared and (noted is None or noted.is_model)
 
 
 def _is_cut(text: str) -> bool:

@@ -123,11 +123,15 @@ def test_what_runs_write_contradicts_nothing(tmp_path, row):
     assert refusals(tmp_path) == []
 
 
-def test_who_promises_no_limit_of_its_errors_may_pass_with_any(tmp_path):
-    facts = replace(NOTED, conventions={"attention/loops": {"accuracy": "measured"}})
+@pytest.mark.parametrize("is_model", [True, False])
+def test_a_model_that_promises_no_limit_of_its_errors_may_pass_with_any(tmp_path, is_model):
+    contracts = {name: replace(of, is_model=is_model) for name, of in NOTED.contracts.items()}
+    facts = replace(NOTED, contracts=contracts, conventions={"attention/loops": {"accuracy": "measured"}})
     record(tmp_path, replace(HONEST, facts=facts), outcome("a", error_ratio=50.0, seconds=0.1), timed(error_ratio=50.0))
 
-    assert refusals(tmp_path) == []
+    said = refusals(tmp_path)
+
+    assert [each.endswith("its error_ratio is 50, above 1") for each in said] == ([] if is_model else [True, True])
 
 
 @pytest.mark.parametrize(
