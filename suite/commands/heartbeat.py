@@ -57,7 +57,8 @@ class Heartbeat:
     def line(self, after: float) -> str:
         """How far it is: `attention/mine: 12 of 3,367 questions answered after 10 s; …`."""
         count = f"{min(self.answered, self.total):,} of {self.total:,}"
-        done = f"{self.who}: {count} questions answered after {after:.0f} s"
+        named = f"{self.who}: " if self.who else ""  # before anybody is asked
+        done = f"{named}{count} questions answered after {after:.0f} s"
         if self.answered >= self.total:
             return f"{done}; what they have in common is looked for"
         if self.slowest is None:

@@ -45,7 +45,7 @@ def test_a_slow_check_says_how_far_it_is_and_what_takes_the_time(
 
     first, *later = capsys.readouterr().err.splitlines()
     assert status == 0
-    assert re.fullmatch(r"attention/slow: 0 of \d+ questions answered after 0 s; the first answers .*", first)
+    assert re.fullmatch(r"(attention/slow: )?0 of \d+ questions answered after 0 s; the first answers .*", first)
     due = r"attention/slow: \d+ of \d+ questions answered after 2 s"
     assert all(
         re.match(rf"{due}; (answers took \d s, the slowest 0\.\d+ s|the first|what they)", each) for each in later
@@ -70,6 +70,10 @@ def test_the_line_names_the_slowest_answer() -> None:
         "attention/mine: 3 of 3,367 questions answered after 10 s; answers took 4 s, the slowest 2.2 s "
         "(causal/square_5 in float32)"
     )
+
+
+def test_a_line_before_anybody_is_asked_names_nobody() -> None:
+    assert Heartbeat(8).line(10.0) == "0 of 8 questions answered after 10 s; the first answers are waited for"
 
 
 def test_after_all_answers_failures_are_looked_at() -> None:
