@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from suite.asking.rounds import SECRET_NUMBERS, grown, moved, other_tokens
-from suite.benchmark.secret_inputs import secrets_of
+from suite.benchmark.secret_inputs import Secrets, secrets_of
 from suite.contracts import contract
 from suite.contracts.attention.workloads.workload import Workload
 from suite.measure.handed import Handed, layout_of, tensors_in
@@ -159,11 +159,13 @@ def test_of_a_large_tensor_a_few_numbers_stay_together_and_which_is_as_secret() 
 
 def test_inputs_are_made_once_for_all_and_not_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job("attention", "documents/one-sentence", "float32", "forward")
-    secrets = secrets_of(job)
-    size = sum(tensor.nbytes for tensor in secrets.of(SECRET).values())
+    shared = secrets_of(job)
 
-    assert secrets_of(Job(**vars(job))) is secrets
-    assert secrets.of(SECRET) is secrets.of(SECRET)
+    assert secrets_of(Job(**vars(job))) is shared
+    assert shared.of(SECRET) is shared.of(SECRET)
+
+    secrets = Secrets(SMALL, "float32", "forward")
+    size = sum(tensor.nbytes for tensor in secrets.of(SECRET).values())
     assert secrets.room == 2**26 // size
     before = secrets.of(SECRET)
     monkeypatch.setattr("suite.benchmark.secret_inputs.KEPT", 3 * size)
