@@ -67,6 +67,18 @@ class Terms:
     """Seconds more that it takes at times: between the quarters of its passes."""
     head_start: float = 0.0
     """Seconds of launching that are no part of a claim."""
+    spread: float = 0.0
+    """Seconds more that a call of the trusted one takes at times, likewise, as a share of what it claims."""
+    call: float = 0.0
+    """Seconds of a call of the trusted one, as claimed."""
+
+    def doubt(self, claim: float) -> float:
+        """Seconds by which a true claim may be off on this machine now.
+
+        On a busy one a call waits for a processor, and the longer it is the more often; so it is told by the trusted
+        one's calls, in proportion where these are longer.
+        """
+        return max(self.jitter, self.spread * min(claim, self.call))
 
 
 @dataclass
@@ -164,7 +176,7 @@ class Witness:
         most = margin(entry, self.asking) if self.held else self._tolerance - 1
         if times > 1 + most and not self.heard:
             return False
-        disturbed = (least - 1) * claim <= terms.jitter
+        disturbed = (least - 1) * claim <= terms.doubt(claim)
         if least > self._tolerance and (not disturbed or (self.held and least > NO_TIME)):
             says = unbounded(least, margin=0.0)
             entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {says}")
@@ -224,5 +236,9 @@ def _terms(known: Witness | None, witnesses: Sequence[Witness], asking: Asking) 
     slow = quantiles(least.idle, n=4)[-1] if len(least.idle) > 1 else idle
     tells = told is not None and told.entry.direction != "backward"  # before a backward lies its forward
     drift = max(1.0, told.times(idle)) if told and tells else 1.0
-    head_start = told.entry.prepared.head_start if told else asking.head_start
-    return Terms(drift, idle, slow - idle, min(LONGEST_HEAD_START, head_start))
+    head_start = min(LONGEST_HEAD_START, told.entry.prepared.head_start if told else asking.head_start)
+    if told is None or len(told.seconds) < FEWEST_PASSES:
+        return Terms(drift, idle, slow - idle, head_start)
+    early, _, late = quantiles(told.seconds, n=4)
+    call = quick(told.entry.seconds)
+    return Terms(drift, idle, slow - idle, head_start, (late - early) / call, call)

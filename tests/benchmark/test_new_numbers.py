@@ -264,6 +264,26 @@ def test_on_a_machine_that_is_far_slower_by_then_nothing_is_bounded(
     assert [bool(each.unbounded) for each in found[:2]] == [said, said]
 
 
+@pytest.mark.parametrize(("slowed", "refused"), [(1.1, True), (3.0, False)])
+@pytest.mark.parametrize("base_takes", [0.004, 0.04])
+def test_where_calls_of_the_baseline_wait_for_a_processor_those_of_others_may_have_as_well(
+    now: Time, slowed: float, refused: bool, base_takes: float
+) -> None:
+    draw = Random(3)
+
+    class Waits(Fake):
+        def anew(self) -> float:
+            return super().anew() * draw.choice((1.0, 1.0, slowed))
+
+    other = Slower("other", now, lambda turn: 0.004, shipped=False)
+    other.times = 1.9
+
+    _, found = race(Waits("base", now, lambda turn: base_takes), other, calls=1)
+
+    assert bool(found.failed) == refused
+    assert bool(found.unbounded) != refused
+
+
 @pytest.mark.parametrize(("spread", "refused"), [(1e-5, True), (1e-3, False)])
 def test_on_a_machine_that_waits_more_than_that_it_is_said_and_nobody_accused(
     now: Time, spread: float, refused: bool
