@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SAID = 8
 """The most rows for which the command is printed that times each again; whoever times more knows his own command."""
+RESULTS = Path("results")
+"""The folder of results where none is named."""
 
 
 def bench(
@@ -78,7 +80,7 @@ def bench(
         campaign.finish(writer, benchmarks, request)
     if request.shard is None:
         report(results, writer.run.machine.name, lines, draws=total > 1)  # one table is no chart
-    say(repeated(found, declarations, request, signature, beside), lines)
+    say(repeated(found, declarations, request, signature, beside, results), lines)
     return status(found)
 
 
@@ -124,6 +126,7 @@ def repeated(
     request: Request,
     signature: str,
     baseline: Declaration | None,
+    results: Path,
 ) -> list[str]:
     """The command that times a row again beside its baseline, for each row that has a time or fails, at most SAID."""
     names = registry.spelled(declarations)
@@ -133,6 +136,7 @@ def repeated(
     options = ["--baseline", names[baseline.full_name][0]] if baseline else []
     options += ["--signature", signature] if signature else []
     options += ["--device", request.device] if request.device != "cpu" else []
+    options += ["--results", str(results)] if results != RESULTS else []
     lines = [["attnsuite", "bench", *names[of.implementation], *options, *_again(of, request)] for of in rows]
     return [f"again: {shlex.join(words)}" for words in lines] if 0 < len(rows) <= SAID else []
 

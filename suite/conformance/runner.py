@@ -16,6 +16,7 @@ from suite.conformance.questions import Answer, Meanwhile, Question, Questions, 
 from suite.conformance.settling import Settling
 from suite.records import EVERY_CASE, Outcome, Reason, Status
 
+OTHER_GAPS = "What no feature means, a call declines by raising NotImplementedError with the reason"
 UNCHECKED = ("large",)
 """Declared gaps that are not rechecked. `large` says that something takes too long, and so would rechecking it."""
 HUNG_IN_A_ROW = 4
@@ -220,7 +221,8 @@ class Check:
         for feature in self.subject.lacks:
             if feature not in contract.features:
                 known = ", ".join(contract.features)
-                yield self._about(f"declared/{feature}", f"{feature!r} is not a feature; there are: {known}")
+                says = f"{feature!r} is not a feature; there are: {known}. {OTHER_GAPS}"
+                yield self._about(f"declared/{feature}", says)
             elif self.gap(feature) is None:
                 claim = f"declares it lacks {feature}, yet passes every case that needs just that"
                 yield self._about(f"declared/{feature}", f"{claim}; remove the declaration")

@@ -57,9 +57,14 @@ def laid(tensors: Mapping[str, Any], of: Signature) -> dict[str, Any]:
 
 def _with_heads_inside(tensor: Any) -> Any:
     """… h l e, as … l h e lies in memory."""
-    if tensor.dim() < 3 or not tensor.is_contiguous() or tensor.untyped_storage().nbytes() > tensor.nbytes:
+    if tensor.dim() < 3 or not tensor.is_contiguous():
         return tensor
-    return tensor.transpose(-2, -3).contiguous().transpose(-2, -3)
+    inside = tensor.transpose(-2, -3).contiguous()
+    around, first = tensor.untyped_storage().nbytes() // tensor.element_size(), tensor.storage_offset()
+    if around > tensor.numel():  # what lies before and behind it stays there
+        storage = tensor.detach().as_strided((around,), (1,), 0).clone()
+        inside = storage[first : first + tensor.numel()].view(inside.shape).copy_(inside)
+    return inside.transpose(-2, -3)
 
 
 def _means_groups(asked: Question) -> bool:

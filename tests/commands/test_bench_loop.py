@@ -80,7 +80,7 @@ def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_
     (again,) = re.findall(r"^again: attnsuite (.*)", first.stdout, re.MULTILINE)
 
     for more, before, aged in (((), due, True), (("--ask-again",), 0, False)):
-        repeated = attnsuite(folder, *shlex.split(again), *more, "--json", "again.json", "--results", "out")
+        repeated = attnsuite(folder, *shlex.split(again), *more, "--json", "again.json")
 
         found = rows(folder / "again.json")
         assert repeated.returncode == 0, repeated.stdout + repeated.stderr

@@ -271,6 +271,20 @@ def test_inputs_that_were_contiguous_are_contiguous_in_the_signature_s_axes() ->
     assert laid["attn_mask"] is tensors["attn_mask"]
 
 
+def test_so_are_those_that_lie_within_a_larger_storage() -> None:
+    wide = torch.arange(7.0 + 2 * 3 * 5 * 4 + 9)
+    query = wide[7:-9].view(2, 3, 5, 4)
+
+    laid = signatures.laid({"query": query}, signatures.signature("flash_attn"))["query"]
+
+    assert torch.equal(laid, query)
+    assert laid.transpose(1, 2).is_contiguous()
+    assert (laid.storage_offset(), laid.untyped_storage().nbytes()) == (7, wide.nbytes)
+    around = laid.as_strided((len(wide),), (1,), 0)
+    assert torch.equal(around[:7], wide[:7])
+    assert torch.equal(around[-9:], wide[-9:])
+
+
 def test_no_number_is_copied_on_the_way_to_a_function_of_tensors() -> None:
     places = []
 
