@@ -56,14 +56,15 @@ class Gate:
         session = self._session()
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
-        self.wanted += sum(len(self._concerning(declaration_of(each), wanted)) for each in implementations)
+        due = {id(each): self._concerning(session, declaration_of(each), wanted) for each in implementations}
+        self.wanted += sum(map(len, due.values()))
         here = [each for each in implementations if function_here(each) is not None]
         elsewhere = [each for each in implementations if function_here(each) is None]
         with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:
             for each in here:  # they share this process, so one after the other
-                self._ask(session, each, wanted)
+                self._ask(session, each, due[id(each)])
             try:
-                list(pool.map(lambda each: self._ask(session, each, wanted), elsewhere))
+                list(pool.map(lambda each: self._ask(session, each, due[id(each)]), elsewhere))
             except BaseException:  # Ctrl-C waits for the questions that are being asked, and for no more
                 self._over = True
                 raise
@@ -120,9 +121,9 @@ class Gate:
             self._cases[dtype] = {(name, dtype): (case, frozenset(needs[name])) for name, case in cases.items()}
         return self._cases[dtype]
 
-    def _concerning(self, declaration: Declaration, wanted: Sequence[Key]) -> list[Key]:
+    def _concerning(self, session: Session, declaration: Declaration, wanted: Sequence[Key]) -> list[Key]:
         """What is wanted of an implementation, without what it is known to fail where no workload is concerned."""
-        found = self._session().findings(self.contract) if has_findings(declaration) else []
+        found = session.findings(self.contract) if has_findings(declaration) else []
         known = [each for each in found if not each.concerns_workloads]
         name, of = declaration.full_name, self.contract.name
         failed = [Outcome(name, of, *key, self.device, Status.WRONG) for key in wanted] if known else []
@@ -141,7 +142,6 @@ class Gate:
     ) -> None:
         """Ask what is wanted and not known, and keep what was found; with `believes` what was kept is known."""
         declaration = declaration_of(implementation)
-        wanted = self._concerning(declaration, wanted)
         earlier = {(o.case, o.dtype): o for o in self.earlier.get(declaration.full_name, ())}
         known = self._known.setdefault(declaration.full_name, {})
         known |= {key: earlier[key] for key in wanted if key in earlier}

@@ -38,6 +38,7 @@ from suite.worker.snapshots import (
 from suite.worker.wire import as_data, storage_of
 
 LOST_BEFORE = "not called: an earlier call has lost this process's CUDA context"
+"""What is answered in the suite's own process, which no other replaces."""
 Weights = dict[str, Tensor]
 """A model's weights, by the names that they have beside inputs."""
 
