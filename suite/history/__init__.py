@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from suite.history.baseline import beside
 from suite.history.marks import marked
 from suite.history.series import series_of
 from suite.history.statuses import status_changes
-from suite.history.steps import LEAST, absent
+from suite.history.steps import LEAST
 from suite.records import History, Run, Snapshot
 from suite.store import history as store
 from suite.store.at_commit import commit_dates
@@ -34,13 +34,12 @@ def history_of(results: Path, baseline: str = "", by_commit: bool = False) -> Hi
         dates = commit_dates(results)
         machines = [sorted(of, key=lambda each: _dated(each.run, dates)) for of in machines]
     series = tuple(series for of in machines for series in series_of(of))
-    long = any(len(each.points) >= 2 * LEAST for each in series)
     return History(
         tuple(run for of in machines for run in marked(of)),
         series,
         tuple(answers for of in machines for answers in conformance_of(of)),
         tuple(changed for of in machines for changed in status_changes(of)),
-        tuple(filter(None, (absent() if long else "", _left_out(kept)))),
+        tuple(_left_out(kept)),
         2 * LEAST,
     )
 
@@ -50,6 +49,6 @@ def _dated(run: Run, dates: Mapping[str, str]) -> tuple[str, str]:
     return dates.get(run.commit.removesuffix("-dirty"), run.started), run.started
 
 
-def _left_out(kept: list[Snapshot]) -> str:
-    count = sum(each.left_out for each in kept)
-    return f"{count} measurements are not in history, for their runs were too large" if count else ""
+def _left_out(kept: list[Snapshot]) -> Iterator[str]:
+    if count := sum(each.left_out for each in kept):
+        yield f"{count} measurements are not in history, for their runs were too large"

@@ -1,8 +1,9 @@
 """Where the level of a series changed for good: steps that at least two runs on either side show.
 
 1. A median of three neighbours takes out what a single run shows, and leaves every level of two runs or more in place.
-2. ruptures' KernelCPD places candidates: the division into levels of at least two runs with the least squared distance,
-   where each further level has to lower it by PENALTY · log(number of runs) (Killick, Fearnhead and Eckley, 2012).
+2. Optimal partitioning (Jackson et al., 2005) places candidates: of all divisions into levels of at least two runs the
+   one with the least squared distance, where each further level has to lower it by PENALTY · log(number of runs).
+   It is exact, and a dozen lines: libraries for it take longer to import than all else that a report does.
 3. Candidates are tested on the runs as they were, the weakest is dropped and the rest tested again, until all hold.
 
 The test is a moderated t-test between the medians of the two levels (Smyth, 2004): with few runs the spread between
@@ -47,19 +48,35 @@ class Step:
 
 
 def candidates(logs: Sequence[float]) -> list[int]:
-    """Where levels may begin. Raises ImportError where ruptures is not installed."""
+    """Where levels may begin."""
     if len(logs) < 2 * LEAST:
         return []
-    import numpy
-    from ruptures import KernelCPD
-
-    calm = _calm(logs)
     scale = max(TO_SIGMA * median(abs(b - a) for a, b in pairwise(logs)) / math.sqrt(2), USUAL / 4)
-    signal = numpy.array(calm).reshape(-1, 1) / scale
-    found: list[int] = KernelCPD(kernel="linear", min_size=LEAST, jump=1).fit_predict(
-        signal, pen=PENALTY * math.log(len(logs))
-    )
-    return found[:-1]
+    return divided([value / scale for value in _calm(logs)], PENALTY * math.log(len(logs)))
+
+
+def divided(values: Sequence[float], penalty: float) -> list[int]:
+    """Where levels begin, but for the first, in the division of the values with the least cost.
+
+    A level costs its values' squared distances from their mean, and the penalty. `least[end]` is what the best division
+    of the values before `end` costs, and `last[end]` where its last level begins.
+    """
+    import numpy
+
+    centred = numpy.array(values) - numpy.mean(values)  # lest large squares cancel
+    sums, squares = (numpy.concatenate([[0.0], numpy.cumsum(of)]) for of in (centred, centred**2))
+    least = numpy.full(len(values) + 1, math.inf)
+    least[0], last = 0.0, [0] * (len(values) + 1)
+    for end in range(LEAST, len(values) + 1):
+        starts = numpy.arange(end - LEAST + 1)
+        distances = squares[end] - squares[starts] - (sums[end] - sums[starts]) ** 2 / (end - starts)
+        costs = least[starts] + numpy.maximum(distances, 0) + penalty
+        last[end] = int(costs.argmin())
+        least[end] = costs[last[end]]
+    found, end = list[int](), len(values)
+    while end := last[end]:
+        found.insert(0, end)
+    return found
 
 
 def spread(logs: Sequence[float], starts: Sequence[int], usual: float = USUAL) -> tuple[float, int]:
@@ -89,21 +106,10 @@ def steps(logs: Sequence[float], usual: float = USUAL, series: int = 1) -> list[
 
 
 def of_all(series: Sequence[Sequence[float]]) -> list[list[Step]]:
-    """The steps in all series of a machine; none where ruptures is not installed."""
+    """The steps in all series of a machine."""
     long = sum(len(logs) >= 2 * LEAST for logs in series)
-    if not long or absent():
-        return [[] for _ in series]
     usual = usual_spread(series)
     return [steps(logs, usual, long) for logs in series]
-
-
-def absent() -> str:
-    """Why no steps can be found, in a line; empty where they can."""
-    try:
-        import ruptures  # noqa: F401  whether it can be imported, not whether it is there
-    except ImportError as error:
-        return f"steps were not looked for: that needs ruptures, `pip install 'attnsuite[history]'` ({error})"
-    return ""
 
 
 def _calm(logs: Sequence[float]) -> list[float]:
@@ -118,14 +124,14 @@ def _parts(logs: Sequence[float], starts: Sequence[int]) -> list[Sequence[float]
 
 def _tested(logs: Sequence[float], starts: Sequence[int], place: int, usual: float, series: int) -> Step:
     """The step at one of the starts, with the interval in which it lies."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # as scipy.stats.t.isf, which takes a second to import
 
     before, after = _parts(logs, starts)[place : place + 2]
     own, free = spread(logs, starts, usual)
     sigma = math.sqrt((WEIGHT * usual**2 + free * own**2) / (WEIGHT + free))
     error = sigma * math.sqrt(_variance(len(before)) + _variance(len(after)))
     doubt = (1 - LEVEL) / series / max(1, len(logs) - 2 * LEAST + 1)
-    room = float(t.isf(doubt / 2, WEIGHT + free)) * error
+    room = -float(stdtrit(WEIGHT + free, doubt / 2)) * error
     by = median(after) - median(before)
     return Step(starts[place], math.exp(by), math.exp(by - room), math.exp(by + room))
 

@@ -144,16 +144,6 @@ def test_what_is_not_there_is_one_line(results, monkeypatch, capsys, arguments, 
     assert err.count("\n") == 1
 
 
-def test_without_ruptures_a_line_says_that_steps_were_not_looked_for(results, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "ruptures", None)
-
-    status, out, _ = said(monkeypatch, capsys, "--results", results)
-
-    assert status == 0
-    assert out.splitlines()[1].startswith("steps were not looked for: that needs ruptures, `pip install")
-    assert "1 passed → wrong (a float32)" in out
-
-
 def test_without_history_a_line_says_how_it_begins(tmp_path, monkeypatch, capsys):
     status, _, err = said(monkeypatch, capsys, "--results", tmp_path)
 

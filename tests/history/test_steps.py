@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 
+import numpy as np
 import pytest
+from ruptures import KernelCPD
 
 from suite.history import steps
 from suite.statistics import MARGIN
@@ -115,8 +116,28 @@ def test_of_600_series_without_a_step_whose_spreads_differ_by_factors_3_at_most_
     assert sum(bool(steps.candidates(logs)) for logs in series) > 60, "candidates alone would accuse many"
 
 
-def test_without_ruptures_no_steps_are_claimed_and_a_line_says_why(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ruptures", None)
+def cost(values: list[float], starts: list[int], penalty: float) -> float:
+    """What a division into levels costs."""
+    parts = np.split(np.array(values), starts)
+    return sum(float(((part - part.mean()) ** 2).sum()) + penalty for part in parts)
 
-    assert steps.of_all([runs((1, 8), (2, 8))]) == [[]]
-    assert "attnsuite[history]" in steps.absent()
+
+@pytest.mark.parametrize("count", [4, 5, 7, 12, 40, 150])
+def test_series_are_divided_as_ruptures_divides_them_or_better(count):
+    """It prunes divisions before levels are long enough, and so now and then misses the best one."""
+    draw, alike = random.Random(count), 0
+    by_ruptures = KernelCPD(kernel="linear", min_size=steps.LEAST, jump=1)
+
+    for _ in range(30):
+        values = [draw.gauss(draw.choice((0, 3)) * (number > count // 2), 1) for number in range(count)]
+        theirs = [int(place) for place in by_ruptures.fit_predict(np.array(values)[:, None], pen=3.0)[:-1]]
+        ours = steps.divided(values, 3.0)
+        assert cost(values, ours, 3.0) <= cost(values, theirs, 3.0) + 1e-9
+        alike += ours == theirs
+    assert alike >= 24
+
+
+def test_large_numbers_are_divided_as_small_ones_are():
+    values = [draw.gauss(level, 1) for draw in (random.Random(0),) for level in (0, 6, 0) for _ in range(8)]
+
+    assert steps.divided([1e6 + value for value in values], 6.0) == steps.divided(values, 6.0) == [8, 16]
