@@ -100,10 +100,11 @@ class Witness:
     @property
     def calls(self) -> int:
         """How many calls make a pass: so few that there are `FEWEST` passes, of each of which one answer may be
-        verified, whatever the process says of how many make a sample.
+        verified, whatever the process says of how many make a sample, or of how long a call takes.
         """
         room: int = self.entry.participant.room
-        return max(1, min(self.entry.calls, MOST_CALLS, room, int(ENOUGH / FEWEST / quick(self.entry.seconds))))
+        longest = max(quick(self.entry.seconds), quick(self.seconds) - quick(self.idle) if self.seconds else 0.0)
+        return max(1, min(self.entry.calls, MOST_CALLS, room, int(ENOUGH / FEWEST / longest)))
 
     @property
     def held(self) -> bool:
