@@ -15,6 +15,7 @@ from suite.cheats.catalogue import FOLDER, HONEST, catalogue
 from suite.cheats.verdicts import of_bench, of_check
 from suite.conformance.session import CheckRequest, Session, alone
 from suite.contracts import contract
+from suite.measure.protocol import Rates
 from suite.records import Cheat, CheatsAudit, Measurement, Outcome, Status, Trial
 from suite.registry import Declaration
 from suite.temporary import temporary
@@ -34,6 +35,8 @@ BUDGET = 0.1
 GROUP = 7
 """How many are timed beside each other, with the honest control and the baseline: more would wait for each other."""
 
+Ceilings = dict[tuple[str, int], Rates]
+"""What the machine reaches, by dtype and threads: measured with the first group, which takes seconds, for all."""
 HOME = "cheats-"
 """Of what kind the folder is in which they are submitted: those that write behind the suite's back look for it."""
 
@@ -48,7 +51,8 @@ def audit(progress: Callable[[str], None] = lambda _: None, names: Sequence[str]
     with temporary(HOME) as folder, chdir(folder):
         session = Session(CheckRequest(CASES, DTYPES, isolate=True))
         checked = [of_check(cheat, _checked(cheat, session, progress)) for cheat in chosen]
-        benched = [trial for group in _groups(chosen) for trial in _benched(group, folder, progress)]
+        ceilings = Ceilings()
+        benched = [trial for group in _groups(chosen) for trial in _benched(group, folder, ceilings, progress)]
     found = {(trial.cheat.name, trial.command): trial for trial in (*checked, *benched)}
     both = [found[cheat.name, command] for cheat in chosen for command in ("check", "bench")]
     return CheatsAudit(both, perf_counter() - started)
@@ -83,16 +87,18 @@ def _groups(chosen: Sequence[Cheat]) -> Iterator[Sequence[Cheat]]:
     )
 
 
-def _benched(group: Sequence[Cheat], home: Path, progress: Callable[[str], None]) -> Iterator[Trial]:
+def _benched(
+    group: Sequence[Cheat], home: Path, ceilings: Ceilings, progress: Callable[[str], None]
+) -> Iterator[Trial]:
     """Time a group beside the honest control."""
-    rows = _timed(list(dict.fromkeys([HONEST, *(cheat.name for cheat in group)])))
+    rows = _timed(list(dict.fromkeys([HONEST, *(cheat.name for cheat in group)])), ceilings)
     for cheat in group:
         row = rows[cheat.name]
         progress(f"bench {cheat.name}: {row.status}")
         yield of_bench(cheat, row, rows.get(HONEST), home, found_elsewhere())
 
 
-def _timed(names: Sequence[str]) -> dict[str, Measurement]:
+def _timed(names: Sequence[str], ceilings: Ceilings) -> dict[str, Measurement]:
     """The row of each, whether it is about this workload or about all.
 
     Times of what fails the contract are refused without timing; here everybody counts as one who keeps it, so that what
@@ -105,7 +111,7 @@ def _timed(names: Sequence[str]) -> dict[str, Measurement]:
         each.full_name: [Outcome(each.full_name, CONTRACT, *key, "cpu", Status.PASSED) for key in asked]
         for each in declared
     }
-    benchmark = Benchmark(of, declared, Request((WORKLOAD,), threads=(1,), budget=BUDGET), kept)
+    benchmark = Benchmark(of, declared, Request((WORKLOAD,), threads=(1,), budget=BUDGET), kept, ceilings=ceilings)
     found = {row.implementation.rpartition("/")[2]: row for _, rows in benchmark.run() for row in rows}
     lost = replace(found[of.baseline], status=Status.MISSING, detail="no row came", seconds=())
     return {name: found.get(name, lost) for name in names}
