@@ -44,7 +44,7 @@ def _surroundings() -> dict[str, str]:
 
 
 class Forked:
-    """Runs of pytest that are forked from one process which has imported PyTorch, and nothing of pytest or the suite."""
+    """Runs of pytest, forked from one process which has imported PyTorch and nothing of pytest or the suite."""
 
     def __init__(self) -> None:
         pipe = subprocess.PIPE
