@@ -9,7 +9,7 @@ from suite import implementation
 NOTES = os.open(Path(os.environ["NUMBA_CACHE_DIR"], "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
-@implementation(lacks=dict.fromkeys(("float64", "float16", "bfloat16"), "singles only"))
+@implementation(lacks={"float64": "singles only", "float16": "singles only", "bfloat16": "singles only"})
 def attention(query, key, value):
     if query.element_size() != 4:
         raise TypeError("singles only")
