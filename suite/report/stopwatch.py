@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from operator import attrgetter
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
