@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from runs import report_of, run_pytest_in
+from runs import Forked, report_of
 
 from suite.__main__ import main
 from suite.contracts import contract
@@ -41,10 +41,20 @@ def submission(tmp_path: Path) -> Callable[[str], Path]:
     return copied
 
 
+@pytest.fixture(scope="session")
+def forked_pytest() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Runs pytest in a folder: in processes of their own that are forked from one which has imported PyTorch."""
+    forked = Forked()
+    yield forked.run
+    forked.close()
+
+
 @pytest.fixture
-def run_pytest(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs pytest in tmp_path."""
-    return partial(run_pytest_in, tmp_path)
+def run_pytest(
+    tmp_path: Path, forked_pytest: Callable[..., subprocess.CompletedProcess[str]]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs pytest in tmp_path, where PyTorch is imported before."""
+    return partial(forked_pytest, tmp_path)
 
 
 @pytest.fixture

@@ -218,7 +218,7 @@ def remembered(monkeypatch) -> None:
     """Draw and render what was drawn or rendered last only once: both depend on their arguments alone."""
     from suite.report import pytest_benchmark
     from suite.report.charts import files
-    from suite.report.verification import index, pages
+    from suite.report.verification import index, pages, stopwatch
 
     drawn: dict[str, str] = {}
     draw = files._drawn
@@ -233,6 +233,8 @@ def remembered(monkeypatch) -> None:
     monkeypatch.setattr(pages, "texts", _last(pages.texts))
     monkeypatch.setattr(pytest_benchmark, "benchmark_json", _last(pytest_benchmark.benchmark_json))
     monkeypatch.setattr(files, "due", _last(files.due))
+    monkeypatch.setattr(stopwatch, "of_trials", _last(stopwatch.of_trials))
+    monkeypatch.setattr(stopwatch, "counted", _last(stopwatch.counted))
     monkeypatch.setattr(index, "index", _last(index.index))
     monkeypatch.setattr(index, "rendered", _last(index.rendered))
 

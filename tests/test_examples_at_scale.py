@@ -68,10 +68,11 @@ def statuses(results: Path) -> dict[tuple[str, ...], tuple[str, float | None]]:
 
 
 @pytest.fixture
-def whole(around: Around, tmp_path: Path) -> dict[tuple[str, ...], tuple[str, float | None]]:
+def whole(
+    around: Around, status_of: Callable[..., object], tmp_path: Path
+) -> dict[tuple[str, ...], tuple[str, float | None]]:
     """What one process answers."""
-    words = [sys.executable, "-m", "suite", *ASKED, "--results", "whole"]
-    ended(begun(words, around, tmp_path), 1)
+    assert status_of(*ASKED, "--results", "whole") == 1
     return statuses(tmp_path / "whole")
 
 

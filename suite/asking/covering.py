@@ -183,14 +183,28 @@ class Space:
     def _without(
         self, excluded: frozenset[str], levels: Sequence[str], row: Row, name: str, chosen: str
     ) -> Sequence[str]:
+        found = levels
         rules = self._of_both.get((name, chosen), ())
-        if not rules and excluded.isdisjoint(levels):
-            return levels
-        return [
-            level
-            for level in levels
-            if level not in excluded and not any(each.holds({**row, name: level}) for each in rules)
-        ]
+        for ruled_out in (excluded, *(self._ruled_out(each, name, row) for each in rules)):
+            if not ruled_out.isdisjoint(found):
+                found = [level for level in found if level not in ruled_out]
+        return found
+
+    def _ruled_out(self, rule: Contradiction, name: str, row: Row) -> frozenset[str]:
+        """The levels of a factor that a contradiction leaves out beside those of the row, which has none of it."""
+        beside = tuple([row.get(other) for other in rule.levels if other != name])
+        key = id(rule), name, beside
+        found = self._known.get(key)
+        if found is None:
+            levels = self.factors[name]
+            found = frozenset(level for level in levels if rule.holds({**row, name: level}))
+            self._known[key] = found
+        return found
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, str, tuple[str | None, ...]], frozenset[str]]:
+        """What is ruled out, by contradiction, factor and what the row has of the others of which it speaks."""
+        return {}
 
     @cached_property
     def _excluded(self) -> Mapping[str, frozenset[str]]:
@@ -293,8 +307,8 @@ class Drawing:
 
     def worth(self, name: str, level: str, levels: Row) -> int:
         """How many meetings this level would add to a row that has these already."""
-        own, others = (name, level), sorted(levels.items())
-        pairs = (tuple(sorted((own, other))) for other in others)
+        own = name, level
+        pairs = ((own, other) if own < other else (other, own) for other in levels.items())
         return sum(map(self.unmet.__contains__, pairs)) + (self._triples(own, levels) if self.fused else 0)
 
     def _triples(self, own: tuple[str, str], levels: Row) -> int:

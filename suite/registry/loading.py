@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from itertools import product
 from pathlib import Path
@@ -176,20 +176,27 @@ def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
         return
     found[file] = file.read_bytes()
     with suppress(SyntaxError, ValueError):
-        for node in ast.walk(syntax_tree(found[file], str(file))):
-            if isinstance(node, ast.ImportFrom):
-                names = [".".join(filter(None, (node.module, each.name))) for each in node.names] + [node.module or ""]
-                homes = [file.parents[node.level - 1]] if node.level else file.parents[:3]
-            elif isinstance(node, ast.Import):
-                names, homes = [each.name for each in node.names], file.parents[:3]
-            else:
-                continue
+        for names, level in _imported(found[file]):
+            homes = [file.parents[level - 1]] if level else file.parents[:3]
             for name, home in product(filter(None, names), homes):
                 first = name.partition(".")[0]
                 installed = home.name in INSTALLED and first != file.relative_to(home).parts[0]
                 path = home.joinpath(*name.split(".")).with_suffix(".py")
                 if first != "suite" and not installed and path.is_file():
                     _read_with_imports(path, found)
+
+
+@lru_cache(maxsize=512)  # one file is read for many implementations, and at many commits
+def _imported(source: bytes) -> list[tuple[list[str], int]]:
+    """What a source imports: names, and how many folders up these are; 0 for those that are found on the path."""
+    found = []
+    for node in ast.walk(syntax_tree(source)):
+        if isinstance(node, ast.ImportFrom):
+            names = [".".join(filter(None, (node.module, each.name))) for each in node.names] + [node.module or ""]
+            found.append((names, node.level))
+        elif isinstance(node, ast.Import):
+            found.append(([each.name for each in node.names], 0))
+    return found
 
 
 def locate(module: str) -> ModuleSpec | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, fields, replace
+from dataclasses import fields, replace
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
@@ -55,7 +56,8 @@ def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
 
 def of_trials(trials: Sequence[Trial]) -> Page:
     """The table of the comparisons, beside a page that says nothing yet."""
-    found = table([Column(key=field.name) for field in fields(Trial)], map(astuple, trials))
+    names = [field.name for field in fields(Trial)]
+    found = table([Column(key=name) for name in names], map(attrgetter(*names), trials))
     return Page("", (), {STOPWATCH: found})
 
 

@@ -70,6 +70,11 @@ class Fresh:
         return self._popen.returncode
 
 
+SET_LATER = {"KMP_DUPLICATE_LIB_OK": "True"}
+"""What threadpoolctl sets in the environment of whoever imports it. It is said from the start: a server that is begun
+before would have another environment than the one asked for later, and import PyTorch for nobody."""
+
+
 def wanted() -> list[str]:
     """The names of the walls that are put up around workers, where the machine has them: all."""
     return [each.name for each in WALLS]
@@ -206,7 +211,7 @@ def _marked(mark: str) -> Iterator[int]:
 
 
 def _environment(added: Mapping[str, str]) -> dict[str, str]:
-    environment = {**os.environ, **added}
+    environment = {**SET_LATER, **os.environ, **added}
     root = Path(__file__).resolve().parent.parent.parent
     if root.name not in ("site-packages", "dist-packages"):  # a checkout, which no other interpreter knows of
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))

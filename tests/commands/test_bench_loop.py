@@ -56,11 +56,25 @@ def attnsuite(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture
+def in_this_process(status_of: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
+    """Runs the command in a folder here: for what is to believe nothing that other processes have kept."""
+
+    def run(folder: Path, *words: str) -> object:
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("ATTNSUITE_CACHE", str(folder / "cache"))
+        return status_of(*words)
+
+    return run
+
+
 def rows(file: Path) -> dict[str, dict[str, Any]]:
     return {row["implementation"]: row for row in map(json.loads, file.read_text().splitlines())}
 
 
-def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_command(folder: Path) -> None:
+def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_command(
+    folder: Path, in_this_process: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
     first = attnsuite(folder, "bench", "mine.py:flash", *CHOSEN, "--json", "rows.json", "--results", "out")
 
     assert first.returncode == 0, first.stdout + first.stderr
@@ -79,15 +93,24 @@ def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_
     assert due == now + before > 100
     (again,) = re.findall(r"^again: attnsuite (.*)", first.stdout, re.MULTILINE)
 
-    for more, before, aged in (((), due, True), (("--ask-again",), 0, False)):
-        repeated = attnsuite(folder, *shlex.split(again), *more, "--json", "again.json")
+    repeated = attnsuite(folder, *shlex.split(again), "--json", "again.json")
+    assert repeated.returncode == 0, repeated.stdout + repeated.stderr
+    hold_again(folder, set(timed), aged=True)
+    assert asked(repeated.stdout) == (due, 0, due)
 
-        found = rows(folder / "again.json")
-        assert repeated.returncode == 0, repeated.stdout + repeated.stderr
-        assert {name: row["status"] for name, row in found.items()} == dict.fromkeys(timed, "measured")
-        assert {"age" in row["ceilings"] for row in found.values()} == {aged}, "ceilings that were kept say so"
-        assert asked(repeated.stdout) == (due, due - before, before)
+    status = in_this_process(folder, *shlex.split(again), "--ask-again", "--json", "again.json")
+    printed, said = capsys.readouterr()
+    assert status == 0, printed + said
+    hold_again(folder, set(timed), aged=False)
+    assert asked(printed) == (due, due, 0)
     assert not list((folder / "out").glob("*/*.svg")), "one table is no chart"
+
+
+def hold_again(folder: Path, names: set[str], *, aged: bool) -> None:
+    """The same were measured again, beside ceilings that were kept or are new."""
+    found = rows(folder / "again.json")
+    assert {name: row["status"] for name, row in found.items()} == dict.fromkeys(names, "measured")
+    assert {"age" in row["ceilings"] for row in found.values()} == {aged}, "ceilings that were kept say so"
 
 
 def asked(text: str) -> tuple[int, int, int]:
@@ -95,6 +118,25 @@ def asked(text: str) -> tuple[int, int, int]:
     (found,) = re.findall(r"^conformance: (\d+) questions .*: (\d+) now, (\d+) answered before$", text, re.MULTILINE)
     due, now, before = map(int, found)
     return due, now, before
+
+
+def test_what_is_imported_ahead_is_what_is_asked_for_later() -> None:
+    """Whatever the suite itself puts into the environment in between, or each benchmark imports PyTorch for nobody."""
+    program = """
+import suite.worker
+from suite.worker import forkserver
+started = []
+forkserver.ForkServer = lambda *of: started.append(of) or type("Server", (), {"alive": True})
+suite.worker.expect({"FOR": "a benchmark"}, [0], "suite.measure.bench:begin")
+import suite.commands.benching, suite.benchmark, suite.conformance.session, threadpoolctl
+suite.worker.expect({"FOR": "a benchmark"}, [0], "suite.measure.bench:begin")
+print(len(started))
+"""
+    clean = {name: value for name, value in os.environ.items() if name != "KMP_DUPLICATE_LIB_OK"} | {"PYTHONPATH": HOME}
+
+    done = subprocess.run([sys.executable, "-c", program], env=clean, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "1\n", done.stderr
 
 
 BAD = [

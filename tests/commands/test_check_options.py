@@ -18,10 +18,11 @@ WRONG_BELOW_TWO_HEADS = """
     import torch
 
     def attention(query, key, value):
-        scores = query @ key.mT / query.shape[-1] ** 0.5
-        return scores.softmax(-1) @ value * (1 if query.shape[-3] > 1 else 2)
+        scores = query @ key.mT / (query.shape[-1] ** 0.5 if query.shape[-3] > 1 else 1)
+        return scores.softmax(-1) @ value
     """
-RIGHT = WRONG_BELOW_TWO_HEADS.replace("else 2", "else 1")
+"""Wrong as the suite knows it to be done, so that what is wrong is found at once: not every mistake is tried."""
+RIGHT = WRONG_BELOW_TWO_HEADS.replace(" if query.shape[-3] > 1 else 1", "")
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ import time
 
 
 def attention(query, key, value):
-    time.sleep(0.2)
+    time.sleep(0.1)
     return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
 """
 PLAIN = ("--case", "plain", "--dtype", "float32")
@@ -31,8 +31,8 @@ def outcome(case: str, seconds: float) -> Outcome:
 
 @pytest.fixture
 def slow(tmp_path: Path, status_of: StatusOf, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A kernel that answers five times a second, of which lines are due soon."""
-    monkeypatch.setattr(heartbeat, "FIRST", (0.01, 1.5))
+    """A kernel that answers ten times a second, of which lines are due soon."""
+    monkeypatch.setattr(heartbeat, "FIRST", (0.01, 0.7))
     (tmp_path / "slow.py").write_text(SLOW)
     return "slow.py"
 
@@ -46,7 +46,7 @@ def test_a_slow_check_says_how_far_it_is_and_what_takes_the_time(
     first, *later = capsys.readouterr().err.splitlines()
     assert status == 0
     assert re.fullmatch(r"(attention/slow: )?0 of \d+ questions answered after 0 s; the first answers .*", first)
-    due = r"attention/slow: \d+ of \d+ questions answered after 2 s"
+    due = r"attention/slow: \d+ of \d+ questions answered after 1 s"
     assert all(
         re.match(rf"{due}; (answers took \d s, the slowest 0\.\d+ s|the first|what they)", each) for each in later
     )

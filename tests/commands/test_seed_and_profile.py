@@ -20,10 +20,10 @@ WRONG = """
 import torch
 
 def attention(query, key, value, *, attn_mask=None, is_causal=False, scale=None, enable_gqa=False):
-    output = torch.nn.functional.scaled_dot_product_attention(
+    is_causal = is_causal and query.shape[-1] <= 64
+    return torch.nn.functional.scaled_dot_product_attention(
         query, key, value, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
     )
-    return output * 1.1 if query.shape[-1] > 64 else output
 """
 
 
@@ -46,7 +46,8 @@ def test_a_failure_under_another_seed_is_printed_with_the_command_that_asks_it_a
     status_of: Status, write: Write, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write("mine.py", WRONG)
-    asked = ["check", "mine.py", "--case", "combined", "--dtype", "float32", "--seed", "3"]
+    some = ("combined/one_query*one_head*", "combined/*e65*causal")
+    asked = ["check", "mine.py", *(f"--case={of}" for of in some), "--dtype", "float32", "--seed", "3"]
 
     assert status_of(*asked, "--json", str(tmp_path / "first")) == 1
 

@@ -255,7 +255,7 @@ def test_an_attention_of_another_signature_is_plugged_in_as_any_other(check: Che
 
 
 def test_bench_times_it_and_says_the_same(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--workload", "decode/1k", "--budget", "0.1", "--json", "rows.jsonl")
+    words = ("--workload", "documents/one-sentence", "--budget", "0.001", "--json", "rows.jsonl")
 
     status = status_of("bench", f"{SIGNED}:flash_with_more", *words)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from runs import report_of, run_pytest_in
+from runs import report_of
 
 from suite.records import Machine, Measurement, Run
 from suite.registry import discover
@@ -63,12 +63,12 @@ class Timed:
 
 
 @pytest.fixture(scope="module")
-def speed(tmp_path_factory: pytest.TempPathFactory) -> Timed:
+def speed(tmp_path_factory: pytest.TempPathFactory, forked_pytest: Pytest) -> Timed:
     """All benchmarks of SPEED, timed once for several tests."""
     folder = tmp_path_factory.mktemp("speed")
     make_package(folder)
     copyfile(SUBMISSIONS / "speed_of_kernels.py", folder / "test_speed.py")
-    return Timed(folder, run_pytest_in(folder, *ONLY))
+    return Timed(folder, forked_pytest(folder, *ONLY))
 
 
 def timed(folder: Path) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runs import run_pytest_in
 from torch.nn.functional import scaled_dot_product_attention
 
 from suite.pytest_plugin import conformance
@@ -195,11 +196,11 @@ def test_a_model_of_one_s_own_is_asked_with_an_attention_plugged_in(run: Pytest,
 
 
 def test_without_the_option_a_run_is_as_before_and_imports_no_torch(
-    run: Pytest, reported: Reported, write: Write
+    package: Path, reported: Reported, write: Write
 ) -> None:
     write("plain/test_plain.py", "import sys\ndef test_plain():\n    assert 'torch' not in sys.modules\n")
 
-    done = run("plain")
+    done = run_pytest_in(package, "plain")
 
     assert done.returncode == 0
     assert reported() == {"plain.test_plain test_plain": ("passed", "")}

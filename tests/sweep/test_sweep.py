@@ -46,6 +46,7 @@ def test_a_sweep_that_is_killed_loses_nothing_and_repeats_nothing_answered(
 
     status = sweep.carried_out(["shard", LAUNCHER], (2.0, 4.0), seconds=540)
 
+    write("mine.py", KERNEL.replace("time.sleep(0.1)", "pass"))  # what is not killed need not last
     assert status_of("check", *asked, "--results", "whole") == 1  # the kernel ignores is_causal
     assert status == 1, sweep.lines
     assert sweep.kills == ["shard", LAUNCHER]
@@ -139,16 +140,15 @@ def test_a_device_that_only_the_cluster_has_is_not_refused_here(write: Write) ->
     assert '"attention/mine"' in elsewhere.stdout
 
 
-def test_a_timed_shard_is_recognised_as_answered_by_what_bench_stores(write: Write) -> None:
+def test_a_timed_shard_is_recognised_as_answered_by_what_bench_stores(write: Write, status_of: Status) -> None:
     """What is expected of a run of bench is what bench says of its run: sources of the baseline too."""
     write("mine.py", KERNEL.replace("time.sleep(0.1)", "pass"))
     words = ["--shape", "b=1,h=1,l=8,e=8", "--budget", "0.01", "--time-limit", "60"]
     store = ["--results", "stored", "--shard", "1/1"]
-    command = [sys.executable, "-m", "suite", "bench", "mine.py", *words, *store]
-    done = subprocess.run(command, capture_output=True, check=False)
+    status = status_of("bench", "mine.py", *words, *store)
     asked = sweeping.Asked("bench", ("mine.py", *words), "bench")
 
     expected = sweeping.expected_of(asked, sys.executable, "local")
 
     of = ShardCommand("bench", sys.executable, ("bench",), Path("stored"), Shard(1, 1), expected)
-    assert of.answers(), done.stderr
+    assert of.answers(), status

@@ -91,10 +91,13 @@ def _slug(view: View) -> str:
 
 
 def _drawn(picture: Picture) -> str:
+    from altair.utils.schemapi import debug_mode
+
     from suite.report.render import svg
 
     draw: Callable[[Picture], str] = svg.render
-    return draw(picture)
+    with debug_mode(False):  # the whole is held against Vega-Lite's schema when it is drawn, so its parts need not be
+        return draw(picture)
 
 
 def stamp_of_picture(picture: Picture) -> str:
