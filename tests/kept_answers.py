@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -27,9 +28,12 @@ class KeptAnswers:
         self._ask = ask
         self._kept: OrderedDict[tuple[int, Any], tuple[Any, tuple[Reply, ...]]] = OrderedDict()
         self._last: tuple[Sequence[Call], Any] = ((), None)
+        self._seen: WeakSet[Any] = WeakSet()
+        """Who was asked before: of two mistakes made together, which are made anew for each question, nothing is kept."""
 
     def __call__(self, function: Any, calls: Sequence[Call]) -> tuple[Reply, ...]:
-        if shown_draws._SHOWN:
+        if shown_draws._SHOWN or function not in self._seen:
+            self._seen.add(function)
             return self._ask(function, calls)
         key = id(function), self._of(calls)
         if key in self._kept:

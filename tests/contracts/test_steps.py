@@ -70,9 +70,7 @@ def held(name: str, found: dict[str, Tensor], claimed: int = 5, dtype: str = "fl
     return workload.verdict(dtype, STEP, claimed, workload.rows(STEP, Random(1)), found)
 
 
-def judged(
-    function: Callable[..., Any], workload: Workload, dtype: str = "float32", claimed: int = 5
-) -> Verdict:
+def judged(function: Callable[..., Any], workload: Workload, dtype: str = "float32", claimed: int = 5) -> Verdict:
     """The verdict on that step, claimed to be of the same or another round."""
     found = taken(function, workload, dtype)
     return workload.verdict(dtype, STEP, claimed, workload.rows(STEP, Random(1)), found)
