@@ -29,7 +29,7 @@ class KeptAnswers:
         self._kept: OrderedDict[tuple[int, Any], tuple[Any, tuple[Reply, ...]]] = OrderedDict()
         self._last: tuple[Sequence[Call], Any] = ((), None)
         self._seen: WeakSet[Any] = WeakSet()
-        """Who was asked before: of two mistakes made together, which are made anew for each question, nothing is kept."""
+        """Who was asked before. Nothing is kept of two mistakes made together: they are made anew for each question."""
 
     def __call__(self, function: Any, calls: Sequence[Call]) -> tuple[Reply, ...]:
         if shown_draws._SHOWN or function not in self._seen:
