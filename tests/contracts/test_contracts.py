@@ -34,7 +34,9 @@ TOO_LARGE = ("sizes/vit_b_16",)
 """Not asked of deviations and of what has a plug, each of which would take seconds for it."""
 LOOKED_AT = 2
 """Wrong answers of a deviation that diagnosis has to tell apart from right ones."""
-FURTHER = 24
+NONE_AMONG = 6
+"""Answers that were refused or of another form after which no wrong one is looked for."""
+FURTHER = 48
 """Questions among which a second wrong answer is looked for once it is known which families catch a deviation."""
 NEVER_LOOKED_AT = {"documents", "bad_input"}
 """Families whose wrong answers are not told from right ones, or that have none."""
@@ -132,7 +134,7 @@ class Caught:
     @property
     def is_looked_at(self) -> bool:
         """Whether there are wrong answers enough, or none among some."""
-        return len(self.wrong) >= LOOKED_AT or (not self.wrong and self.refused > LOOKED_AT)
+        return len(self.wrong) >= LOOKED_AT or (not self.wrong and self.refused > NONE_AMONG)
 
 
 @cache
