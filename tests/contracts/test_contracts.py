@@ -34,7 +34,7 @@ TOO_LARGE = ("sizes/vit_b_16",)
 """Not asked of deviations and of what has a plug, each of which would take seconds for it."""
 LOOKED_AT = 2
 """Wrong answers of a deviation that diagnosis has to tell apart from right ones."""
-NONE_AMONG = 6
+NONE_AMONG = 24
 """Answers that were refused or of another form after which no wrong one is looked for."""
 FURTHER = 48
 """Questions among which a second wrong answer is looked for once it is known which families catch a deviation."""
