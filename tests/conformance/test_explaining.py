@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -35,10 +36,43 @@ def explained(function: str, *cases: str, dtype: str = "float32") -> tuple[list[
     return outcomes, session.explanations[declaration.full_name]
 
 
-def pasted(lines: Sequence[str]) -> str:
+FORKS = """
+import json, os, sys, traceback
+
+import torch
+
+for line in sys.stdin:
+    if not os.fork():
+        os.dup2(1, 2)
+        try:
+            exec(json.loads(line), {"__name__": "__main__"})
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    os.wait()
+    print("", "pasted", sep="\\n", flush=True)
+"""
+"""Runs programs one by one, each in a process of its own that begins with nothing but torch in memory: importing it
+takes longer than the rest of them."""
+
+
+@pytest.fixture(scope="module")
+def pasted() -> Iterator[Callable[[Sequence[str]], str]]:
     """What a fresh Python prints, and how it ends."""
-    ran = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120)
-    return ran.stdout + ran.stderr
+    begun = subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert begun.stdin
+    assert begun.stdout
+    given, printed = begun.stdin, begun.stdout
+
+    def of(lines: Sequence[str]) -> str:
+        print(json.dumps("\n".join(lines)), file=given, flush=True)
+        return "".join(iter(printed.readline, "pasted\n"))
+
+    with begun:
+        yield of
+        given.close()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +90,11 @@ def pasted(lines: Sequence[str]) -> str:
     ],
 )  # fmt: skip
 def test_what_is_pasted_shows_the_failure(
-    function: str, cases: tuple[str, ...], where: tuple[str, ...], printed: str
+    function: str,
+    cases: tuple[str, ...],
+    where: tuple[str, ...],
+    printed: str,
+    pasted: Callable[[Sequence[str]], str],
 ) -> None:
     outcomes, found = explained(function, *cases)
 
@@ -76,7 +114,9 @@ def test_the_smallest_input_is_small() -> None:
     assert max(map(len, reproduction.lines)) < 200
 
 
-def test_a_backward_of_an_earlier_call_is_shown_with_a_forward_of_its_own() -> None:
+def test_a_backward_of_an_earlier_call_is_shown_with_a_forward_of_its_own(
+    pasted: Callable[[Sequence[str]], str],
+) -> None:
     outcomes, found = explained("wrong_gradient_of_value", "order")
 
     assert any(outcome.fails for outcome in outcomes)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from suite import registry
-from suite.asking import Case, Contract, Deviation, Stranger
+from suite.asking import Case, Contract, Deviation, Reply, Stranger
 from suite.asking.refused import Refused
 from suite.conformance import audit
 from suite.conformance.catching import failure, shows_the_mistake
@@ -34,6 +34,12 @@ TOO_LARGE = ("sizes/vit_b_16",)
 """Not asked of deviations and of what has a plug, each of which would take seconds for it."""
 LOOKED_AT = 2
 """Wrong answers of a deviation that diagnosis has to tell apart from right ones."""
+NONE_AMONG = 24
+"""Answers that were refused or of another form after which no wrong one is looked for."""
+FURTHER = 48
+"""Questions among which a second wrong answer is looked for once it is known which families catch a deviation."""
+NEVER_LOOKED_AT = {"documents", "bad_input"}
+"""Families whose wrong answers are not told from right ones, or that have none."""
 APART = 3
 """Bounds by which a wrong answer is off where it can be told from every right one: each may be off by one bound, and
 two answers are taken for the same up to two."""
@@ -77,17 +83,33 @@ class Caught:
     """A deviation, and what it was caught by."""
 
     deviation: Deviation
-    families: set[str] = field(default_factory=set)
-    """Those whose cases catch it."""
+    due: list[Question]
+    """What it has not been asked, in order."""
+    catching: list[Question] = field(default_factory=list)
+    """Questions that catch it."""
     wrong: list[Question] = field(default_factory=list)
     """Questions to which its answers are wrong, rather than refused or of another form, and told from right ones."""
     refused: int = 0
     """How many answers were not wrong, but refused or of another form."""
 
+    def ask_until(self, families: int) -> None:
+        """Ask on until so many families catch it, or nothing is left."""
+        while self.due and len(self.judging) < families:
+            self.ask(self.due.pop(0))
+
+    def look(self) -> None:
+        """Ask on for wrong answers, first of the families that catch it, where most of them lie."""
+        rest = [asked for asked in self.due if asked.case.family not in NEVER_LOOKED_AT]
+        rest.sort(key=lambda asked: asked.case.family not in self.judging)
+        for number, asked in enumerate(rest):
+            if self.is_looked_at or (self.wrong and number >= FURTHER):
+                return
+            self.ask(asked)
+
     def ask(self, asked: Question) -> None:
         failed = failure(asked.case, asked.calls, asked.truth, self.deviation.function)
         if shows_the_mistake(asked.case, asked.truth, failed):
-            self.families.add(asked.case.family)
+            self.catching.append(asked)
         if failed and failed.output_wrong and self.is_telling(asked, failed):
             self.wrong.append(asked)
         self.refused += failed is not None and not failed.output_wrong
@@ -96,47 +118,64 @@ class Caught:
         """Whether right and wrong answers lie further apart than both may be off: a document's digits may be failed by
         less than rounding costs.
         """
-        own = asked.dtype == self.deviation.dtypes[0] and asked.case.family != "documents"
+        own = asked.dtype == self.deviation.dtypes[0] and asked.case.family not in NEVER_LOOKED_AT
         return own and (failed.error_ratio is None or failed.error_ratio > APART)
+
+    @property
+    def families(self) -> set[str]:
+        """Those whose cases catch it."""
+        return {asked.case.family for asked in self.catching}
 
     @property
     def judging(self) -> set[str]:
         """The families that catch it, but for the documents' own digits."""
         return self.families - {"documents"}
 
-    def is_decided(self, alone: set[str]) -> bool:
-        """Whether more would change nothing: two families catch it, or one that catches another `alone`, and there are
-        wrong answers enough, or none among some.
-        """
-        looked_at = len(self.wrong) >= LOOKED_AT or (not self.wrong and self.refused > LOOKED_AT)
-        return looked_at and (len(self.judging) > 1 or bool(self.judging & alone))
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether there are wrong answers enough, or none among some."""
+        return len(self.wrong) >= LOOKED_AT or (not self.wrong and self.refused > NONE_AMONG)
 
 
 @cache
 def caught(name: str) -> dict[str, Caught]:
-    """What catches each deviation, as far as it has to be known."""
+    """What catches each deviation, as far as it has to be known: two families, or one that catches another alone."""
     order = [asked for asked in in_turn(questions(name)) if asked.case.name not in TOO_LARGE]
-    found, alone = dict[str, Caught](), set[str]()
-    for deviation in contract(name).deviations():
-        each = found[deviation.name] = Caught(deviation)
-        for asked in order:
-            if each.is_decided(alone):
-                break
-            if asked.dtype in deviation.dtypes:
-                each.ask(asked)
+    found = {
+        each.name: Caught(each, [asked for asked in order if asked.dtype in each.dtypes])
+        for each in contract(name).deviations()
+    }
+    catches = Counter[tuple[str, str]]()
+    for each in found.values():
+        each.due.sort(key=lambda asked: -catches[asked.case.name, asked.dtype])  # first what has caught most others
+        each.ask_until(1)
+        catches.update((asked.case.name, asked.dtype) for asked in each.catching)
+    # Those that are caught last are the likeliest to be caught by nothing else. What one family has caught alone, it
+    # need not be shown to catch alone again.
+    alone = set[str]()
+    for each in sorted(found.values(), key=lambda each: len(each.due)):
+        if not each.judging & alone:
+            each.ask_until(2)
         if len(each.judging) == 1:
             alone |= each.judging
+    for each in found.values():
+        each.look()
     return found
 
 
 def in_turn(asked: list[Question]) -> list[Question]:
-    """One question of each family, then a second of each, and so on."""
+    """One question of each family, then a second of each, and so on; the smallest of each first."""
     place: dict[str, int] = defaultdict(int)
     order = []
-    for each in asked:
+    for each in sorted(asked, key=size):
         place[each.case.family] += 1
-        order.append(place[each.case.family])
-    return [each for _, each in sorted(zip(order, asked, strict=True), key=lambda pair: pair[0])]
+        order.append((place[each.case.family], each))
+    return [each for _, each in sorted(order, key=lambda pair: pair[0])]
+
+
+def size(asked: Question) -> int:
+    """How many numbers a question has, but for weights: the more, the longer an answer takes."""
+    return sum(tensor.numel() for call in asked.calls for tensor in call.tensors.values())
 
 
 @cache
@@ -267,8 +306,12 @@ def test_a_deviation_is_recognised_by_its_answers(name: str) -> None:
     """Diagnosis names the mistake: each deviation's own wrong answers are like its own, and unlike the control's."""
     of = contract(name)
     (control,) = list(of.controls().values())[:1]
+    rights = dict[tuple[str, str], tuple[Reply, ...]]()
     for each in caught(name).values():
         for asked in each.wrong[:LOOKED_AT]:
-            wrong, right = ask(each.deviation.function, asked.calls), ask(control, asked.calls)
+            question = asked.case.name, asked.dtype
+            if question not in rights:
+                rights[question] = ask(control, asked.calls)
+            wrong, right = ask(each.deviation.function, asked.calls), rights[question]
             assert asked.case.alike(asked.calls, wrong, wrong, asked.truth), (each.deviation.name, asked.case.name)
             assert not asked.case.alike(asked.calls, wrong, right, asked.truth), (each.deviation.name, asked.case.name)

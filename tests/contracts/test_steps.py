@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor
 from suite.asking import Workload
 from suite.asking.step import LOSS, ROWS, of_next_tokens, says
 from suite.contracts import contract
+from suite.contracts.models import workloads
 from suite.judging.verdicts import Verdict
 from suite.measure.task import Task
 from suite.records import STEP
@@ -29,8 +31,17 @@ HONEST = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def kept_truths() -> Iterator[None]:
+    """What a step has to learn is made once for all tests: outside of tests the latest alone is kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workloads, "_learned", cache(workloads._learned.__wrapped__))
+        yield
+
+
+@cache
 def trained(name: str) -> Workload:
-    """The first workload of a contract that has a training step."""
+    """The first workload of a contract that has a training step: one for all tests, which keeps what it was asked."""
     return next(each for each in contract(name).workloads() if STEP in each.directions)
 
 
@@ -47,11 +58,21 @@ def taken(function: Callable[..., Any], workload: Workload, dtype: str = "float3
     return task.found(workload.rows(STEP, Random(1)))
 
 
-def judged(
-    function: Callable[..., Any], workload: Workload, dtype: str = "float32", claimed: int = 5, **changed: Tensor
-) -> Verdict:
+@cache
+def honest(name: str, of: str, dtype: str = "float32") -> dict[str, Tensor]:
+    """The same of an implementation that ships: taken once for all tests."""
+    return taken(shipped(name, of), trained(name), dtype)
+
+
+def held(name: str, found: dict[str, Tensor], claimed: int = 5, dtype: str = "float32") -> Verdict:
+    """The verdict on a step that was taken."""
+    workload = trained(name)
+    return workload.verdict(dtype, STEP, claimed, workload.rows(STEP, Random(1)), found)
+
+
+def judged(function: Callable[..., Any], workload: Workload, dtype: str = "float32", claimed: int = 5) -> Verdict:
     """The verdict on that step, claimed to be of the same or another round."""
-    found = {**taken(function, workload, dtype), **changed}
+    found = taken(function, workload, dtype)
     return workload.verdict(dtype, STEP, claimed, workload.rows(STEP, Random(1)), found)
 
 
@@ -83,7 +104,7 @@ def test_the_loss_and_rows_of_every_gradient_are_looked_at(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "of"), HONEST)
 def test_an_honest_step_is_believed(name: str, of: str) -> None:
-    verdict = judged(shipped(name, of), trained(name))
+    verdict = held(name, honest(name, of))
 
     assert verdict.status == "passed", verdict.detail
     assert verdict.error_ratio is not None
@@ -101,14 +122,14 @@ def test_an_honest_step_is_believed_in_other_dtypes(dtype: str) -> None:
 def test_the_step_of_another_round_is_wrong(name: str) -> None:
     of = "split_heads" if name == "multi_head_attention" else "eager"
 
-    assert judged(shipped(name, of), trained(name), claimed=6).status == "wrong"
+    assert held(name, honest(name, of), claimed=6).status == "wrong"
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_the_loss_and_every_gradient_are_held_against_the_truth(name: str) -> None:
     """What is 3 % off is named, whichever it is, and so is what did not come."""
     workload, rows = trained(name), trained(name).rows(STEP, Random(1))
-    right = taken(shipped(name, "split_heads" if name == "multi_head_attention" else "eager"), workload)
+    right = honest(name, "split_heads" if name == "multi_head_attention" else "eager")
 
     for of in rows:
         wrong = workload.verdict("float32", STEP, 5, rows, {**right, of: 0.97 * right[of]})
@@ -121,10 +142,9 @@ def test_the_loss_and_every_gradient_are_held_against_the_truth(name: str) -> No
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("name", [LOSS, "w_query"])
 def test_what_is_not_finite_is_wrong(name: str, value: float) -> None:
-    function, workload = shipped("multi_head_attention", "split_heads"), trained("multi_head_attention")
-    found = taken(function, workload)[name]
+    found = honest("multi_head_attention", "split_heads")
 
-    verdict = judged(function, workload, **{name: torch.full_like(found, value)})
+    verdict = held("multi_head_attention", {**found, name: torch.full_like(found[name], value)})
 
     assert (verdict.status, verdict.error_ratio) == ("wrong", math.inf)
 
@@ -208,8 +228,8 @@ def test_what_is_built_for_inference_says_so() -> None:
 
 def test_weights_that_no_gradient_reaches_are_named() -> None:
     def factory(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Callable[..., Tensor]:
-        held = {**weights, "class_token": weights["class_token"].detach(), "w_patch": weights["w_patch"].detach()}
-        return shipped("vision_transformer", "eager")(config, held)
+        detached = {**weights, "class_token": weights["class_token"].detach(), "w_patch": weights["w_patch"].detach()}
+        return shipped("vision_transformer", "eager")(config, detached)
 
     with pytest.raises(
         NotImplementedError, match=r"^no gradient reaches (class_token|w_patch) and 1 more of its weights"

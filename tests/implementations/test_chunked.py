@@ -8,6 +8,8 @@ import torch
 import suite
 from implementations.attention import chunked
 from implementations.attention._chunks import FLASH_TILE, Chunks, chosen
+from suite.contracts import contract
+from suite.worker import ask
 
 TILES = [Chunks(1, 2, 3, 5, 5, one=False), Chunks(2, 3, 8, 16, 16, one=False)]
 FAMILIES = (
@@ -59,9 +61,12 @@ def test_a_backward_in_tiles_of_its_own_keeps_the_contract(monkeypatch: pytest.M
 def test_with_dropout_a_backward_whose_tiles_draw_other_numbers_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked, "chosen", lambda *sizes: Chunks(1, 1, 3, 5, 2, one=False))
 
-    found = suite.check(chunked.attention, cases=("dropout",), dtypes="float64")
+    (case,) = (each for each in contract("attention").cases() if each.name == "dropout/gradient")
+    calls = case.calls("float64")
 
-    assert "wrong" in {outcome.status for outcome in found}
+    found = case.verdict(calls, ask(chunked.attention, calls), case.truth(calls, {}))
+
+    assert found.status == "wrong"
 
 
 def sizes(batch: int, heads: int, queries: int, keys: int, width: int = 64) -> list[torch.Size]:

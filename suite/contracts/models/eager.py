@@ -170,8 +170,10 @@ class Blocks(Staged):
 
 
 def part(weights: Part, name: str) -> dict[str, Tensor]:
-    """The tensors below a name, by the rest of theirs."""
-    return {rest.removeprefix(f"{name}."): tensor for rest, tensor in weights.items() if rest.startswith(f"{name}.")}
+    """The tensors below a name, by the rest of theirs. Models that decode ask for theirs in every step."""
+    below = f"{name}."
+    start = len(below)
+    return {whole[start:]: tensor for whole, tensor in weights.items() if whole.startswith(below)}
 
 
 def normalised(x: Tensor, weights: Part, divisor: Callable[[Tensor], Tensor]) -> Tensor:

@@ -23,7 +23,8 @@ Attentions = Mapping[str, Attention]
 
 def part(weights: Part, name: str) -> Part:
     """The tensors below a name, by the rest of theirs: `encoder.0.ffn` gives w1, b1, w2, b2."""
-    return {rest.removeprefix(f"{name}."): tensor for rest, tensor in weights.items() if rest.startswith(f"{name}.")}
+    below = f"{name}."
+    return {whole[len(below) :]: tensor for whole, tensor in weights.items() if whole.startswith(below)}
 
 
 def multi_head(

@@ -128,8 +128,9 @@ def digest() -> str:
             hashed.update(repr((case.name, dict(call.options), call.gradient_of, call.seed)).encode())
             for name, tensor in [*call.tensors.items(), ("upstream", call.output_gradient)]:
                 if tensor is not None:
-                    hashed.update(repr((name, tensor.shape, tensor.stride(), tensor.storage_offset())).encode())
-                    hashed.update(tensor.double().numpy().tobytes())
+                    lies = name, tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset()
+                    hashed.update(repr(lies).encode())
+                    hashed.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
     return hashed.hexdigest()
 
 

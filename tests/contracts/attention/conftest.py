@@ -1,0 +1,18 @@
+"""What the tests of the contract `attention` share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kept_answers import KeptAnswers
+
+from suite.conformance.diagnosis import names
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_answers() -> Iterator[None]:
+    """Diagnosis asks each deviation the same question once in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "ask", KeptAnswers(names.ask))
+        yield
