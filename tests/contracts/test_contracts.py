@@ -36,8 +36,6 @@ LOOKED_AT = 2
 """Wrong answers of a deviation that diagnosis has to tell apart from right ones."""
 NONE_AMONG = 24
 """Answers that were refused or of another form after which no wrong one is looked for."""
-FURTHER = 48
-"""Questions among which a second wrong answer is looked for once it is known which families catch a deviation."""
 NEVER_LOOKED_AT = {"documents", "bad_input"}
 """Families whose wrong answers are not told from right ones, or that have none."""
 APART = 3
@@ -101,8 +99,8 @@ class Caught:
         """Ask on for wrong answers, first of the families that catch it, where most of them lie."""
         rest = [asked for asked in self.due if asked.case.family not in NEVER_LOOKED_AT]
         rest.sort(key=lambda asked: asked.case.family not in self.judging)
-        for number, asked in enumerate(rest):
-            if self.is_looked_at or (self.wrong and number >= FURTHER):
+        for asked in rest:
+            if self.is_looked_at:
                 return
             self.ask(asked)
 
