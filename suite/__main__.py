@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
@@ -31,6 +32,7 @@ LONGEST_WORD = 300
 def main() -> None:
     """Run the command line; a request that cannot be carried out is one line and exit status 2."""
     gc.set_threshold(NEW_OBJECTS)
+    atexit.register(gc.freeze)  # else Python's last act is to look for cycles in all of PyTorch, for half a second
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
     except UsageError as error:
