@@ -15,7 +15,7 @@ from suite.benchmark.gate import Gate
 from suite.benchmark.implementation import Implementation
 from suite.benchmark.own_cores import own_cores
 from suite.benchmark.participant import Participant
-from suite.benchmark.request import Request, Table
+from suite.benchmark.request import Request, Table, with_gradients
 from suite.benchmark.timing import Timing
 from suite.benchmark.weighing import Weighing, Weight
 from suite.benchmark.yardstick import yardstick
@@ -113,6 +113,7 @@ class Interleaved:
             "device": self.request.device,
             "threads": self.tables()[0].threads,
             "time_limit": self.request.time_limit,
+            "gradients": with_gradients(self.tables()),
         }
         declarations = [of for pair in self.pairs for of in pair.sides.values()]
         started = [Participant(of, place=place, **settings) for place, of in enumerate(declarations)]  # type: ignore[arg-type]

@@ -12,6 +12,8 @@ from suite.records import UsageError
 from suite.worker import expect
 
 SERVICE = "suite.measure.bench:begin"
+SERVICE_OF_GRADIENTS = "suite.measure.bench_of_gradients:begin"
+"""The same where not only forward calls are timed."""
 """What answers in a process that is timed or weighed."""
 TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 """Environment of a process that is timed. By default glibc starts to reuse freed blocks of up to 32 MiB sooner or
@@ -26,10 +28,14 @@ WEIGHED = {
 system and takes them anew. Such a process may share its cores with another, so its waiting threads must not spin."""
 
 
-def expect_measured(threads: int, processes: int = 1) -> None:
-    """Begin in the background to import what processes with so many threads are forked from: the timed, the weighed."""
+def expect_measured(threads: int, processes: int = 1, gradients: bool = False) -> None:
+    """Begin in the background to import what processes with so many threads are forked from: the timed, the weighed.
+
+    `gradients` is whether not only forward calls will be timed.
+    """
+    service = SERVICE_OF_GRADIENTS if gradients else SERVICE
     for place, environment in enumerate((*map(timed_as, range(processes)), WEIGHED)):
-        expect({**environment, **with_threads(threads)}, cores_of(threads, place), SERVICE)
+        expect({**environment, **with_threads(threads)}, cores_of(threads, place), service)
 
 
 def timed_as(number: int) -> Mapping[str, str]:

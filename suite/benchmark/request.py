@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import inf
@@ -255,6 +255,11 @@ class Request:
 
 def _or_step(workloads: Sequence[Workload]) -> str:
     return ", or as a training step" if any(STEP in workload.directions for workload in workloads) else " alone"
+
+
+def with_gradients(tables: Iterable[Table]) -> bool:
+    """Whether not only forward calls are timed."""
+    return any(table.direction != PASSES[0] for table in tables)
 
 
 def memory_limit() -> int:

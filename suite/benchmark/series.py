@@ -21,7 +21,7 @@ from suite.benchmark.kept_ceilings import KeptCeilings
 from suite.benchmark.own_cores import own_cores
 from suite.benchmark.participant import Participant, participant
 from suite.benchmark.processes import expect_measured
-from suite.benchmark.request import Request, Table, memory_limit
+from suite.benchmark.request import Request, Table, memory_limit, with_gradients
 from suite.benchmark.timing import TimedTable, Timing
 from suite.benchmark.weighing import Weighing, Weight
 from suite.benchmark.yardstick import yardstick
@@ -82,7 +82,7 @@ class Benchmark:
     def expect(self) -> None:
         """Begin in the background to import what `run` will need."""
         if self.request.kind == "cpu":
-            expect_measured(self.tables()[0].threads, self.request.in_processes)
+            expect_measured(self.tables()[0].threads, self.request.in_processes, with_gradients(self.tables()))
             if not all(map(self._is_known, self.implementations)):
                 expect({})
 
@@ -139,7 +139,12 @@ class Benchmark:
         self, threads: int, stack: ExitStack
     ) -> tuple[list[Participant], list[Measurement], Participant | None]:
         """Everybody who can take part, rows that say why the others cannot, and the yardstick where one is needed."""
-        settings = {"device": self.request.device, "threads": threads, "time_limit": self.request.time_limit}
+        settings = {
+            "device": self.request.device,
+            "threads": threads,
+            "time_limit": self.request.time_limit,
+            "gradients": with_gradients(self.tables()),
+        }
         ready, unready = [], []
         with self.seconds.spending("starts"):
             started = [

@@ -35,6 +35,9 @@ from suite.signatures import signature as signature_named
 from suite.walls.limits import memory_limit
 from suite.worker import Ready, Worker, ask
 
+OWN = ("implementations.", "suite.stopwatch.")
+"""How modules begin whose implementations come with attnsuite: those that are listed, and the stopwatch's copies."""
+
 
 @dataclass(frozen=True)
 class CheckRequest:
@@ -401,9 +404,11 @@ def alone(device: str) -> Iterator[None]:
 
 
 def is_shipped(declaration: Declaration) -> bool:
-    """Whether an implementation and its plug come with attnsuite: those may answer in this process."""
+    """Whether an implementation and its plug come with attnsuite: those may answer in this process, and what they take
+    tells how busy the machine is.
+    """
     parts = filter(None, (declaration, declaration.plug))
-    return all(part.module.startswith("implementations.") for part in parts)
+    return all(part.module.startswith(OWN) for part in parts)
 
 
 def has_findings(declaration: Declaration) -> bool:

@@ -27,9 +27,6 @@ LONGEST_MESSAGE = 1 << 16
 """Bytes of a question to a server, or of its answer, at most."""
 WORKER = "suite.worker.__main__"
 """The module that every worker runs."""
-WITH_THE_FIRST_GRADIENT = "torch.fx.experimental.symbolic_shapes"
-"""A module that PyTorch imports with the first gradient it is handed the output's of, sympy with it: 0.4 s, which every
-worker that is timed or weighed would take anew. `asking.py` does without."""
 PASSED_ON = ("PYTEST_CURRENT_TEST", "ATTNSUITE_CACHE")
 """Variables that change from test to test and that no library reads as it starts. They are sent with each fork, so that
 not every test needs a server of its own."""
@@ -43,9 +40,6 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored nobody can be waited for
     for module in modules:
         import_module(module)
-    if set(modules) - {WORKER}:
-        with suppress(ImportError):  # another version of PyTorch may need it no more
-            import_module(WITH_THE_FIRST_GRADIENT)
     gc.collect()
     gc.freeze()  # what is never looked at is never copied
     while True:

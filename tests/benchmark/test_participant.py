@@ -291,6 +291,30 @@ def test_what_is_timed_and_what_is_weighed_are_forked_from_what_was_expected(sta
     assert begun() == expected
 
 
+@pytest.mark.parametrize(("backward", "said"), [(False, "ImportError: sympy is not there"), (True, "")])
+def test_what_gradients_need_is_imported_ahead_only_where_they_are_timed(
+    backward: bool, said: str, write: Callable[[str, str], Path]
+) -> None:
+    """It takes 0.4 s, which whoever times forward calls does not wait for."""
+    file = write(
+        "looks.py",
+        """
+        import sys
+
+        if "sympy" not in sys.modules:
+            raise ImportError("sympy is not there")
+
+        def attention(query, key, value): ...
+        """,
+    )
+    request = Request(("documents/one-sentence",), backward=backward)
+    bench = Benchmark(contract("attention"), registry.find([str(file)]), request)
+    with ExitStack() as stack:
+        _, unready, _ = bench._participants(1, stack)
+
+        assert [row.detail for row in unready] == ([said] if said else [])
+
+
 def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     (declaration,) = registry.find(["attention/matmul"])
     bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick"))

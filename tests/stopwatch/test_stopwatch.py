@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from implementations.attention import matmul
 from suite import machine, registry
 from suite.__main__ import app
+from suite.benchmark import race
 from suite.benchmark.processes import cores
 from suite.commands import auditing
 from suite.contracts import contract
@@ -251,6 +252,16 @@ def test_a_tiny_audit_runs_in_processes_of_its_own(participants):
     }
     assert random_module.getstate() == state
     assert torch.get_num_threads() == threads
+
+
+def test_a_table_s_baseline_is_trusted_to_tell_how_busy_the_machine_is(monkeypatch):
+    """As a benchmark's is: without it honest calls that wait for a processor are refused."""
+    trusted = []
+    monkeypatch.setattr(race, "prove", lambda entries, known, *more: trusted.append(known.name))
+
+    tables.AuditTable(0, contract("attention").workloads()[0], 1, 0, slowdowns=()).measure(0.001, Random(1))
+
+    assert trusted == ["attention/matmul"]
 
 
 def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(monkeypatch):

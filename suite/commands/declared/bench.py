@@ -173,7 +173,7 @@ class Bench:
 
             threads = self.threads[0] if self.threads else 1
             if 1 <= threads <= len(cores()):
-                expect_measured(threads)
+                expect_measured(threads, gradients=self.backward or self.step or self.profile in ("standard", "full"))
 
     def request(self, baseline: str = "") -> Request:
         """What is timed, and how. `baseline` is the name of the implementation that was found for the option."""
