@@ -15,7 +15,6 @@ from suite.cheats.catalogue import FOLDER, HONEST, catalogue
 from suite.cheats.verdicts import of_bench, of_check
 from suite.conformance.session import CheckRequest, Session, alone
 from suite.contracts import contract
-from suite.measure.protocol import Rates
 from suite.records import Cheat, CheatsAudit, Measurement, Outcome, Status, Trial
 from suite.registry import Declaration
 from suite.temporary import temporary
@@ -35,7 +34,7 @@ BUDGET = 0.1
 GROUP = 7
 """How many are timed beside each other, with the honest control and the baseline: more would wait for each other."""
 
-Ceilings = dict[tuple[str, int], Rates]
+Ceilings = dict[tuple[str, int], dict[str, float]]
 """What the machine reaches, by dtype and threads: measured with the first group, which takes seconds, for all."""
 HOME = "cheats-"
 """Of what kind the folder is in which they are submitted: those that write behind the suite's back look for it."""

@@ -64,6 +64,7 @@ def test_they_end_with_whoever_started_them(how: signal.Signals) -> None:
     with subprocess.Popen([sys.executable, "-c", SPINS], stdout=subprocess.PIPE) as started:
         assert started.stdout
         started.stdout.read(1)
+        assert until(lambda: spinning(started.pid))  # a process that has just begun has no command line yet
         (found,) = spinning(started.pid)
         started.send_signal(how)
 
