@@ -10,7 +10,7 @@ from typing import Any
 from suite.benchmark.connection import Elsewhere, Here, lost
 from suite.benchmark.entry import Answered, Witnessed
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
-from suite.benchmark.processes import SERVICE, SERVICE_OF_GRADIENTS, WEIGHED, cores_of, timed_as, with_threads
+from suite.benchmark.processes import WEIGHED, cores_of, service, timed_as, with_threads
 from suite.benchmark.request import memory_limit
 from suite.benchmark.secret_inputs import Secrets, secrets_of
 from suite.conformance.session import is_shipped
@@ -267,7 +267,7 @@ class Participant:
             IMPORTS_AT_ONCE_LIMIT,
             environment={**environment, **with_threads(self.threads)},
             cores=cores_of(self.threads, self.place),
-            service=SERVICE_OF_GRADIENTS if self.gradients else SERVICE,
+            service=service(self.gradients),
             walled=walled,
             memory_limit=self.memory_limit if walled else 0,  # of the system: what limits itself can take that back
             watched=False,

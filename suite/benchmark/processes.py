@@ -13,7 +13,6 @@ from suite.worker import expect
 
 SERVICE = "suite.measure.bench:begin"
 SERVICE_OF_GRADIENTS = "suite.measure.bench_of_gradients:begin"
-"""The same where not only forward calls are timed."""
 """What answers in a process that is timed or weighed."""
 TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 """Environment of a process that is timed. By default glibc starts to reuse freed blocks of up to 32 MiB sooner or
@@ -33,9 +32,13 @@ def expect_measured(threads: int, processes: int = 1, gradients: bool = False) -
 
     `gradients` is whether not only forward calls will be timed.
     """
-    service = SERVICE_OF_GRADIENTS if gradients else SERVICE
     for place, environment in enumerate((*map(timed_as, range(processes)), WEIGHED)):
-        expect({**environment, **with_threads(threads)}, cores_of(threads, place), service)
+        expect({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients))
+
+
+def service(gradients: bool) -> str:
+    """What such processes begin with, by whether not only forward calls are timed in them."""
+    return SERVICE_OF_GRADIENTS if gradients else SERVICE
 
 
 def timed_as(number: int) -> Mapping[str, str]:

@@ -187,16 +187,16 @@ def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
 
 
 @lru_cache(maxsize=512)  # one file is read for many implementations, and at many commits
-def _imported(source: bytes) -> list[tuple[list[str], int]]:
+def _imported(source: bytes) -> tuple[tuple[tuple[str, ...], int], ...]:
     """What a source imports: names, and how many folders up these are; 0 for those that are found on the path."""
     found = []
     for node in ast.walk(syntax_tree(source)):
         if isinstance(node, ast.ImportFrom):
             names = [".".join(filter(None, (node.module, each.name))) for each in node.names] + [node.module or ""]
-            found.append((names, node.level))
+            found.append((tuple(names), node.level))
         elif isinstance(node, ast.Import):
-            found.append(([each.name for each in node.names], 0))
-    return found
+            found.append((tuple(each.name for each in node.names), 0))
+    return tuple(found)
 
 
 def locate(module: str) -> ModuleSpec | None:

@@ -379,6 +379,19 @@ def test_what_takes_a_hundred_times_as_long_is_found_out_in_few_passes(now: Time
     assert found.failed is not None
 
 
+def test_whose_calls_take_longer_than_claimed_is_asked_for_fewer_in_a_pass(now: Time) -> None:
+    log: list[Asked] = []
+    liar = Slower("liar", now, short, log=log)
+    liar.times = 100.0
+
+    _, found = race(Fake("base", now, short), liar, calls=64)
+
+    first, *others = [len(each) for each in asked(log, "answers")]
+    assert first == new_numbers.MOST_CALLS
+    assert set(others) == {1}, "a call of 10 ms is all that a twelfth of a tenth of a second has room for"
+    assert found.failed is not None
+
+
 def test_inputs_that_take_long_to_cross_are_handed_over_less_often(now: Time) -> None:
     log: list[Asked] = []
     large = Fake("large", now, lambda _: 1e-3, asking=0.4, log=log)
