@@ -54,6 +54,13 @@ def generator(name: str) -> Generator:
     return np.random.Generator(np.random.Philox([key, salt] if salt else key))
 
 
+def continued(state: Mapping[str, Any]) -> Generator:
+    """The random numbers that follow this state of such a generator's bits."""
+    bits = np.random.Philox(0)
+    bits.state = state
+    return np.random.Generator(bits)
+
+
 def as_tensor(array: Array, dtype: str) -> Tensor:
     """Numbers in the dtype; masks, tokens and lengths as they are."""
     tensor = torch.from_numpy(np.array(array))

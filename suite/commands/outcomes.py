@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, TextIO
 
 from suite import campaign
 from suite.commands import github, json_rows, junit, last_failed, sharding
-from suite.commands.checking import Tell, asked_again, chosen, refuse_broken, row, single_threaded, status, told
+from suite.commands.checking import (
+    Tell,
+    asked_again,
+    chosen,
+    keep_memory,
+    refuse_broken,
+    row,
+    single_threaded,
+    status,
+    told,
+)
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, how_it_starts
 from suite.commands.reporting import report
@@ -34,6 +44,7 @@ from suite.records.options import (
 from suite.registry import Declaration, Loaded
 from suite.report import refuse_foreign_index
 from suite.store import Results, RunWriter
+from suite.worker import expect
 
 if TYPE_CHECKING:
     from suite.commands.declared.check import Check
@@ -51,6 +62,9 @@ def check(options: Check) -> int:
     refuse_values(options)
     refuse_places(options)
     single_threaded()
+    keep_memory()
+    if options.device == "cpu" and (options.isolate or not options.cases or any(each.file for each in declarations)):
+        expect({})  # the import of PyTorch for who answers in a process of its own, while it is imported here
     import suite.conformance.session  # noqa: F401  with all that it needs, before the next line
 
     gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check

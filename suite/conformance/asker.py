@@ -23,7 +23,7 @@ from suite.conformance.session import Session, alone
 from suite.records import Outcome, Status, UsageError
 from suite.records.limits import KILL_LIMIT
 from suite.registry import Declaration
-from suite.worker import Died
+from suite.worker import Died, take_servers
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,7 @@ def serve(connection: Connection, parents: Sequence[Connection], session: Sessio
     """
     for each in parents:
         each.close()
+    take_servers()
     gc.freeze()  # what it inherits is never looked through for cycles, and so not copied
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the parent's, who ends all. Processes started here get it
     signal.signal(signal.SIGTERM, leave)

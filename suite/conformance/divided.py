@@ -26,7 +26,7 @@ from suite.records.limits import LAST_WORDS_LIMIT
 from suite.records.options import check_jobs
 from suite.registry import Declaration, Loaded
 from suite.signatures import in_signature
-from suite.worker import Died
+from suite.worker import Died, give_servers
 
 BATCH = 12
 """Questions that a process is given at once, at least: some 30 ms of work, so that processes end together, and hundreds
@@ -113,6 +113,8 @@ class DividedSession(Session):
         arguments = (theirs, [*others, ours] if forked else [], session, seeded())
         process = context.Process(target=serve, args=arguments, daemon=True)
         process.start()
+        if forked:
+            give_servers()  # to the first, who asks what needs a worker
         theirs.close()
         started = Process(process, ours)
         self.processes[place : place + 1] = [started]

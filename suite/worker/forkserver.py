@@ -90,13 +90,14 @@ class ForkServer:
             finally:
                 os.close(life)
         control.settimeout(TIME_LIMIT)  # it imports PyTorch first
-        self._control, self._popen = control, popen
+        self._control, self._popen, self._parent = control, popen, os.getpid()
         self._asking, self._asker = threading.Lock(), 0
         self.end = weakref.finalize(self, _end, popen, control, held)
 
     @property
     def alive(self) -> bool:
-        return self.end.alive and self._popen.poll() is None
+        """Whether it serves. A process that has taken it learns only by asking whether it still runs."""
+        return self.end.alive and (os.getpid() != self._parent or self._popen.poll() is None)
 
     def ready(self) -> None:
         """Wait until it has imported what it shares."""
@@ -160,9 +161,26 @@ def server_of(
     return found
 
 
-_servers: dict[tuple[int, int, frozenset[tuple[str, str]], tuple[str, ...]], ForkServer] = {}
-"""By process, number of cores, environment and imports."""
+Key = tuple[int, int, frozenset[tuple[str, str]], tuple[str, ...]]
+"""Process, number of cores, environment and imports."""
+_servers: dict[Key, ForkServer] = {}
+_given: list[ForkServer] = []
+"""Those that are asked by a process which was forked from this one. They end with this one."""
 _starting = threading.Lock()
+
+
+def give_servers() -> None:
+    """Leave all servers to the process that was just forked from this one, which takes them: only one may ask."""
+    with _starting:
+        _given.extend(_servers.values())
+        _servers.clear()
+
+
+def take_servers() -> None:
+    """Ask the servers of the process that this one was forked from. They go on when this one ends."""
+    with _starting:
+        for key in [key for key in _servers if key[0] == os.getppid()]:
+            _servers[(os.getpid(), *key[1:])] = _servers.pop(key)
 
 
 def await_servers() -> None:

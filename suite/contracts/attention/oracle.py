@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -110,12 +111,13 @@ class Forward:
         self.scores = product(self.query, self.key.swapaxes(-1, -2))  # b h l s
         self.magnitude = abs(_double(self.query)) @ abs(_double(self.key)).swapaxes(-1, -2)  # Σ |q||k|
         self.begun = np.zeros(())  # what an honest sum of products may begin from: |bias|, at whose size it then rounds
-        self.stored = np.zeros(())  # the largest number that was rounded on the way to each score
-        counted = None
+        rounded: list[Array] = []
         for step in _steps("score"):
             step.forward(self)
-            if self.scores is not counted:
-                self.stored, counted = np.maximum(self.stored, abs(self.scores)), self.scores
+            if not any(self.scores is each for each in rounded):
+                rounded.append(self.scores)
+        sizes = [abs(_double(each)) for each in rounded]
+        self.stored = reduce(np.maximum, sizes)  # the largest number that was rounded on the way to each score
 
     def _visibility(self) -> None:
         grid, allowed = self.asked.grid, np.ones(self.scores.shape, dtype=bool)
@@ -131,9 +133,9 @@ class Forward:
         scores = self.scores if self.all_allowed else np.where(self.allowed, self.scores, -np.inf)
         self.largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
         self.delta = self._score_error()
-        exponentials = _exp(scores - self.largest, self.allowed)
-        total = exponentials.sum(axis=-1, keepdims=True)
-        self.weights = exponentials / np.where(total == 0, 1, total)
+        self.weights = _exp(scores - np.where(self.empty, 0, self.largest))
+        total = self.weights.sum(axis=-1, keepdims=True)
+        self.weights /= np.where(total == 0, 1, total)
         self.survival: Any = self.one  # what weights are multiplied by after the softmax
         self.sums_to_one = True  # so that the error of the normaliser cancels
         self.silent = self.empty  # rows that answer nothing, whatever the values
@@ -143,22 +145,25 @@ class Forward:
         u, a, width = self.precision.unit, self.precision.accumulator, self.asked.query.shape[-1]
         summed = a * (np.sqrt(width) + 4)
         product = summed + _split(self.precision, width)
-        delta = 2 * u * self.stored + product * self.magnitude + summed * self.begun + 2 * u
+        delta = 2 * u * self.stored + product * self.magnitude  # b h l s, all float64
+        delta += summed * self.begun + 2 * u
         if self.precision.half:
-            delta = delta + 2 * u * np.where(self.allowed, abs(self.scores - self.largest), 0)
-        return _double(np.where(self.allowed, delta, 0))  # b h l s
+            behind = self.scores - self.largest
+            delta += 2 * u * np.abs(behind, out=behind)
+        return delta if self.all_allowed else np.where(self.allowed, delta, 0)
 
     def _output(self) -> None:
         u, a, eta = self.precision.unit, self.precision.accumulator, self.precision.tiny
         keys = self.key.shape[-2]
         seen = _double(self.allowed[..., :1, :] if self.all_allowed else self.allowed)  # one row where all are alike
-        self.applied = self.weights * self.survival
+        self.applied = self.weights if self.sums_to_one else self.weights * self.survival
         exact = product(self.applied, self.value)
         value, output = _double(self.value), _double(exact)
         magnitude = _double(self.applied) @ abs(value)
-        moved = self._moved(value, output, magnitude)
+        spread = Spread(value, output)
+        moved = self._moved(spread, value, magnitude)
         # weights may underflow, and so may each product of weight and value where subnormal numbers are flushed
-        underflow = eta * (spread(seen, value, output) + keys + 1)
+        underflow = eta * (spread.by(seen) + keys + 1)
         # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
         shared = a * _double(np.where(self.empty, 0, abs(self.largest)))
         self.normaliser = summing(self.precision, keys) + shared  # relative: how far all weights of a row may be off
@@ -170,21 +175,22 @@ class Forward:
         self.bound = np.where(self.silent, 0, bound)
         self._walk("output")
 
-    def _moved(self, value: Array, output: Array, magnitude: Array) -> Array:
+    def _moved(self, spread: Spread, value: Array, magnitude: Array) -> Array:
         """How far the errors of the scores may move the output."""
-        weights, slip = _double(self.weights), np.minimum(self.delta, 1)
+        weights = _double(self.weights)
+        large = self.delta.max(initial=0.0) > FIRST_ORDER
+        slipped = weights * (np.minimum(self.delta, 1) if large else self.delta)
         if self.sums_to_one:
-            moved = spread(weights * slip, value, output)
+            moved = spread.by(slipped)
         else:
-            applied = _double(self.applied)
-            moved = (applied * slip) @ abs(value) + (weights * slip).sum(-1, keepdims=True) * magnitude
-        # a weight below any rounding of the sum cannot matter, however wrong its score
-        large = self.delta > FIRST_ORDER
-        if large.any():
-            large &= weights * np.exp(np.minimum(2 * self.delta, 700)) > self.precision.unit
-        self.loose = large.any(axis=-1, keepdims=True)
+            moved = (slipped * _double(self.survival)) @ abs(value) + slipped.sum(-1, keepdims=True) * magnitude
+        self.loose = np.zeros_like(self.empty)
+        if large:
+            # a weight below any rounding of the sum cannot matter, however wrong its score
+            matters = weights * np.exp(np.minimum(2 * self.delta, 700)) > self.precision.unit
+            self.loose = ((self.delta > FIRST_ORDER) & matters).any(axis=-1, keepdims=True)
         if self.loose.any():
-            moved = np.where(self.loose, spread(_double(self.allowed), value, output), moved)
+            moved = np.where(self.loose, spread.by(_double(self.allowed)), moved)
         return moved
 
 
@@ -215,27 +221,35 @@ class Slopes:
         """The gradient of the scores, dS, and its error."""
         of, u, a, eta = self.forward, self.forward.precision.unit, self.forward.precision.accumulator, self.tiny
         value_width = of.asked.value.shape[-1]
-        weight_gradient = product(self.upstream, of.value.swapaxes(-1, -2)) * of.survival  # dP: b h l s
+        relative = product(self.upstream, of.value.swapaxes(-1, -2))  # dP: b h l s
+        if not of.sums_to_one:
+            relative = relative * of.survival
         output = np.where(of.empty, 0, of.output)
-        mean = (self.upstream * output).sum(-1, keepdims=True)  # D: b h l 1
-        relative = np.where(of.empty, 0, weight_gradient - mean)
+        relative -= (self.upstream * output).sum(-1, keepdims=True)  # D: b h l 1
+        if of.empty.any():
+            relative = np.where(of.empty, 0, relative)
         self.scores = of.weights * relative
 
         p, g = _double(of.weights), abs(_double(relative))
         d_out, size = abs(_double(self.upstream)), abs(_double(output))
         v, survival = abs(_double(of.value)), _double(np.asarray(of.survival))
         slip = np.minimum(of.delta, 1)
-        rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1) + 2 * u + of.normaliser
-        self.slipped = np.where(of.loose & of.allowed, 1, p * rho)
-        of_weights = (u + summing(of.precision, value_width)) * (d_out @ v.swapaxes(-1, -2)) * survival
+        rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1)
+        rho += 2 * u + of.normaliser
+        self.slipped = p * rho
+        if of.loose.any():
+            self.slipped = np.where(of.loose & of.allowed, 1, self.slipped)
+        of_weights = ((u + summing(of.precision, value_width)) * survival) * (d_out @ v.swapaxes(-1, -2))
         of_product = 2 * u + a * value_width
         of_mean = of_product * (d_out * size).sum(-1, keepdims=True)
         of_mean = of_mean + (d_out * of.bound).sum(-1, keepdims=True)
         # a weight may underflow where it is stored, which costs eta in each factor of what follows
         of_relative = of_weights + of_mean
-        error = self.slipped * (g + of.loose * of_relative) + p * (of_relative + 2 * u * g) + eta * (1 + g)
-        error = error + of_product * self._of_parts(p, d_out, v, survival)
-        self.error = np.where(of.allowed, error, 0)
+        error = self.slipped * (g + of.loose * of_relative if of.loose.any() else g)
+        error += p * (of_relative + 2 * u * g)
+        error += eta * (1 + g)
+        error += of_product * self._of_parts(p, d_out, v, survival)
+        self.error = error if of.all_allowed else np.where(of.allowed, error, 0)
 
     def _of_parts(self, weights: Array, upstream: Array, value: Array, survival: Array) -> Array:
         """How large the terms may be of which an honest backward makes p (dP − D): b h l s.
@@ -288,27 +302,33 @@ def _split(precision: Precision, terms: int) -> float:
     return float(SPLIT * precision.unit / np.sqrt(max(terms, 1))) if single else 0.0
 
 
-def spread(coefficients: Array, value: Array, output: Array) -> Array:
+class Spread:
     """√(Σ_j c_ij · Σ_j c_ij (v_jv − o_iv)²), an upper bound of Σ_j c_ij |v_jv − o_iv| (Cauchy and Schwarz).
 
-    coefficients … l s, value … s v, output … l v, all float64. Values are centred first, lest large ones cancel: on the
-    mean output, which hidden values do not enter.
+    value … s v and output … l v are float64. Values are centred first, lest large ones cancel: on the mean output,
+    which hidden values do not enter.
     """
-    centre = output.mean(axis=-2, keepdims=True) if output.shape[-2] else 0.0
-    value, output = value - centre, output - centre
-    width = value.shape[-1]
-    three = np.empty((*value.shape[:-1], 2 * width + 1))
-    np.square(value, out=three[..., :width])
-    three[..., width:-1], three[..., -1] = value, 1
-    sums = coefficients @ three  # three sums in one product
-    total = sums[..., -1:]
-    bound: Array = total * output
-    bound -= 2 * sums[..., width:-1]
-    bound *= output
-    bound += sums[..., :width]  # Σ_j c_ij (v_jv − o_iv)²
-    np.maximum(bound, 0, out=bound)
-    bound *= total
-    return np.sqrt(bound, out=bound)
+
+    def __init__(self, value: Array, output: Array) -> None:
+        centre = output.mean(axis=-2, keepdims=True) if output.shape[-2] else 0.0
+        self.output = output - centre
+        self.width = value.shape[-1]
+        self.summed = np.empty((*value.shape[:-1], 2 * self.width + 1))  # all that is summed, for one product
+        centred = np.subtract(value, centre, out=self.summed[..., self.width : -1])
+        np.square(centred, out=self.summed[..., : self.width])
+        self.summed[..., -1] = 1
+
+    def by(self, coefficients: Array) -> Array:
+        """The bound with these coefficients, … l s in float64: … l v. They may be one row for all, … 1 s."""
+        sums = coefficients @ self.summed
+        total = sums[..., -1:]
+        bound: Array = total * self.output
+        bound -= 2 * sums[..., self.width : -1]
+        bound *= self.output
+        bound += sums[..., : self.width]  # Σ_j c_ij (v_jv − o_iv)²
+        np.maximum(bound, 0, out=bound)
+        bound *= total
+        return np.sqrt(bound, out=bound)
 
 
 def _double(array: Array) -> Array:
@@ -316,9 +336,8 @@ def _double(array: Array) -> Array:
     return array.astype(np.float64, copy=False)
 
 
-def _exp(array: Array, allowed: Array) -> Array:
-    """The power of each allowed number; 0 for the others."""
+def _exp(array: Array) -> Array:
+    """The power of each number, 0 of −∞."""
     if array.dtype == np.object_:
-        found = np.vectorize(QUADRUPLE.exp, otypes=[object])(np.where(allowed, array, 0)) if array.size else array
-        return np.where(allowed, found, 0)
-    return np.exp(array, out=np.zeros_like(array), where=allowed)
+        return np.vectorize(QUADRUPLE.exp, otypes=[object])(array) if array.size else array
+    return np.asarray(np.exp(array))

@@ -19,7 +19,7 @@ from suite.contracts.attention.cases.case import AttentionCase, answered, as_ask
 from suite.contracts.attention.cases.draws import DRAWS
 from suite.contracts.attention.features.mask import Mask
 from suite.contracts.attention.judging import ACCEPT_OUTPUT
-from suite.contracts.attention.oracle import Problem, Truth, attention, spread
+from suite.contracts.attention.oracle import Problem, Spread, Truth, attention
 from suite.judging import compare
 from suite.judging.precision import PRECISIONS, widened, widest
 from suite.records import DTYPES
@@ -368,7 +368,7 @@ def test_spread_bounds_the_sum_of_distances(seed: int, keys: int, offset: float)
     weights = random.dirichlet(np.ones(keys), size=(2, 3))
     output = weights @ value
 
-    found = spread(coefficients, value, output)
+    found = Spread(value, output).by(coefficients)
 
     exact = (coefficients[..., None] * abs(value[:, None] - output[:, :, None])).sum(-2)
     noise = 1e-7 * coefficients.sum(-1, keepdims=True) * abs(value - value.mean(-2, keepdims=True)).max(initial=1e-9)
@@ -383,12 +383,12 @@ def test_spread_is_at_most_a_third_above_for_normal_values() -> None:
 
     exact = (weights[..., None] * abs(value[:, None] - output[:, :, None])).sum(-2)
 
-    assert (spread(weights, value, output) <= 1.34 * exact).all()
-    assert (spread(weights, value, output) <= 1.3 * exact).mean() > 0.9
+    assert (Spread(value, output).by(weights) <= 1.34 * exact).all()
+    assert (Spread(value, output).by(weights) <= 1.3 * exact).mean() > 0.9
 
 
 def test_spread_of_no_keys_is_zero() -> None:
-    assert (spread(np.zeros((2, 3, 0)), np.zeros((2, 0, 5)), np.zeros((2, 3, 5))) == 0).all()
+    assert (Spread(np.zeros((2, 0, 5)), np.zeros((2, 3, 5))).by(np.zeros((2, 3, 0))) == 0).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -87,20 +88,19 @@ class AttentionCase(Posed):
     def call(self, dtype: str) -> Call:
         """Draw the numbers, round them to the dtype, lay them out."""
         precision = getattr(torch, dtype)
-        arrays, random = drawn(self.name, self.draw, self.sizes, dtype)
+        arrays, upstream, random = drawn(self.name, self.draw, self.sizes, dtype)
         tensors = {name: as_tensor(array, dtype) for name, array in zip(INPUTS, arrays, strict=True)}
-        shape = (*tensors["query"].shape[:-1], tensors["value"].shape[-1])
-        upstream = torch.from_numpy(random.normal(size=shape) + 0.25).to(precision)
         given = feature.given(self.values, Drawing(random, self.sizes, precision))
         options = self.defaults | {name: value for name, value in given.items() if not isinstance(value, Tensor)}
         leading = (slice(None),) * 4 if self.rank == 4 else (0,) * (4 - self.rank)
         tensors = {name: tensor[leading] for name, tensor in tensors.items()}
         tensors |= {name: value for name, value in given.items() if isinstance(value, Tensor)}
+        gradient = as_tensor(upstream, dtype)[leading] if self.gradient_of else None
         return Call(
             {name: self._laid(name, tensor) for name, tensor in tensors.items()},
             options,
             gradient_of=self.gradient_of,
-            output_gradient=self._laid("output_gradient", upstream[leading]) if self.gradient_of else None,
+            output_gradient=None if gradient is None else self._laid("output_gradient", gradient),
             grad_mode=self.grad_mode,
             inference=self.inference,
             seed=1 if any(each.seeded and each.key in self.values for each in feature.features()) else None,
@@ -147,7 +147,7 @@ def due(call: Call, conventions: Conventions, kept: Array | None = None, *, deci
         ACCEPT_OUTPUT,
         {name: _reshaped(truth.gradients[name], of.gradients[name]) for name in call.gradient_of},
         rows,
-        size=float(np.nan_to_num(abs(compare.numbers(call.tensors["value"]))).max(initial=0.0)),
+        size=min(float(np.fmax.reduce(abs(asked.value), axis=None, initial=0.0)), sys.float_info.max),  # of no NaN
         loose=truth.loose,
         wholes=truth.wholes,
         decided=None if empty is None else np.broadcast_to(empty, truth.output.value.shape).reshape(of.shape),

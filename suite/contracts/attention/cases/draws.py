@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.tensors import Generator, generator, seeded
+from suite.asking.tensors import Generator, continued, generator, seeded
 from suite.judging.precision import PRECISIONS
 
 Array = np.ndarray[Any, Any]
@@ -40,18 +40,18 @@ def draw(function: Draw) -> Draw:
     return function
 
 
-def drawn(name: str, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Generator]:
-    """The query, key and value of a case, and its random numbers from there on."""
-    found, state = _drawn(name, seeded(), draw, sizes, dtype if draw in BY_DTYPE else "")
-    random = generator(name)
-    random.bit_generator.state = state
-    return found, random
+def drawn(name: str, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Array, Generator]:
+    """A case's query, key and value, the output's gradient (b h l v), and its random numbers from there on."""
+    found, upstream, state = _drawn(name, seeded(), draw, sizes, dtype if draw in BY_DTYPE else "")
+    return found, upstream, continued(state)
 
 
 @lru_cache(maxsize=1)  # a case is asked in one dtype after the other
-def _drawn(name: str, seed: int, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Mapping[str, Any]]:
+def _drawn(name: str, seed: int, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Array, Mapping[str, Any]]:
     random = generator(name)
-    return DRAWS[draw](random, sizes, dtype), random.bit_generator.state
+    query, key, value = DRAWS[draw](random, sizes, dtype)
+    upstream = random.normal(size=(*query.shape[:-1], value.shape[-1])) + 0.25
+    return (query, key, value), upstream, random.bit_generator.state
 
 
 @draw
@@ -63,13 +63,15 @@ def peaked(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     """
     key = random.normal(size=(sizes.batch, sizes.key_heads, sizes.keys, sizes.width))
     query = random.normal(size=(sizes.batch, sizes.heads, sizes.queries, sizes.width))
-    value = random.normal(size=(sizes.batch, sizes.key_heads, sizes.keys, sizes.value_width)) + 0.5
+    value = random.normal(size=(sizes.batch, sizes.key_heads, sizes.keys, sizes.value_width))
+    value += 0.5
     if sizes.keys and sizes.key_heads:
         heads = np.arange(sizes.heads) // (sizes.heads // sizes.key_heads)
-        target = key[:, heads[:, None], targets(sizes)]  # b h l e
-        length = np.maximum((target**2).sum(-1, keepdims=True), sizes.width / 2)
-        target *= (np.log(sizes.keys) + 1) * np.sqrt(sizes.width)
-        target /= length
+        length = np.maximum((key**2).sum(-1), sizes.width / 2)  # squared: b g s
+        strength = (np.log(sizes.keys) + 1) * np.sqrt(sizes.width) / length
+        where = heads[:, None], targets(sizes)
+        target = key[:, *where]  # b h l e
+        target *= strength[:, *where][..., None]
         query += target
     return query, key, value
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 def _repeat(of: Forward) -> None:
     groups = of.query.shape[1] // max(of.key.shape[1], 1)
+    if groups == 1:
+        return
     of.key, of.value = (np.repeat(each, groups, axis=1) for each in (of.key, of.value))  # b h s e|v
     of.gathered *= groups
 
