@@ -311,9 +311,7 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
 
 def _walls(declarations: Sequence[Declaration]) -> dict[str, str]:
     """What keeps each implementation that does not ship here from what is not its own."""
-    from suite.conformance.session import is_shipped
-
-    strangers = [each.full_name for each in declarations if not is_shipped(each)]
+    strangers = [each.full_name for each in declarations if not each.shipped]
     return dict.fromkeys(strangers, in_words(found_elsewhere())) if strangers else {}
 
 

@@ -54,7 +54,7 @@ def generator(name: str) -> Generator:
     return np.random.Generator(np.random.Philox([key, salt] if salt else key))
 
 
-def continued(state: Mapping[str, Any]) -> Generator:
+def continued(state: Any) -> Generator:
     """The random numbers that follow this state of such a generator's bits."""
     bits = np.random.Philox(0)
     bits.state = state

@@ -13,7 +13,6 @@ from suite.benchmark.implementation import Implementation, declaration_of, funct
 from suite.benchmark.processes import WEIGHED, cores_of, service, timed_as, with_threads
 from suite.benchmark.request import memory_limit
 from suite.benchmark.secret_inputs import Secrets, secrets_of
-from suite.conformance.session import is_shipped
 from suite.contracts import contract
 from suite.measure.handed import layout_of, tensors_in
 from suite.measure.protocol import (
@@ -78,7 +77,7 @@ class Participant:
     @property
     def shipped(self) -> bool:
         """Whether its code is the suite's own; a stranger's file may have any name."""
-        return is_shipped(self.declaration)
+        return self.declaration.shipped
 
     @property
     def approximate(self) -> bool:
@@ -259,7 +258,7 @@ class Participant:
 
     def _elsewhere(self, environment: Mapping[str, str], together: Collection[int] = ()) -> Elsewhere:
         """A process with this environment, which moves to the cores `together` once it has imported."""
-        walled = not self.trusted and not is_shipped(self.declaration)
+        walled = not self.trusted and not self.declaration.shipped
         worker = Worker(
             self.declaration,
             self.device,

@@ -13,7 +13,6 @@ from typing import Any
 from suite import registry
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.participant import Participant
-from suite.conformance.session import is_shipped
 from suite.contracts import contract as contract_named
 from suite.registry import Loaded
 
@@ -29,7 +28,7 @@ def yardstick(
     `Participant`.
     """
     name = f"{contract}/{baseline}"
-    if any(each.full_name == name and is_shipped(each) for each in map(declaration_of, timed)):
+    if any(each.full_name == name and each.shipped for each in map(declaration_of, timed)):
         return None
     own = f"{contract}/{contract_named(contract).baseline}"
     found = next((each for each in registry.discover() if each.full_name == own), None)

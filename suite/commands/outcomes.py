@@ -63,8 +63,8 @@ def check(options: Check) -> int:
     refuse_places(options)
     single_threaded()
     keep_memory()
-    if options.device == "cpu" and (options.isolate or not options.cases or any(each.file for each in declarations)):
-        expect({})  # the import of PyTorch for who answers in a process of its own, while it is imported here
+    if options.device == "cpu" and (options.isolate or not options.cases or not all(d.shipped for d in declarations)):
+        expect({})  # whoever answers in a process of its own needs PyTorch, which is imported here meanwhile
     import suite.conformance.session  # noqa: F401  with all that it needs, before the next line
 
     gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check

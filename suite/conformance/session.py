@@ -35,9 +35,6 @@ from suite.signatures import signature as signature_named
 from suite.walls.limits import memory_limit
 from suite.worker import Ready, Worker, ask
 
-OWN = ("implementations.", "suite.stopwatch.")
-"""How modules begin whose implementations come with attnsuite: those that are listed, and the stopwatch's copies."""
-
 
 @dataclass(frozen=True)
 class CheckRequest:
@@ -187,7 +184,7 @@ class Session:
 
     def _hint(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> str:
         """The signature with other arrays in which a user's own file or module answers, where it answers in none."""
-        if isinstance(of, Loaded) or is_shipped(of):
+        if isinstance(of, Loaded) or of.shipped:
             return ""
         with ExitStack() as stack:
 
@@ -200,7 +197,7 @@ class Session:
     def forwarding(self, check: Check, stack: ExitStack) -> Forwarding:
         """What finds the failures of a submission that are a library's. What it asks besides ends with `stack`."""
         contract, own = check.subject.contract, check.subject.name
-        shipped = [each for each in registry.discover() if each.contract == contract.name and is_shipped(each)]
+        shipped = [each for each in registry.discover() if each.contract == contract.name and each.shipped]
         by_name = {each.full_name: each for each in shipped if each.full_name != own}
 
         def opened(name: str) -> Check | None:
@@ -328,7 +325,7 @@ class Session:
                 if not isinstance(state, Ready):
                     return unaskable(state, device, declaration)
                 declaration = state.declaration
-                walls = None if is_shipped(declaration) else worker.walls
+                walls = None if declaration.shipped else worker.walls
             elsewhere, files = worker.ask, worker.files
         assert elsewhere is not None, "a declaration has a function, a module or a file"
         ask_here, ask_apart = (laid_out(each, declaration.signature) for each in (here or elsewhere, elsewhere))
@@ -349,14 +346,14 @@ class Session:
             signed=registry.introduction(declaration),
             files=files,
             walls=walls,
-            shipped=is_shipped(declaration),
+            shipped=declaration.shipped,
         )
 
     def _found(self, implementation: Declaration | Loaded) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:
         """What is asked, and its function where it may answer in this process; or why nothing can be asked."""
         if isinstance(implementation, Loaded):
             return implementation.declaration, implementation.function
-        if not self.request.apart and is_shipped(implementation):
+        if not self.request.apart and implementation.shipped:
             loaded = registry.load(implementation)
             if isinstance(loaded, Loaded):
                 return loaded.declaration, loaded.function
@@ -366,7 +363,7 @@ class Session:
 
     def _worker(self, declaration: Declaration, trusted: bool) -> Worker:
         """A process of its own. What answers in this process as well is trusted, and needs no walls."""
-        walled = not trusted and not is_shipped(declaration)
+        walled = not trusted and not declaration.shipped
         return Worker(
             declaration,
             device=self.request.device,
@@ -403,17 +400,9 @@ def alone(device: str) -> Iterator[None]:
         torch.set_rng_state(random)
 
 
-def is_shipped(declaration: Declaration) -> bool:
-    """Whether an implementation and its plug come with attnsuite: those may answer in this process, and what they take
-    tells how busy the machine is.
-    """
-    parts = filter(None, (declaration, declaration.plug))
-    return all(part.module.startswith(OWN) for part in parts)
-
-
 def has_findings(declaration: Declaration) -> bool:
     """Whether findings apply: they are about implementations that ship here, not about others of the same name."""
-    return is_shipped(declaration)
+    return declaration.shipped
 
 
 def unaskable(problem: Unanswered, device: str, declaration: Declaration) -> Outcome:

@@ -13,6 +13,10 @@ from suite.signatures import names as signatures
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+OWN = ("implementations.", "suite.stopwatch.")
+"""How modules begin whose implementations come with attnsuite: those that are listed, and the stopwatch's copies."""
+
+
 @dataclass(frozen=True)
 class Declaration:
     """One implementation as its source declares it, known without importing it.
@@ -62,6 +66,13 @@ class Declaration:
     def full_name(self) -> str:
         """`attention/torch_sdpa.flash`: the name in every table."""
         return f"{self.contract}/{self.name}"
+
+    @property
+    def shipped(self) -> bool:
+        """Whether an implementation and its plug come with attnsuite: those may answer in the suite's own process, and
+        what they take tells how busy the machine is.
+        """
+        return all(part.module.startswith(OWN) for part in filter(None, (self, self.plug)))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,15 @@ from suite.registry.loading import in_one_line
 from suite.worker.answers import Answer, Pass, parted
 from suite.worker.at_once import at_once
 from suite.worker.context import beside, lost
-from suite.worker.inputs import OUTPUT_GRADIENT, compared, left_of, name_of_weight, sent_with
+from suite.worker.inputs import (
+    AS_SENT,
+    OUTPUT_GRADIENT,
+    compared,
+    compared_itself,
+    left_of,
+    name_of_weight,
+    sent_with,
+)
 from suite.worker.operators import recorded
 from suite.worker.probe import Probe
 from suite.worker.setting import setting, unwritable
@@ -51,15 +59,17 @@ def ask(
     A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process. Whoever
     asks it there has to compare what is left of the inputs; else that is done here.
     """
-    replies = _asked(function, calls, device, alone)
-    return replies if alone else compared(calls, replies, sent_with(calls))
+    if alone:
+        return _asked(function, calls, device, None)
+    sent = sent_with(calls)
+    return compared(calls, _asked(function, calls, device, sent), [dict.fromkeys(each, AS_SENT) for each in sent])
 
 
-def _asked(function: Callable[..., Any], calls: Sequence[Call], device: str, alone: bool) -> tuple[Reply, ...]:
-    if said := "" if alone else lost(device):
+def _asked(function: Callable[..., Any], calls: Sequence[Call], device: str, sent: Sent | None) -> tuple[Reply, ...]:
+    if said := "" if sent is None else lost(device):
         return (Reply(raised=f"{LOST_BEFORE}: {said}"),) * len(calls)
     answers: list[Answer] = []
-    shared = _Shared(function, device, alone, frozenset(call.backward_of for call in calls[1:]))
+    shared = _Shared(function, device, sent, frozenset(call.backward_of for call in calls[1:]))
     with undisturbed(seeds=False), float32.exact(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
@@ -82,6 +92,8 @@ AGAIN = 8
 """How often each of several threads makes its call: one that goes wrong only now and then is met in some of them."""
 Prepared = tuple[Callable[..., Any], dict[str, Tensor]]
 """What is called, and its inputs by name."""
+Sent = Sequence[Mapping[str, Tensor]]
+"""What inputs and weights of each call have to be afterwards."""
 
 
 class _NoModel(Exception):
@@ -94,7 +106,8 @@ class _Shared:
 
     function: Callable[..., Any]
     device: str
-    alone: bool
+    sent: Sent | None
+    """None where it is elsewhere: the function is alone in its process."""
     again: frozenset[int | None] = frozenset()
     """The calls whose backward pass a later call runs."""
     passes: dict[int, Pass] = field(default_factory=dict)
@@ -106,6 +119,10 @@ class _Shared:
     """The model that each call has built, with its weights; None for a call that built none."""
     probe: Probe = field(default_factory=Probe)
     """What is plugged in where a call asks for it; it has a record of each call's own."""
+
+    def left(self, number: int, tensors: Mapping[str, Tensor]) -> dict[str, str]:
+        """What is left of the tensors of a call."""
+        return left_of(tensors) if self.sent is None else compared_itself(tensors, self.sent[number])
 
     def callee(self, call: Call) -> Callable[..., Any]:
         """What the inputs are given to: the function, or the model that it makes of config and weights."""
@@ -163,7 +180,7 @@ def _answer(shared: _Shared, number: int, call: Call, prepared: Prepared | None 
         said = in_one_line(error).partition(": ")[2]
         return Answer(Reply(declined=said or "NotImplementedError without a reason"))
     except KeyboardInterrupt as error:
-        if not shared.alone:
+        if shared.sent is not None:
             raise
         return Answer(Reply(raised=in_one_line(error)))
     except BaseException as error:  # whatever a submission raises is its answer
@@ -188,7 +205,7 @@ def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) 
         retain = number in shared.again or call.backward_of is not None
         gradients = _gradients(done, call, given, retain) if snapshot is not None else {}
     seconds = time.perf_counter() - started
-    left = left_of({**done.inputs, **shared.weights, **given})
+    left = shared.left(number, {**done.inputs, **shared.weights, **given})
     if snapshot is None:
         where = done.output.device.type if isinstance(done.output, Tensor) else "cpu"
         attended = tuple(shared.probe.lines)

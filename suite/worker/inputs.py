@@ -8,11 +8,13 @@ from dataclasses import replace
 from torch import Tensor
 
 from suite.asking import Call, Reply
-from suite.worker.snapshots import fingerprint, placed
+from suite.worker.snapshots import fingerprint, is_copy, placed
 
 OUTPUT_GRADIENT = "output_gradient"
 Left = Mapping[str, str]
 """Fingerprints by name."""
+AS_SENT = "as it was sent"
+"""What stands for the fingerprint of an input that was compared itself."""
 
 
 def left_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
@@ -20,29 +22,39 @@ def left_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     return {name: fingerprint(tensor).hex() for name, tensor in tensors.items()}
 
 
+def compared_itself(tensors: Mapping[str, Tensor], sent: Mapping[str, Tensor]) -> dict[str, str]:
+    """The same where what was sent is at hand: comparing takes a twentieth of the time of two fingerprints.
+
+    Of what was not sent, the fingerprint.
+    """
+    known = {name: AS_SENT if is_copy(tensor, sent[name]) else "" for name, tensor in tensors.items() if name in sent}
+    return known | left_of({name: tensor for name, tensor in tensors.items() if name not in sent})
+
+
 def name_of_weight(name: str) -> str:
     """What a model's weight is called beside inputs."""
     return f"weights[{name!r}]"
 
 
-def sent_with(calls: Sequence[Call]) -> list[Left]:
+def sent_with(calls: Sequence[Call]) -> list[dict[str, Tensor]]:
     """What inputs and weights of each call have to be afterwards: what they were when they were sent."""
-    known: dict[int, str] = {}
 
-    def written(tensor: Tensor) -> str:
-        if id(tensor) not in known:
-            known[id(tensor)] = fingerprint(tensor).hex()
-        return known[id(tensor)]
-
-    def sent(number: int) -> Left:
+    def sent(number: int) -> dict[str, Tensor]:
         call = calls[number]
         given = call if call.backward_of is None else calls[call.backward_of]
         roles = dict.fromkeys(given.same_tensor, next(iter(given.same_tensor), ""))
-        inputs = {name: written(given.tensors[roles.get(name, name)]) for name in given.tensors}
+        inputs = {name: given.tensors[roles.get(name, name)] for name in given.tensors}
         weights = _built(calls, number).weights
-        return inputs | {name_of_weight(name): written(tensor) for name, tensor in weights.items()}
+        return inputs | {name_of_weight(name): tensor for name, tensor in weights.items()}
 
     return [sent(number) for number in range(len(calls))]
+
+
+def fingerprints(sent: Sequence[Mapping[str, Tensor]]) -> list[Left]:
+    """The fingerprints of what was sent with each call. Calls may share tensors."""
+    once = {id(tensor): tensor for tensors in sent for tensor in tensors.values()}
+    known = {key: fingerprint(tensor).hex() for key, tensor in once.items()}
+    return [{name: known[id(tensor)] for name, tensor in tensors.items()} for tensors in sent]
 
 
 def _built(calls: Sequence[Call], number: int) -> Call:

@@ -17,7 +17,7 @@ from suite.records.limits import IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
 from suite.registry import Broken, Declaration, Missing, absent, find
 from suite.worker.files import files_from
 from suite.worker.greeting import Import, greeting_from
-from suite.worker.inputs import Left, compared, sent_with
+from suite.worker.inputs import Left, compared, fingerprints, sent_with
 from suite.worker.process import Process, TooMuch
 from suite.worker.replies import LONGEST_WORDS, replies_from
 from suite.worker.started import expect
@@ -188,7 +188,7 @@ class Worker:
         sent: list[Left] = []
 
         def while_it_works() -> None:
-            sent.extend(sent_with(calls))
+            sent.extend(fingerprints(sent_with(calls)))
             meanwhile()
 
         began = time.monotonic()

@@ -16,7 +16,7 @@ import pytest
 
 from suite import registry
 from suite.asking.tensors import seed
-from suite.conformance import divided, session
+from suite.conformance import divided
 from suite.conformance.asker import Process
 from suite.conformance.divided import DividedSession, session_of
 from suite.conformance.session import CheckRequest
@@ -52,6 +52,46 @@ def takes_masks(query, key, value, attn_mask=None):
 """
 
 
+BEGINS = """
+import sys
+
+from suite.worker import forkserver
+
+begin = forkserver.ForkServer.__init__
+
+
+def told(server, *of):
+    print("begun", "after" if "torch" in sys.modules else "before", file=sys.stderr, flush=True)
+    begin(server, *of)
+
+
+forkserver.ForkServer.__init__ = told
+from suite.__main__ import main
+
+main()
+"""
+"""The command line, which says when it begins to import PyTorch for workers."""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_pytorch_is_imported_for_workers_once_and_before_it_is_imported_here(write: Write, jobs: int) -> None:
+    """For the second process anew: two cannot ask one server."""
+    words = ["check", f"{write('kernels.py', KERNELS)}:takes_masks", "--case", "plain/small", "--jobs", str(jobs)]
+
+    done = subprocess.run([sys.executable, "-c", BEGINS, *words], capture_output=True, text=True, check=False)
+
+    due = ["begun before", *["begun after"] * (jobs - 1)]
+    assert (done.returncode, done.stderr.splitlines()) == (0, due), done.stdout
+
+
+def test_nobody_imports_pytorch_for_workers_that_no_question_needs() -> None:
+    words = ["check", "attention/matmul", "--case", "plain/small"]
+
+    done = subprocess.run([sys.executable, "-c", BEGINS, *words], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
 def outcomes(
     targets: Sequence[str], jobs: int, *cases: str, earlier: Sequence[Outcome] = (), **request: object
 ) -> list[Outcome]:
@@ -72,7 +112,7 @@ def kernel(write: Write) -> Callable[[str], str]:
 @pytest.fixture
 def answers_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Submissions are asked as those that ship are: in the process that asks."""
-    monkeypatch.setattr(session, "is_shipped", lambda declaration: True)
+    monkeypatch.setattr(registry.Declaration, "shipped", True)
 
 
 def test_several_implementations_in_two_and_three_processes() -> None:

@@ -22,6 +22,7 @@ from suite.asking.plugged import Attended
 from suite.worker import Worker, ask
 from suite.worker.asking import LOST_BEFORE
 from suite.worker.context import beside, lost
+from suite.worker.snapshots import fingerprint, is_copy
 
 
 def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
@@ -52,6 +53,39 @@ def test_who_holds_a_device_s_memory_is_said_where_it_is_out(monkeypatch: pytest
 
     assert beside(out, "cuda") == " (0.5 of 79.0 GiB were free; tensors of this process held 0.8)"
     assert beside(out, "cpu") == beside("AcceleratorError: CUDA error: misaligned address", "cuda") == ""
+
+
+def spoiled(tensor: Tensor, byte: int) -> Tensor:
+    """The same tensor with another bit in one byte of its storage."""
+    storage = tensor.untyped_storage().clone()
+    storage[byte] ^= 1
+    return torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+HELD = torch.arange(24.0)
+VIEW = HELD[2:14].view(3, 4)
+UNEQUAL = {
+    "a bit": (VIEW, spoiled(VIEW, 17)),
+    "a bit in front": (VIEW, spoiled(VIEW, 3)),
+    "the last bit behind": (VIEW, spoiled(VIEW, 95)),
+    "strides": (VIEW, HELD[2:14].view(4, 3).mT),
+    "offset": (VIEW, HELD[3:15].view(3, 4)),
+    "dtype": (VIEW, HELD.view(torch.int32)[2:14].view(3, 4)),
+    "bytes behind": (VIEW, torch.arange(25.0)[2:14].view(3, 4)),
+    "the sign of zero": (torch.zeros(2), -torch.zeros(2)),
+}
+EQUAL = {
+    "itself": (VIEW, VIEW),
+    "a copy": (VIEW, HELD.clone()[2:14].view(3, 4)),
+    "not a number": (torch.tensor([torch.nan]), torch.tensor([torch.nan])),
+    "nothing": (torch.ones(0, 3), torch.ones(0, 3)),
+}
+
+
+@pytest.mark.parametrize("of", [*UNEQUAL, *EQUAL])
+def test_comparing_tells_what_fingerprints_tell(of: str) -> None:
+    one, other = (UNEQUAL | EQUAL)[of]
+    assert is_copy(one, other) == (fingerprint(one) == fingerprint(other)) == (of in EQUAL)
 
 
 def learning() -> Call:

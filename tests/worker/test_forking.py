@@ -24,7 +24,16 @@ from workers import (
 )
 
 from suite.records import limits
-from suite.worker import Died, Worker, await_servers, expect, forget_servers, forkserver
+from suite.worker import (
+    Died,
+    Worker,
+    await_servers,
+    expect,
+    forget_servers,
+    forkserver,
+    give_servers,
+    take_servers,
+)
 
 Write = Callable[[str, str], Path]
 
@@ -141,6 +150,52 @@ def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> 
         patch.setattr(server._popen, "wait", interrupted)
         server.end()
     assert server._popen.wait(10) == -signal.SIGKILL
+
+
+def test_a_forked_process_takes_the_servers_of_its_parent_which_starts_others(tmp_path: Path) -> None:
+    forget_servers()
+    expect({})
+    server = list(forkserver._servers.values())[-1]._popen.pid
+    child = os.fork()
+    if not child:
+        try:
+            take_servers()
+            with Worker(TELLS) as worker:
+                (tmp_path / "told").write_text(f"{parent_of(worker)} {told(worker, 'OMP_NUM_THREADS')}")
+        finally:
+            os._exit(0)
+    give_servers()
+    os.waitpid(child, 0)
+
+    found, _, said = (tmp_path / "told").read_text().partition(" ")
+
+    assert (int(found), said.partition(":")[0]) == (server, "RuntimeError")
+    with Worker(TELLS) as other:
+        assert parent_of(other) not in (server, os.getpid())
+        assert not gone_now(server), "it ends with the process that began it"
+
+
+def gone_now(pid: int) -> bool:
+    """Whether there is no such process, or one that has ended."""
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_server_that_was_taken_and_killed_is_followed_by_another(tmp_path: Path) -> None:
+    expect({"ATTNSUITE_TEST": "taken"})
+    server = list(forkserver._servers.values())[-1]._popen.pid
+    child = os.fork()
+    if not child:
+        try:
+            take_servers()
+            os.kill(server, signal.SIGKILL)
+            with Worker(TELLS, environment={"ATTNSUITE_TEST": "taken"}) as worker:
+                (tmp_path / "told").write_text(str(parent_of(worker)))
+        finally:
+            os._exit(0)
+    give_servers()
+    os.waitpid(child, 0)
+
+    assert int((tmp_path / "told").read_text()) not in (server, child)
 
 
 def test_servers_that_were_expected_can_be_awaited() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -47,7 +47,7 @@ def drawn(name: str, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Array
 
 
 @lru_cache(maxsize=1)  # a case is asked in one dtype after the other
-def _drawn(name: str, seed: int, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Array, Mapping[str, Any]]:
+def _drawn(name: str, seed: int, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Array, Any]:
     random = generator(name)
     query, key, value = DRAWS[draw](random, sizes, dtype)
     upstream = random.normal(size=(*query.shape[:-1], value.shape[-1])) + 0.25
