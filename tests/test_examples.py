@@ -61,6 +61,7 @@ def test_the_kernel_is_listed_by_its_entry_point(run: Run) -> None:
     assert "a tile at a time" in done.stdout
 
 
+@pytest.mark.slow
 def test_it_passes_but_for_the_gaps_that_are_written_down(run: Run) -> None:
     done = run("suite", "check", "tiled", *ASKED, "--known-gaps", "known_gaps.txt")
 

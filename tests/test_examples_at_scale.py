@@ -105,6 +105,7 @@ def pod() -> list[str]:
     return command
 
 
+@pytest.mark.slow
 def test_shards_of_a_matrix_of_slurm_and_of_kubernetes_are_merged(around: Around, tmp_path: Path) -> None:
     of_all = around | {"SHARDS": "4", "RESULTS": str(tmp_path)}
     shard = step("shard", "Ask one shard")

@@ -60,6 +60,7 @@ def many_threads() -> Iterator[int]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
     def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return sdpa(query, key, value)
@@ -128,6 +129,7 @@ def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None
     assert times["attention/kernel-3"] < times["attention/kernel"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("others", "beside"), [((), "attention/matmul (not shown)"), (("matmul",), None)])
 def test_a_yardstick_is_timed_where_no_baseline_of_the_suite_s_own_takes_part(
     monkeypatch: pytest.MonkeyPatch, passed: Callable[..., list[Outcome]], others: Sequence[str], beside: str | None
@@ -154,6 +156,7 @@ def test_a_yardstick_is_timed_where_no_baseline_of_the_suite_s_own_takes_part(
     assert rows == ["attention/kernel", *(f"attention/{name}" for name in others)]
 
 
+@pytest.mark.slow
 def test_what_was_too_slow_for_less_work_is_not_tried_on_more(
     monkeypatch: pytest.MonkeyPatch, passed: Callable[..., list[Outcome]]
 ) -> None:
@@ -319,6 +322,7 @@ def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]
     assert 6 not in calls
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_a_whole_call_is_weighed_once_for_all_directions_but_forward(
     passed: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch

@@ -125,6 +125,7 @@ def test_what_every_call_needs_is_loaded_once_unless_that_starts_threads(
     assert len(set(loaded)) == len(loaded) == (4 if threads else 1), "the process that tried, and all copies or none"
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize(
     ("taken", "calls"), [(1024, [1, 1, 1]), (1, [3, 3, 2])], ids=["much", "little, found out twice"]
@@ -238,6 +239,7 @@ def test_what_fails_in_its_second_process_alone_says_so(start: Start, tmp_path: 
     assert (failed.status, failed.detail) == ("raised", "in another process of its own: ValueError: not twice")
 
 
+@pytest.mark.slow
 def test_rows_say_which_process_took_a_sample_and_a_whole_profile_is_timed_in_two() -> None:
     declarations = registry.find(["attention/matmul", "attention/chunked"])
     request = Request(("documents/one-sentence",), "quick", budget=0.02, processes=2)

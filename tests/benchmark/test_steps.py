@@ -46,6 +46,7 @@ def test_an_honest_step_has_a_time_and_three_times_the_operations_of_its_forward
     assert found["step"].error_ratio is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "of"), [(transformer, "transformer"), (seq2seq_attention, "seq2seq_attention")])
 def test_a_model_that_learns_has_a_time(model: Callable[..., Any], of: str) -> None:
     def honest(*given: Any, **named: Any) -> Any:

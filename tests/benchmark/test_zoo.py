@@ -24,6 +24,7 @@ from suite.records import EVERY_CASE, Measurement, Outcome
 from suite.records.bounded import NOT_BOUNDED
 from suite.worker import forget_servers
 
+pytestmark = pytest.mark.slow
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"
 TABLES = (TINY, "documents/encoder-block", "documents/translation", "ladder/1k", "decode/1k", "vit/b16")

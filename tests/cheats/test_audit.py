@@ -51,6 +51,7 @@ def test_what_happened_is_told_in_the_suite_s_own_words(found: CheatsAudit) -> N
     assert told["wrong_zeros", "bench"].startswith("refused: ")
 
 
+@pytest.mark.slow
 def test_what_is_computed_ahead_shows_in_calls_of_microseconds_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_module, "WORKLOAD", "documents/one-sentence")
 

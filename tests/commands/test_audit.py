@@ -29,6 +29,7 @@ def test_a_number_of_other_seeds_is_not_negative(tmp_path: Path) -> None:
         auditing.audit(tmp_path, 1, "positional_encoding", -1)
 
 
+@pytest.mark.slow
 def test_other_seeds_are_asked_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert auditing.audit(tmp_path, 1, "positional_encoding", 1) == 0
 

@@ -72,6 +72,7 @@ def rows(file: Path) -> dict[str, dict[str, Any]]:
     return {row["implementation"]: row for row in map(json.loads, file.read_text().splitlines())}
 
 
+@pytest.mark.slow
 def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_command(
     folder: Path, in_this_process: Callable[..., object], capsys: pytest.CaptureFixture[str]
 ) -> None:

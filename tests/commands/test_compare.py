@@ -201,6 +201,7 @@ def attention(query, key, value, *, is_causal=False, scale=None):
 """
 
 
+@pytest.mark.slow
 def test_two_files_are_timed_against_each_other_beside_a_yardstick(write, status_of, capsys, monkeypatch):
     beside, real = [], timing.race
     monkeypatch.setattr(timing, "race", lambda *given: (beside.append(given[5].name), real(*given))[1])
@@ -217,6 +218,7 @@ def test_two_files_are_timed_against_each_other_beside_a_yardstick(write, status
     assert beside == ["attention/matmul (not shown)"] * 8
 
 
+@pytest.mark.slow
 def test_a_side_that_became_wrong_in_its_interpreter_is_said_first_and_not_timed(write, status_of, capsys):
     write("old.py", PLAIN.format(""))
     write("new.py", PLAIN.format("").replace("query.shape[-1] ** -0.5 if", "1.0 if"))

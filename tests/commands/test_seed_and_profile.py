@@ -42,6 +42,7 @@ def test_what_is_no_seed_or_profile_is_refused_in_one_line(
     assert capsys.readouterr().err == f"attnsuite: {says}\n"
 
 
+@pytest.mark.slow
 def test_a_failure_under_another_seed_is_printed_with_the_command_that_asks_it_again(
     status_of: Status, write: Write, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -254,6 +254,7 @@ def test_an_attention_of_another_signature_is_plugged_in_as_any_other(check: Che
     assert found.status == 0
 
 
+@pytest.mark.slow
 def test_bench_times_it_and_says_the_same(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--workload", "documents/one-sentence", "--budget", "0.001", "--json", "rows.jsonl")
 

@@ -54,6 +54,7 @@ def test_ctrl_c_ends_with_130_and_keeps_the_rows(jobs: str, write: Write, tmp_pa
     assert len(rows((tmp_path / "rows.json").read_text())) >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sent", "jobs", "status"), [(signal.SIGINT, "1", 130), (signal.SIGTERM, "1", 143), (signal.SIGTERM, "2", 143)]
 )
@@ -158,6 +159,7 @@ def said_in_junit(folder: Path) -> list[str | None]:
     return [each.get("message") for each in document.iter("error")]
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(
     attnsuite: Run,
     status_of: Callable[..., object],

@@ -405,6 +405,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_corruptions_that_change_what_is_shown_are_found_and_nothing_crashes(results, kind, monkeypatch):
     remembered(monkeypatch)

@@ -27,6 +27,7 @@ def test_mistakes_of_gradients_are_made_where_gradients_are_asked() -> None:
     assert (("gradient", "dv"), ("width", "e65")) in wanted["one_query_loses_a_key"]
 
 
+@pytest.mark.slow
 def test_what_no_row_catches_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     blind = frozenset({"one_query_loses_a_key"})
     monkeypatch.setattr(combinations, "caught_in", lambda name, rows, jobs: [blind] * len(rows))

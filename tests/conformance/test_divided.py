@@ -131,6 +131,7 @@ def test_a_mistake_has_the_same_name_in_every_outcome(kernel: Callable[[str], st
     assert {outcome.diagnosis for outcome in one if outcome.status == "wrong"} == {("unscaled",)}
 
 
+@pytest.mark.slow
 def test_declarations_that_are_not_so(write: Write) -> None:
     file = write(
         "declared.py",
@@ -165,6 +166,7 @@ def test_a_submission_that_ends_its_process_is_named_and_no_question_is_lost(
     assert {outcome.detail for outcome in one if outcome.status == "died"} == {"died: exit status 3"}
 
 
+@pytest.mark.slow
 def test_after_answers_that_hang_the_others_are_given_up(kernel: Callable[[str], str]) -> None:
     request = {"time_limit": 0.2, "dtypes": ("float32",)}
     one = outcomes([kernel("sleeps"), kernel("unscaled")], 1, "plain", **request)
@@ -180,6 +182,7 @@ def test_a_resumed_run_asks_what_is_missing(kernel: Callable[[str], str]) -> Non
     assert outcomes([kernel("takes_masks")], 2, "plain", "bool_mask", earlier=everything) == []
 
 
+@pytest.mark.slow
 def test_other_numbers_are_drawn_in_all_processes(kernel: Callable[[str], str]) -> None:
     with seed(5):
         one = outcomes([kernel("takes_masks")], 1, "plain")

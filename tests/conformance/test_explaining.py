@@ -75,6 +75,7 @@ def pasted() -> Iterator[Callable[[Sequence[str]], str]]:
         given.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "cases", "where", "printed"),
     [
@@ -114,6 +115,7 @@ def test_the_smallest_input_is_small() -> None:
     assert max(map(len, reproduction.lines)) < 200
 
 
+@pytest.mark.slow
 def test_a_backward_of_an_earlier_call_is_shown_with_a_forward_of_its_own(
     pasted: Callable[[Sequence[str]], str],
 ) -> None:

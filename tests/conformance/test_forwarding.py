@@ -94,6 +94,7 @@ def test_what_passes_is_compared_with_nobody(monkeypatch: pytest.MonkeyPatch) ->
     assert said.borrowed is None
 
 
+@pytest.mark.slow
 def test_two_processes_say_the_same(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> None:
     cases = [word for case in CASES for word in ("--case", case)]
     asked = ("check", f"{FORWARDS}:attention", *cases, "--dtype", "float32")

@@ -237,6 +237,7 @@ def test_what_ships_has_findings_and_no_gaps(
 # In a test run
 
 
+@pytest.mark.slow
 def test_a_test_run_expects_the_failures_of_gaps_and_is_as_strict(
     mine: Path, write: Write, run_pytest: Pytest, reported: Callable[[], dict[str, tuple[str, str]]]
 ) -> None:

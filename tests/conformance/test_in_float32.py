@@ -56,6 +56,7 @@ def narrow_weights(
     return scores.softmax(-1).nan_to_num(0.0).to(value.dtype) @ value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "name", "share"),
     [(narrow_inside, "computes_float64_in_float32", 0.95), (narrow_weights, PART_IN_FLOAT32, 0.75)],
@@ -98,6 +99,7 @@ def told(asked: Asked, deviation: Deviation) -> InFloat32 | None:
     return in_float32(case, calls, replies, truth, {}) if wrong else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["attention", "attention_weights", "additive_attention", "add_norm", "kernel_pooling"])
 def test_no_other_mistake_is_taken_for_it(name: str) -> None:
     """A deviation may be off by as much in a single case: then it is outvoted."""

@@ -374,6 +374,7 @@ def attnsuite(*arguments: object, path: Path | None = None) -> subprocess.Comple
     return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_was_written_and_how_it_answered(tmp_path: Path) -> None:
     file = tmp_path / "model.onnx"
     small = [f"--set={name}={value}" for name, value in CONFIG.items()]

@@ -191,6 +191,7 @@ def test_the_axes_of_a_cache_are_named(written: Any) -> None:
     assert outputs["logits"] == ["batch", "target_length", 13]
 
 
+@pytest.mark.slow
 def test_a_recurrent_model_is_one_graph_or_two_that_decode_token_by_token(written: Any) -> None:
     more = '{"cell": "lstm", "layers": 2, "window": 2}'
     whole, encoder, decoder = (
@@ -237,6 +238,7 @@ def test_the_errors_of_8_bits_are_measured_and_promised_by_nobody(written: Any) 
     assert "MatMulInteger" in {node.op_type for node in onnx.load(file).graph.node}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["transformer", "vision_transformer"])
 def test_8_bits_neither_keep_the_contract_nor_break_it(name: str) -> None:
     module = import_module(f"implementations.{name}.onnx_export")

@@ -38,6 +38,7 @@ def test_the_model_looks_at_no_later_token() -> None:
     assert all(asked)
 
 
+@pytest.mark.slow
 def test_attention_recalls_and_equal_weights_stay_at_chance() -> None:
     found, guessed = train(RECALL, 0, sdpa), train(UNIFORM, 0, sdpa)
 

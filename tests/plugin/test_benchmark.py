@@ -180,6 +180,7 @@ def write_bench_results(folder: Path) -> None:
     path.rename(folder / "bench.json")
 
 
+@pytest.mark.slow
 def test_the_option_times_only_where_benchmarks_alone_are_asked_for(
     run: Pytest, reported: Reported, tmp_path: Path
 ) -> None:
@@ -207,6 +208,7 @@ def test_the_option_times_only_where_benchmarks_alone_are_asked_for(
     assert "no function 'nosuch'" in run(*broken, *ONLY).stderr
 
 
+@pytest.mark.slow
 def test_disabled_benchmarks_are_called_once_and_judged_all_the_same(
     run: Pytest, reported: Reported, tmp_path: Path
 ) -> None:
@@ -254,6 +256,7 @@ def test_what_cannot_be_timed_is_one_line_and_nothing_runs(run: Pytest, argument
     assert "collected" not in done.stdout
 
 
+@pytest.mark.slow
 def test_every_shipped_attention_is_timed_from_a_checkout(run_pytest: Pytest, reported: Reported) -> None:
     shipped = Path(__file__).parent.parent.parent / "benchmarks"
     words = "one-sentence and (matmul or einsum or cudnn)"

@@ -81,6 +81,7 @@ def run(package: Path, run_pytest: Pytest) -> Pytest:
     return run_pytest
 
 
+@pytest.mark.slow
 def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report(
     reported: Reported, write: Write, run: Pytest
 ) -> None:

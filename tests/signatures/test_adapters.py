@@ -116,6 +116,7 @@ def test_jax_s_signature_passes_on_a_stand_in_of_torch() -> None:
     assert declined(outcomes)["takes no dropout_p"]
 
 
+@pytest.mark.slow
 def test_mlx_s_signature_passes_on_a_stand_in_of_torch() -> None:
     outcomes = asked(loaded("fast", arrays=Arrays()), [each for each in EACH_ARGUMENT if "gradient" not in each])
 

@@ -12,6 +12,7 @@ from suite.store import Results, between_runs
 SMALLEST = "documents/one-sentence"
 
 
+@pytest.mark.slow
 def test_a_run_times_the_baseline_and_copies_of_it_and_adds_them_to_those_before(tmp_path, capsys):
     plan = Plan(tables={1: 1}, workloads=(SMALLEST,), budget=0.001)
     folder = tmp_path / Results(tmp_path).of(machine.here()).name

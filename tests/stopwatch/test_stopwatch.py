@@ -221,6 +221,7 @@ def participants(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 def test_a_tiny_audit_runs_in_processes_of_its_own(participants):
     said = []
     state, threads = random_module.getstate(), torch.get_num_threads()

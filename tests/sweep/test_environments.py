@@ -59,6 +59,7 @@ def test_an_environment_has_its_own_versions_and_shares_the_rest(tmp_path: Path)
     assert not of.is_built, "what was stopped while it was built is built anew"
 
 
+@pytest.mark.slow
 def test_a_sweep_says_which_version_gets_what_wrong(
     write: Write, status_of: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],

@@ -34,6 +34,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(HOME))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with another")
 def test_a_sweep_that_is_killed_loses_nothing_and_repeats_nothing_answered(
     write: Write, status_of: Status, tmp_path: Path
@@ -140,6 +141,7 @@ def test_a_device_that_only_the_cluster_has_is_not_refused_here(write: Write) ->
     assert '"attention/mine"' in elsewhere.stdout
 
 
+@pytest.mark.slow
 def test_a_timed_shard_is_recognised_as_answered_by_what_bench_stores(write: Write, status_of: Status) -> None:
     """What is expected of a run of bench is what bench says of its run: sources of the baseline too."""
     write("mine.py", KERNEL.replace("time.sleep(0.1)", "pass"))

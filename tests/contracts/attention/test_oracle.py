@@ -410,6 +410,7 @@ def test_every_case_has_finite_bounds() -> None:
     assert [asked for asked, (misjudged, _) in seen().items() if misjudged] == []
 
 
+@pytest.mark.slow
 def test_every_case_has_finite_bounds_under_every_other_convention() -> None:
     for case in cases():
         calls = case.calls(case.dtypes[-1])
