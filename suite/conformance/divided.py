@@ -32,7 +32,10 @@ BATCH = 12
 """Questions that a process is given at once, at least: some 30 ms of work, so that processes end together, and hundreds
 of messages in a check rather than thousands. The dtypes of a case are not divided: they share its numbers."""
 AHEAD = 2
-"""Batches that a process has at most: the one that it asks, and one lest it waits for the next."""
+"""Batches that a process has at least, while there are any: the one that it asks, lest it waits, and the next."""
+MOST_AHEAD = 8
+"""Batches that it has at most: some 0.3 s of work. Meanwhile this process may look for the name of a mistake, which
+takes about as long, and gives nobody anything."""
 FIRST = 0
 """The process that alone asks what is asked in a worker, so that just one worker has to be started for that."""
 
@@ -213,9 +216,13 @@ class Division:
         process.send(Open(self.implementation, foresee=place == FIRST))
 
     def _feed(self, place: int) -> None:
-        """Give a process batches while there are any and it has too few."""
+        """Give a process batches while there are any and it has too few: of the last ones, a share, so that all
+        processes end together.
+        """
         process = self.session.processes[place]
-        while self.feeding and not process.idle and len(process.given) < AHEAD and (batch := self._next(place)):
+        share = len(self.waiting) // (2 * self.session.jobs)
+        enough = max(AHEAD, min(MOST_AHEAD, share))
+        while self.feeding and not process.idle and len(process.given) < enough and (batch := self._next(place)):
             process.given.append(batch)
             process.send(Ask(batch))
 
