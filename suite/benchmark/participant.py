@@ -258,7 +258,7 @@ class Participant:
 
     def _elsewhere(self, environment: Mapping[str, str], together: Collection[int] = ()) -> Elsewhere:
         """A process with this environment, which moves to the cores `together` once it has imported."""
-        walled = not self.trusted and not self.declaration.shipped
+        walled = not self.trusted and not self.shipped
         worker = Worker(
             self.declaration,
             self.device,

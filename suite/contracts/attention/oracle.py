@@ -114,10 +114,10 @@ class Forward:
         rounded: list[Array] = []
         for step in _steps("score"):
             step.forward(self)
-            if not any(self.scores is each for each in rounded):
+            if not rounded or self.scores is not rounded[-1]:
                 rounded.append(self.scores)
-        sizes = [abs(_double(each)) for each in rounded]
-        self.stored = reduce(np.maximum, sizes)  # the largest number that was rounded on the way to each score
+        # the largest number that was rounded on the way to each score
+        self.stored = reduce(np.maximum, (abs(_double(each)) for each in rounded))
 
     def _visibility(self) -> None:
         grid, allowed = self.asked.grid, np.ones(self.scores.shape, dtype=bool)

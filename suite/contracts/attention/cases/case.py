@@ -147,12 +147,17 @@ def due(call: Call, conventions: Conventions, kept: Array | None = None, *, deci
         ACCEPT_OUTPUT,
         {name: _reshaped(truth.gradients[name], of.gradients[name]) for name in call.gradient_of},
         rows,
-        size=min(float(np.fmax.reduce(abs(asked.value), axis=None, initial=0.0)), sys.float_info.max),  # of no NaN
+        size=_largest(asked.value),
         loose=truth.loose,
         wholes=truth.wholes,
         decided=None if empty is None else np.broadcast_to(empty, truth.output.value.shape).reshape(of.shape),
         weights=None if call.options.get("dropout_p") else partial(_weights, asked, rows, dtype),
     )
+
+
+def _largest(array: Array) -> float:
+    """The largest size of a number: of NaN there is none, and an infinite one counts as the largest finite one."""
+    return min(float(np.fmax.reduce(abs(array), axis=None, initial=0.0)), sys.float_info.max)
 
 
 def _weights(asked: oracle.Problem, rows: Array | None, dtype: str) -> Bounded:
