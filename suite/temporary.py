@@ -22,19 +22,20 @@ _held: dict[Path, int] = {}
 
 
 @contextmanager
-def temporary(kind: str = "") -> Iterator[Path]:
-    """A folder that is removed afterwards."""
-    folder = make(kind)
+def temporary(kind: str = "", within: Path | None = None) -> Iterator[Path]:
+    """A folder that is removed afterwards; in the system's folder for such, or within another, where it is hidden."""
+    folder = make(kind, within)
     try:
         yield folder
     finally:
         remove(folder)
 
 
-def make(kind: str = "") -> Path:
+def make(kind: str = "", within: Path | None = None) -> Path:
     """A new folder, held until it is removed. OSError where none can be made."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}", suffix=HELD)).resolve()
+        prefix = f"{'.' if within else ''}{PREFIX}{kind}"
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=HELD, dir=within)).resolve()
         try:
             descriptor = _hold(folder)
         except OSError:  # not on this system, or file system: then nobody else can hold it, either
@@ -57,9 +58,10 @@ def remove(folder: Path) -> None:
         os.close(_held.pop(folder))
 
 
-def left_behind() -> Iterator[Path]:
+def left_behind(within: Path | None = None) -> Iterator[Path]:
     """The folders of processes that were killed. Each is held here from now on, to be removed."""
-    for folder in Path(tempfile.gettempdir()).resolve().glob(f"{PREFIX}*{HELD}"):
+    place, pattern = (within, f".{PREFIX}*{HELD}") if within else (tempfile.gettempdir(), f"{PREFIX}*{HELD}")
+    for folder in Path(place).resolve().glob(pattern):
         with suppress(OSError):  # it is gone, or not ours
             descriptor = None if folder in _held else _hold(folder)
             if descriptor is not None:

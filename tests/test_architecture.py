@@ -71,7 +71,7 @@ FLOORS: dict[str, set[str]] = {
     "learning": {"records", "asking", "contracts", "registry", "machine"},
     "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},
     "claims": {"records", "contracts", "measure", "sources", "statistics", "learning"},
-    "export": {"records", "asking", "contracts", "registry", "machine"},
+    "export": {"records", "temporary", "asking", "contracts", "registry", "machine"},
     "campaign": {"records", "walls", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
 }
 """The rooms that each room may import from, besides itself; commands, the command line and the pytest plugin may import

@@ -10,6 +10,7 @@ from pathlib import Path
 from suite.beginning import written
 from suite.records import UsageError
 from suite.registry import locate
+from suite.signatures import SIGNATURES_OF
 
 
 def begin(name: str, contract: str, signature: str) -> None:
@@ -28,7 +29,8 @@ def begin(name: str, contract: str, signature: str) -> None:
         raise UsageError(f"{str(file)!r} exists, and is left as it is: choose another name") from None
     except OSError as error:
         raise UsageError(f"{str(file)!r} cannot be written: {error.strerror}") from None
-    print(f"{file} is written. Check it: attnsuite check {file}")
+    yours = "" if contract == SIGNATURES_OF else " The body of its function is left to you."
+    print(f"{file} is written.{yours} Check it: attnsuite check {file}")
 
 
 def _refuse_hiding(name: str, folder: Path) -> None:

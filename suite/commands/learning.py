@@ -58,13 +58,17 @@ def learn(
     plugs = [job.plug() for job in jobs]
     with Results(results).open_run(_run(jobs)) as writer:
         if writer.resumed:
-            there = f"{len(writer.recorded_learned)} trainings are there already"
+            there = f"{len(writer.recorded_learned)} of {len(jobs)} trainings are there already"
             print(f"resuming the run of {writer.run.started}: {there}", file=sys.stderr)
-        for job, plug in zip(jobs, plugs, strict=True):
-            if _key(job) not in writer.trained:
-                learned = _trained(job, plug, checkpoints)
-                writer.write(learned)
-                print(line(learned), flush=True)
+        try:
+            for job, plug in zip(jobs, plugs, strict=True):
+                if _key(job) not in writer.trained:
+                    learned = _trained(job, plug, checkpoints)
+                    writer.write(learned)
+                    print(line(learned), flush=True)
+        except KeyboardInterrupt:
+            print("interrupted: the same command goes on after the last whole epoch", file=sys.stderr)
+            raise
         writer.finish()
     report(results, writer.run.machine.name)
     return 0
@@ -91,12 +95,16 @@ def _refuse(seeds: Sequence[int], epochs: int | None, examples: int | None) -> N
 
 
 def _data(pairs: Path | None, examples: int | None) -> dict[str, Any]:
-    """What changes in a config where the user has data. Raises UsageError for a file that is none, before training."""
+    """What changes in a config where the user has data. Raises UsageError, before training, for a file
+    that is none, and for more examples than there are.
+    """
     from suite.learning.sentences import loading
 
     found: dict[str, Any] = {} if examples is None else {"examples": examples}
+    there = len(loading.pairs(pairs or loading.SHIPPED))
+    if examples is not None and examples > there:
+        raise UsageError(f"--examples {examples}: {pairs or 'the set that ships'} has {there} pairs")
     if pairs is not None:
-        loading.pairs(pairs)
         found |= {"pairs": str(pairs), "pairs_sha256": hashlib.sha256(pairs.read_bytes()).hexdigest()}
     return found
 
@@ -131,8 +139,8 @@ def _key(job: Job) -> tuple[str, ...]:
 
 
 def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
-    with _bar(job) as watch:
-        finished = job.run(plug.attention, checkpoints, watch)
+    with _bar(job) as bar:
+        finished = job.run(plug.attention, checkpoints, _saying_where_it_goes_on(job, bar))
     return Learned(
         job.implementation,
         job.task.stands_in,
@@ -148,6 +156,25 @@ def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
     )
 
 
+def _saying_where_it_goes_on(job: Job, bar: Watch) -> Watch:
+    """The bar, told of each epoch; a training that begins behind a checkpoint is said in a line."""
+    begun = False
+
+    def watch(epoch: int, epochs: int) -> None:
+        nonlocal begun
+        if epoch and not begun:
+            left = f"goes on after epoch {epoch} of {epochs}" if epoch < epochs else "was trained before"
+            print(f"{_title(job)}: {left}, from its checkpoint", file=sys.stderr)
+        begun = True
+        bar(epoch, epochs)
+
+    return watch
+
+
+def _title(job: Job) -> str:
+    return f"{job.task.name} with {job.implementation}, seed {job.seed}"
+
+
 @contextmanager
 def _bar(job: Job) -> Iterator[Watch]:
     """A bar of epochs on standard error, if that is a terminal; it disappears at the end."""
@@ -156,5 +183,5 @@ def _bar(job: Job) -> Iterator[Watch]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown = bar.add_task(f"{job.task.name} with {job.implementation}, seed {job.seed}", total=job.task.epochs)
+        shown = bar.add_task(_title(job), total=job.task.epochs)
         yield lambda epoch, epochs: bar.update(shown, completed=epoch)

@@ -19,8 +19,8 @@ from suite.conformance import findings, gaps
 from suite.conformance.explaining import Explainer
 from suite.conformance.findings import Known
 from suite.conformance.forwarding import Forwarding
+from suite.conformance.hinting import Hinting
 from suite.conformance.operators import operators
-from suite.conformance.other_arrays import OtherArrays
 from suite.conformance.questions import Answer, Ask, Questions, Subject
 from suite.conformance.runner import Check
 from suite.conformance.selection import matches, nothing_matches
@@ -183,7 +183,7 @@ class Session:
         return replace(Explainer(check).explanation(others), borrowed=borrowed, operators=ran, hint=hint)
 
     def _hint(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> str:
-        """The signature with other arrays in which a user's own file or module answers, where it answers in none."""
+        """What helps the author of a file or module that answers nothing: its signature, or how it is called."""
         if isinstance(of, Loaded) or of.shipped:
             return ""
         with ExitStack() as stack:
@@ -192,7 +192,7 @@ class Session:
                 subject = self._subject(registry.asked_in(of, name), check.subject.contract, stack, apart=False)
                 return Check(subject, check.questions, ()) if isinstance(subject, Subject) else None
 
-            return OtherArrays(check, opened).hint(outcomes)
+            return Hinting(check, opened).hint(outcomes)
 
     def forwarding(self, check: Check, stack: ExitStack) -> Forwarding:
         """What finds the failures of a submission that are a library's. What it asks besides ends with `stack`."""

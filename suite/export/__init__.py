@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from suite.export.config import configured
@@ -18,6 +19,9 @@ from suite.registry.loading import in_one_line
 
 DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights above which they lie in a file beside the graph's: protobuf writes no message of 2 GiB."""
+
+OLDEST = 17
+"""The first opset with LayerNormalization, which all models but the recurrent one need."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +67,33 @@ def export(request: Request) -> Written:
         found = exporter(request.target)
         if found.exports.quantised and request.dtype != "float32":
             raise UsageError(f"{found.declaration.full_name} is made of float32 alone, not of {request.dtype}")
-        part, opset = _part(found, request.part), request.opset or found.exports.opset
+        part, opset = _part(found, request.part), _opset(found, request.opset)
+        name = _named(found, opset)
         config = configured(found, request.config)
         weights, origin = _weights(found, request, config)
         model = _graph(found, config, request.dtype, opset, part)
-        labelled(model, found, config, {"part": part, "dtype": request.dtype, "opset": str(opset), "weights": origin})
+        made = {"implementation": name, "dtype": request.dtype, "opset": str(opset), "weights": origin}
+        labelled(model, found, config, part, made)
         found.exports.write(model, weights, place, request.data_above)
         verified = held(found, place, part, config, weights, request.device)
         nodes, size = len(model.graph.node), sum(each.stat().st_size for each in place.parent.iterdir())
-    return Written((request.file,), found.declaration.full_name, opset, part, nodes, size, verified)
+    return Written((request.file,), name, opset, part, nodes, size, verified)
+
+
+def _opset(found: Exporter, wanted: int | None) -> int:
+    """The opset to write. UsageError, before the export, for one in which no model can be written."""
+    import onnx
+
+    newest = onnx.defs.onnx_opset_version()
+    if wanted is not None and not OLDEST <= wanted <= newest:
+        raise UsageError(f"no model is written in opset {wanted}; there are: {OLDEST} to {newest}")
+    return found.exports.opset if wanted is None else wanted
+
+
+def _named(found: Exporter, opset: int) -> str:
+    """The implementation's full name, without a variant that is named after another opset than is written."""
+    name, own = found.declaration.full_name, found.exports.opset
+    return name if opset == own else name.removesuffix(f".opset{own}")
 
 
 def _part(found: Exporter, wanted: str) -> str:
@@ -98,4 +120,5 @@ def _graph(found: Exporter, config: Mapping[str, Any], dtype: str, opset: int, p
     except Exception as error:  # PyTorch's exporter raises whatever its passes do
         what = f"opset {opset} cannot express {found.declaration.contract}, part {part}"
         other = f"; opset {found.exports.opset} can" if opset != found.exports.opset else ""
-        raise UsageError(f"{what}: {in_one_line(error)[:300]}{other}") from error
+        why = shorten(in_one_line(error).removeprefix("ValueError: "), 300, placeholder=" …")
+        raise UsageError(f"{what}: {why}{other}") from error

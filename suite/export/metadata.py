@@ -16,18 +16,17 @@ MAKERS = ("torch", "onnx", "onnxscript")
 """The libraries that a graph was made with."""
 
 
-def labelled(model: Any, found: Exporter, config: Mapping[str, Any], more: Mapping[str, str]) -> None:
-    """Write producer, version and entries by name into a graph."""
+def labelled(model: Any, found: Exporter, config: Mapping[str, Any], part: str, made: Mapping[str, str]) -> None:
+    """Write producer, version and entries by name into a graph. `made` is whose it is and how it was made."""
     versions = machine.versions()
     model.producer_name, model.producer_version = PRODUCER, versions.get(PRODUCER, "")
-    part = found.exports.parts[more["part"]]
-    model.doc_string = f"{found.declaration.contract}, {more['part']}: {part}."
+    model.doc_string = f"{found.declaration.contract}, {part}: {found.exports.parts[part]}."
     model.graph.name = found.declaration.contract
     entries = {
         "contract": found.declaration.contract,
-        "implementation": found.declaration.full_name,
+        "part": part,
         "config": json.dumps(dict(config)),
-        **more,
+        **made,
         "licence": LICENCE,
         "made with": ", ".join(f"{name} {versions[name]}" for name in MAKERS if name in versions),
     }

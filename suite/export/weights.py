@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from suite.records import UsageError
@@ -40,7 +42,9 @@ def read(file: Path, due: Shapes, dtype: str) -> dict[str, Tensor]:
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # of a damaged file each format's library raises what it likes
-        raise UsageError(f"{file} cannot be read as {file.suffix}: {in_one_line(error)[:200]}") from error
+        raise UsageError(
+            f"{file} cannot be read as {file.suffix}: {shorten(in_one_line(error), 200, placeholder=' …')}"
+        ) from error
     _check(file, found, due)
     return {name: found[name].to(getattr(torch, dtype)) for name in due}
 
@@ -58,6 +62,9 @@ def _check(file: Path, found: Any, due: Shapes) -> None:
             raise UsageError(f"{file}: {name} has shape {tuple(found[name].shape)}, due is {shape}")
         if not found[name].is_floating_point():
             raise UsageError(f"{file}: {name} is {found[name].dtype}, due are floating-point numbers")
+        if found[name].layout != torch.strided or found[name].is_meta:
+            what = "meta tensor, without numbers" if found[name].is_meta else f"{found[name].layout} tensor"
+            raise UsageError(f"{file}: {name} is a {what}, due is a dense one")
     if extra := sorted(map(str, found.keys() - due.keys())):
         raise UsageError(f"{file} has {extra[0]}, which is not one of the {len(due)} weights of this config")
 
@@ -66,6 +73,9 @@ def _of_numpy(file: Path) -> dict[str, Any]:
     import numpy as np
     import torch
 
+    with file.open("rb") as data:
+        if not zipfile.is_zipfile(data):
+            raise ValueError("it is no zip archive, which numpy.savez writes")
     with file.open("rb") as data, np.load(data, allow_pickle=False) as arrays:  # numpy closes no damaged file
         return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from suite import temporary
 from suite.records import UsageError
+
+BEFORE = "before"
+"""The folder, within the temporary one, in which files lie while they are replaced."""
 
 
 @contextmanager
@@ -24,9 +27,12 @@ def replacing(file: Path, force: bool) -> Iterator[Path]:
     if there := [each for each in (file, data) if each.exists() and not force]:
         raise UsageError(f"{there[0]} exists; --force replaces it")
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
-            yield Path(folder, file.name)
-            _move(Path(folder), file, data)
+        for folder in temporary.left_behind(file.parent):
+            if not (folder / BEFORE).exists():  # killed while files were moved: what was there before lies in it
+                temporary.remove(folder)
+        with temporary.temporary("export-", file.parent) as folder:
+            yield folder / file.name
+            _move(folder, file, data)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
 
@@ -36,7 +42,7 @@ def _move(folder: Path, file: Path, data: Path) -> None:
     if not (folder / data.name).exists() and not data.exists():
         (folder / file.name).replace(file)
         return
-    aside = folder / "before"
+    aside = folder / BEFORE
     aside.mkdir()
     before = [each for each in (file, data) if each.exists()]
     try:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from suite.figures.implementations import implementation, weights_of
 from suite.records import UsageError
-from suite.registry.loading import as_plug, in_one_line
+from suite.registry.loading import as_plug, told
 from suite.registry.plugging import gaps
 
 ROUNDING = 1e-3
@@ -25,10 +25,8 @@ def asked_weights(target: str, query: Tensor, key: Tensor, causal: bool) -> tupl
     if causal and (reason := gaps(loaded.declaration).get("causal")):
         raise UsageError(f"{name} is not causal: {reason}")
     query, key = (each.float()[None, None] for each in (query, key))
-    try:
+    with told(f"{name} gave no weights:"):
         weights = weights_of(as_plug(loaded), query, key, **({"is_causal": True} if causal else {}))
-    except Exception as error:  # whatever an attention raises is its answer
-        raise UsageError(f"{name} gave no weights: {in_one_line(error)}") from None
     if not weights.isfinite().all():
         raise UsageError(f"{name} answered with NaN or infinity, which cannot be drawn")
     return name, weights[0, 0], _remark(weights)

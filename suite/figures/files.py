@@ -58,7 +58,9 @@ def targets(folder: Path, names: Sequence[str], overwrite: bool = False) -> list
         folder.mkdir(parents=True, exist_ok=True)
     found = [Target(name, folder / f"{name}.svg", folder / f"{name}.png") for name in names]
     for file in (file for target in found for file in (target.svg, target.png)):
-        if (problem := _problem(file)) and (not overwrite or file.is_dir()):
+        if file.is_dir():
+            raise UsageError(f"{file} is a folder: move it away")
+        if (problem := _problem(file)) and not overwrite:
             raise UsageError(f"{file} {problem}: move it away, or let it be replaced with --overwrite")
     return found
 

@@ -16,7 +16,7 @@ from suite.learning.sentences.preprocessing import BEGIN, END
 from suite.learning.trained import Trained, translator
 from suite.learning.translating import greedy
 from suite.records import UsageError
-from suite.registry.loading import in_one_line
+from suite.registry.loading import told
 
 SENTENCE = "I'm home."
 """The last of the sentences that the documents translate."""
@@ -60,12 +60,8 @@ def translate(name: str, by: Trained, sentence: str, attention: str = "") -> Tra
         raise UsageError(f"a sentence of 1 to {by.steps - 1} tokens is due, not of {len(words)}: {sentence!r:.80}")
     plug: dict[str, Any] = {"attention": implementation(attention, "attention").function} if attention else {}
     called = f"{name}/eager{f'+{attention}' if attention else ''}"
-    try:
+    with told(f"{called} gave no weights:"):
         written, weights = _watched(function(f"{name}/eager"), by, words, plug)
-    except UsageError:
-        raise
-    except Exception as error:  # whatever an attention raises is its answer
-        raise UsageError(f"{called} gave no weights: {in_one_line(error)}") from None
     source, target = (*words, END), (BEGIN, *written)
     lengths = {"source": len(source), "target": len(target)}
     return Translation(source, target, {key: _cut(of, key, lengths) for key, of in weights.items()}, called)

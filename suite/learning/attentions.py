@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -14,7 +14,7 @@ from suite import registry
 from suite.learning.task import Attention, Task
 from suite.records import UsageError
 from suite.registry import Declaration, Loaded
-from suite.registry.loading import in_one_line
+from suite.registry.loading import told
 from suite.registry.plugging import gaps
 
 DEFAULT = "attention/matmul"
@@ -72,29 +72,56 @@ def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
     tensors = [torch.ones(1, 1, 2, 2, requires_grad=with_gradient) for _ in range(3)]
     asked = f"called with {', '.join(OPTIONS[feature])}" if feature else "called"
     try:
-        with torch.random.fork_rng(devices=[]):
-            output: object = function(*tensors, **OPTIONS.get(feature, {}))
-        if not isinstance(output, Tensor) or output.shape != tensors[0].shape:
-            came = f"one of {tuple(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
-            return f"{asked}, should return a tensor of {tuple(tensors[0].shape)}, and returns {came}"
-        if with_gradient and not output.requires_grad:
-            return f"{asked}, gives an output without a gradient"
-        if with_gradient:
-            torch.autograd.grad(output.sum(), tensors, allow_unused=True)
-    except Exception as error:  # whatever a submission raises is its answer
-        return f"{asked}, raises {in_one_line(error)}"
+        with told(f"{asked}, raises"):
+            with torch.random.fork_rng(devices=[]):
+                output: object = function(*tensors, **OPTIONS.get(feature, {}))
+            if problem := _problem(output, tensors):
+                return f"{asked}, {problem}"
+            if with_gradient and isinstance(output, Tensor):
+                torch.autograd.grad(output.sum(), tensors, allow_unused=True)
+    except UsageError as complaint:
+        return str(complaint)
     return ""
 
 
+def _problem(output: object, tensors: Sequence[Tensor]) -> str:
+    """Why an answer to these query, key and value cannot be gone on with; empty where it can.
+
+    Its numbers are not looked at: what wrong ones lead to is what a training shows.
+    """
+    query, _, value = tensors
+    if not isinstance(output, Tensor):
+        return f"returns {type(output).__name__}, and a tensor is due"
+    due = {
+        "shape": torch.Size((*query.shape[:-1], value.shape[-1])),
+        "dtype": query.dtype,
+        "device": query.device,
+        "layout": torch.strided,
+    }
+    for fact, expected in due.items():
+        if (came := getattr(output, fact)) != expected:
+            return f"returns a tensor of {fact} {_word(came)}, and {_word(expected)} is due"
+    if torch.is_grad_enabled() and any(each.requires_grad for each in tensors) and not output.requires_grad:
+        return "gives an output without a gradient"
+    return ""
+
+
+def _word(fact: object) -> str:
+    return str(tuple(fact) if isinstance(fact, torch.Size) else fact).removeprefix("torch.")
+
+
 def _answering(name: str, function: Attention, without: frozenset[str]) -> Attention:
-    """The attention, asked for nothing that it lacks; what it raises in a training ends that in one line."""
+    """The attention, asked for nothing that it lacks; what it raises in a training ends that in one line, and so does
+    an answer that cannot be gone on with.
+    """
     left_out = {argument for feature in without for argument in OPTIONS[feature]}
 
     @wraps(function)
     def attention(*tensors: Tensor, **options: Any) -> Tensor:
-        try:
-            return function(*tensors, **{key: value for key, value in options.items() if key not in left_out})
-        except Exception as error:  # whatever a submission raises is its answer
-            raise UsageError(f"{name} raised in training: {in_one_line(error)}") from error
+        with told(f"{name} raised in training:"):
+            output = function(*tensors, **{key: value for key, value in options.items() if key not in left_out})
+        if problem := _problem(output, tensors):
+            raise UsageError(f"{name}, called in training, {problem}")
+        return output
 
     return attention

@@ -1,10 +1,16 @@
-"""Checkpoints: what a training is after an epoch, in a file that is replaced as a whole or not at all."""
+"""Checkpoints: what a training is after an epoch, in a file that is replaced as a whole or not at all.
+
+A file begins with a line that says what it is, with the SHA-256 of all bytes after it: PyTorch's own format does not
+notice a damaged number. After the line comes what `torch.save` writes.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +22,8 @@ import torch
 from suite.machine import cached
 from suite.records import UsageError
 
+BEGINNING = b"attnsuite checkpoint, sha256 "
+"""How the first line begins; the digest, 64 hexadecimal digits, ends it."""
 State = Mapping[str, Any]
 """`weights`, `optimiser`, `generator`, `curve` and `seconds`, as tensors, numbers, lists and dicts."""
 
@@ -36,7 +44,7 @@ class Checkpoint:
     def within(cls, folder: Path | None, name: str, identity: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint of this name in a folder; or in the cache, where each identity has a folder of its own."""
         folder = folder or cache() / digest(identity)
-        return cls(folder / f"{name.replace('/', '-')}.pt", identity)
+        return cls(folder / f"{re.sub(r'[^A-Za-z0-9_.+-]', '-', name)}.checkpoint", identity)
 
     def read(self) -> State | None:
         """What was written; None where nothing was.
@@ -45,12 +53,8 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        try:
-            found = torch.load(self.path, weights_only=True)
-            there, state = found["identity"], found["state"]
-        except Exception as error:  # torch.load raises whatever damaged bytes lead to
-            why = " ".join(str(error).split())[:120] or type(error).__name__
-            raise UsageError(f"the checkpoint {self.path} is damaged ({why}): delete it to begin anew") from None
+        found = torch.load(io.BytesIO(self._saved()), weights_only=True)
+        there, state = found["identity"], found["state"]
         if differing := list(_differences(there, json.loads(json.dumps(self.identity)))):
             raise UsageError(
                 f"the checkpoint {self.path} is of another configuration ({'; '.join(differing)}): "
@@ -60,19 +64,39 @@ class Checkpoint:
 
     def write(self, state: State) -> None:
         """Replace the file. Raises UsageError where it cannot be written; the former one stays then."""
+        saved = io.BytesIO()
+        torch.save({"identity": json.loads(json.dumps(self.identity)), "state": state}, saved)
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with beside.open("wb") as file:
-                torch.save({"identity": json.loads(json.dumps(self.identity)), "state": state}, file)
+                file.write(_first_line(saved.getbuffer()))
+                file.write(saved.getbuffer())
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(self.path)
-        except (OSError, RuntimeError) as error:  # RuntimeError: how torch says that a disk is full
+        except OSError as error:
             raise UsageError(f"the checkpoint {self.path} cannot be written: {error}") from None
         finally:
             with suppress(OSError):
                 beside.unlink(missing_ok=True)
+
+    def _saved(self) -> bytes:
+        """What `torch.save` wrote. Raises UsageError unless each byte is as it was written."""
+        try:
+            first, _, saved = self.path.read_bytes().partition(b"\n")
+        except OSError as error:
+            raise UsageError(f"the checkpoint {self.path} cannot be read: {error.strerror or error}") from None
+        if not first.startswith(BEGINNING):
+            raise UsageError(f"{self.path} is no checkpoint of attnsuite: move it away to begin anew")
+        if first + b"\n" != _first_line(saved):
+            why = "its bytes are not those that were written"
+            raise UsageError(f"the checkpoint {self.path} is damaged ({why}): delete it to begin anew")
+        return saved
+
+
+def _first_line(saved: bytes | memoryview) -> bytes:
+    return BEGINNING + hashlib.sha256(saved).hexdigest().encode() + b"\n"
 
 
 def digest(identity: Mapping[str, Any]) -> str:

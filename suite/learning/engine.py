@@ -19,7 +19,7 @@ from torch import Tensor
 from suite.learning.checkpoint import Checkpoint, State
 from suite.learning.task import Attention, Batch, Task, Training, generator
 from suite.records import UsageError
-from suite.registry.loading import in_one_line
+from suite.registry.loading import told
 
 OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 Watch = Callable[[int, int], None]
@@ -108,10 +108,13 @@ class _Loop:
         for group in self.optimiser.param_groups:
             group["lr"] = self.first - self.falls * len(self.curve)
         for number, batch in enumerate(self.training.batches(self.random), 1):
-            loss, norm = self.step(batch)
+            where = f"in epoch {len(self.curve) + 1}, batch {number}"
+            try:
+                loss, norm = self.step(batch)
+            except UsageError as error:
+                raise UsageError(f"{error} ({where}{stays})") from error
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
-                where = f"in epoch {len(self.curve) + 1}, batch {number}"
                 raise UsageError(f"{self.name}: {what} {where}, and should be finite{stays}")
             losses.append(loss)
         self.curve.append(math.fsum(losses) / len(losses))
@@ -131,10 +134,8 @@ class _Loop:
 
     def backward(self, loss: Tensor) -> None:
         """The gradients of the weights. Raises UsageError for what a backward pass of somebody's raises."""
-        try:
+        with told(f"{self.name}: the backward pass raised"):
             loss.backward()
-        except Exception as error:  # whatever a submission raises is its answer
-            raise UsageError(f"{self.name}: the backward pass raised {in_one_line(error)}") from error
 
     def state(self) -> State:
         return {

@@ -44,6 +44,10 @@ def _array(path: Path, axes: int) -> NDArray[np.uint8]:
             f"{path}, offset {len(data)}: the file ends, and {axes} sizes of 4 bytes are due before {begin}"
         )
     shape = tuple(int.from_bytes(data[at : at + 4], "big") for at in range(4, begin, 4))
+    if not all(shape):
+        raise UsageError(
+            f"{path}, offset 4: sizes of {' × '.join(map(str, shape))} came, and 1 or more are due of each"
+        )
     due, there = math.prod(shape), len(data) - begin
     if there != due:
         sizes = " × ".join(map(str, shape))

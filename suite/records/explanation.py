@@ -103,7 +103,7 @@ class Explanation:
     uncompared: str = ""
     """How many failures were not compared with every known mistake, and how one is; empty where all were."""
     hint: str = ""
-    """The signature in which it answers, where it answers nothing in this one."""
+    """The signature in which it answers, or how it is called, where it answers no plain question."""
 
     @property
     def lines(self) -> list[str]:

@@ -236,6 +236,20 @@ def in_one_line(error: BaseException) -> str:
     return (f"{type(error).__name__}: {text}" if text else type(error).__name__)[:2000]
 
 
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """What a stranger's code raises inside, SystemExit too, becomes a UsageError: `what`, and the error in one line.
+
+    KeyboardInterrupt, which is the user's, and a UsageError pass through.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, UsageError):
+        raise
+    except BaseException as error:  # whatever a submission raises is its answer
+        raise UsageError(f"{what} {in_one_line(error)}") from error
+
+
 def _function(declaration: Declaration) -> tuple[Any, str]:
     """What is called, and what was made of the target so that it can be."""
     module = _module(declaration)

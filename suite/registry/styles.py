@@ -15,7 +15,8 @@ MOST_NAMED = 3
 
 
 A_CLASS = "is a class: an instance made without arguments is called"
-EVALUATED = "it is asked in evaluation mode, in which nn.Dropout drops nothing"
+EVALUATED = "it is asked in evaluation mode"
+DROPS_NOTHING = ", in which nn.Dropout drops nothing"
 
 
 class Unfit(Exception):
@@ -49,7 +50,8 @@ def styled(target: Any, name: str, of: str) -> Styled:
         _refuse_weights(target, name, of)
         if target.training:
             target.eval()
-            said.append(EVALUATED if said else f"{name} is a module: {EVALUATED}")
+            mode = EVALUATED + (DROPS_NOTHING if _has_dropout(target) else "")
+            said.append(mode if said else f"{name} is a module: {mode}")
     return Styled(target, "; ".join(said))
 
 
@@ -70,6 +72,12 @@ def is_module(target: Any) -> bool:
     from torch.nn import Module
 
     return isinstance(target, Module)
+
+
+def _has_dropout(module: Any) -> bool:
+    from torch.nn.modules.dropout import _DropoutNd
+
+    return any(isinstance(each, _DropoutNd) for each in module.modules())
 
 
 def called(function: Callable[..., Any]) -> Callable[..., Any]:

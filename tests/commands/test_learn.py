@@ -12,7 +12,7 @@ from toys import TOY
 
 from suite.commands import learning
 from suite.learning import tasks
-from suite.learning.checkpoint import Checkpoint
+from suite.learning.checkpoint import Checkpoint, State
 from suite.learning.tasks.translation import BAHDANAU
 from suite.records import UsageError
 from suite.store import Results, load
@@ -83,6 +83,31 @@ def test_a_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.
     assert len(rows(tmp_path / "results")) == 4
 
 
+def test_where_a_training_goes_on_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write, count = Checkpoint.write, iter(range(10))
+
+    def interrupted(self: Checkpoint, state: State) -> None:
+        write(self, state)
+        if next(count) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        learning.learn([], ["toy"], [], None, tmp_path / "results")
+    stopped = capsys.readouterr().err
+    monkeypatch.setattr(Checkpoint, "write", write)
+    learning.learn([], ["toy"], [], None, tmp_path / "results")
+    resumed = capsys.readouterr().err
+    learning.learn([], ["toy"], [], None, tmp_path / "again")
+
+    assert stopped == "interrupted: the same command goes on after the last whole epoch\n"
+    assert "0 of 1 trainings are there already\n" in resumed
+    assert resumed.endswith("toy with toy/line, seed 0: goes on after epoch 3 of 6, from its checkpoint\n")
+    assert capsys.readouterr().err == "toy with toy/line, seed 0: was trained before, from its checkpoint\n"
+
+
 def test_a_training_that_is_there_is_recorded_as_it_was(tmp_path: Path) -> None:
     learning.learn([], ["toy"], [], None, tmp_path / "first")
     learning.learn([], ["toy"], [], None, tmp_path / "second")
@@ -128,6 +153,7 @@ def test_a_checkpoint_of_another_configuration_costs_nothing_that_was_written(tm
         (([], ["nothing"], [], None), "unknown task 'nothing'; there are: toy, open"),
         (([], ["toy"], [], None, 7), "toy reads no pairs of sentences: leave --pairs and --examples out"),
         (([], [], [], None, 0), "--examples should be 1 or more, not 0"),
+        (([], [], [], None, 1299), "--examples 1299: the set that ships has 1298 pairs"),
         (([], [], [], 0), "--epochs should be 1 or more, not 0"),
         (([], [], [-1], None), "--seed should lie between 0 and 4294967295, not be -1"),
         ((["nothing"], [], [], None), "unknown target 'nothing'"),
@@ -181,9 +207,9 @@ def test_a_row_that_was_altered_is_noticed(tmp_path: Path) -> None:
 def test_checkpoints_are_found_where_they_are_asked_to_be(tmp_path: Path) -> None:
     learning.learn([], ["toy"], [3], None, tmp_path / "results", tmp_path / "kept")
 
-    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["toy.toy-line.seed-3.pt"]
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["toy.toy-line.seed-3.checkpoint"]
     assert not (tmp_path / "cache").exists()
-    assert Checkpoint.within(tmp_path, "a/b", {}).path == tmp_path / "a-b.pt"
+    assert Checkpoint.within(tmp_path, "a/b", {}).path == tmp_path / "a-b.checkpoint"
 
 
 def test_tasks_of_one_table_are_learned_together_and_stand_beside_each_other(

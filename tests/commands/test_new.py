@@ -1,4 +1,4 @@
-"""`attnsuite new` writes files that run at once, and replaces none."""
+"""`attnsuite new` writes files to begin with, of attention such that run at once, and replaces none."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def test_for_every_contract_a_file_gets_a_verdict(
     status = status_of("check", str(file), "--dtype", "float32", "--case", core)
 
     printed = capsys.readouterr()
-    assert said == "mine.py is written. Check it: attnsuite check mine.py\n"
+    yours = "" if of == "attention" else " The body of its function is left to you."
+    assert said == f"mine.py is written.{yours} Check it: attnsuite check mine.py\n"
     assert (status, printed.err) == (0 if of == "attention" else 1, "")
     if of != "attention":
         assert f"what {of} computes is not written yet" in printed.out

@@ -70,6 +70,22 @@ def test_a_module_is_asked_in_evaluation_mode_and_its_forward_is_the_declaration
     assert lines[3:] == [f"{name} {IS_A_CLASS}; {EVALUATED}", PAIR]
 
 
+def test_dropout_is_mentioned_where_a_module_has_any(write: Write, status_of: StatusOf, capsys) -> None:  # type: ignore[no-untyped-def]
+    file = write(
+        "bare.py",
+        """
+        from torch import nn
+
+        class Bare(nn.Module):
+            def forward(self, query, key, value):
+                return nn.functional.scaled_dot_product_attention(query, key, value)
+        """,
+    )
+    status_of("check", f"{file}:Bare", "--case", "plain", "--dtype", "float32")
+
+    assert f"\nBare {IS_A_CLASS}; it is asked in evaluation mode\n" in capsys.readouterr().out
+
+
 def test_a_module_that_was_made_is_asked_as_well(check: Check) -> None:
     status, lines, _ = check("instance")
 

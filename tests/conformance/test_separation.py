@@ -18,6 +18,14 @@ def asked(failing: list[Traits], right: list[Traits]) -> list[Asked]:
     return [Asked(f"case/{number}", each, failed) for number, (each, failed) in enumerate(traits)]
 
 
+def test_a_trait_that_most_right_questions_have_is_not_said() -> None:
+    failing = [CAUSAL] * 42
+
+    assert where(asked(failing, [*[CAUSAL] * 10, {}])) == ""
+    said = "wrong only with is_causal, though 5 of 47 such questions are right"
+    assert where(asked(failing, [*[CAUSAL] * 5, *[BACKWARD] * 6])) == said
+
+
 def test_one_trait_that_separates_is_enough() -> None:
     assert where(asked([CAUSAL | WIDE] * 2, [WIDE, BACKWARD])) == "wrong only with is_causal"
 

@@ -69,7 +69,7 @@ def test_who_asks_for_it_gets_foreign_files_replaced_but_no_folder(tmp_path):
     (tmp_path / "two.png").mkdir()
 
     assert b"attnsuite" in written(tmp_path, overwrite=True)[0].read_bytes()
-    with pytest.raises(UsageError, match=r"two\.png cannot be read"):
+    with pytest.raises(UsageError, match=r"two\.png is a folder: move it away$"):
         targets(tmp_path, ["two"], overwrite=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -78,13 +77,67 @@ def test_a_file_whose_output_has_no_gradient_is_refused(write: Write) -> None:
 
 @pytest.mark.parametrize(
     ("returned", "said"),
-    [("(query, key)", "a tuple"), ("query.sum()", r"one of \(\)"), ("query.mT[..., :1]", r"one of \(1, 1, 2, 1\)")],
+    [
+        ("(query, key)", "tuple, and a tensor is due"),
+        ("None", "NoneType, and a tensor is due"),
+        ("query.sum()", "a tensor of shape (), and {shape} is due"),
+        ("query[..., :1]", "a tensor of shape {narrow}, and {shape} is due"),
+        ("query.double()", "a tensor of dtype float64, and float32 is due"),
+        ("query.to('meta')", "a tensor of device meta, and cpu is due"),
+        ("query.to_sparse()", "a tensor of layout sparse_coo, and strided is due"),
+    ],
 )
-def test_what_is_no_output_is_refused(write: Write, returned: str, said: str) -> None:
-    file = write("odd.py", f"def attention(query, key, value, **options):\n    return {returned}\n")
+class TestWhatIsNoOutput:
+    def test_is_refused(self, write: Write, returned: str, said: str) -> None:
+        file = write("odd.py", f"def attention(query, key, value, **options):\n    return {returned}\n")
 
-    due = r"^attention/odd, called, should return a tensor of \(1, 1, 2, 2\), and returns "
-    assert re.search(due + said, refused(file))
+        due = said.format(shape="(1, 1, 2, 2)", narrow="(1, 1, 2, 1)")
+        assert refused(file) == f"attention/odd, called, returns {due}: toy needs that"
+
+    def test_is_refused_in_a_training_where_it_comes_at_real_sizes_alone(
+        self, write: Write, returned: str, said: str
+    ) -> None:
+        small = "    if query.shape[-1] == 2:\n        return query + key + value\n"
+        file = write("odd.py", f"def attention(query, key, value, **options):\n{small}    return {returned}\n")
+        attention = plugged(file).attention
+
+        due = said.format(shape="(1, 2, 3, 4)", narrow="(1, 2, 3, 1)")
+        with pytest.raises(UsageError) as raised:
+            attention(*TENSORS)
+        assert str(raised.value) == f"attention/odd, called in training, returns {due}"
+
+
+def test_an_output_that_loses_its_gradient_at_real_sizes_ends_a_training(write: Write) -> None:
+    returned = "query + key + value if query.shape[-1] == 2 else query.detach()"
+    attention = plugged(
+        write("cut.py", f"def attention(query, key, value, **options):\n    return {returned}\n")
+    ).attention
+
+    attention(*TENSORS)  # of inputs without gradients none is due
+    with pytest.raises(UsageError, match=r"^attention/cut, called in training, gives an output without a gradient$"):
+        attention(*[each.clone().requires_grad_() for each in TENSORS])
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_one_that_ends_python_is_told_in_a_line(write: Write, always: bool) -> None:
+    head = "import sys\n\n\ndef attention(query, key, value, **options):\n"
+    condition = "True" if always else "query.shape[-1] > 2"
+    file = write("quits.py", f"{head}    if {condition}:\n        sys.exit(0)\n    return query + key + value\n")
+
+    if always:
+        assert refused(file) == "attention/quits, called, raises SystemExit: 0: toy needs that"
+    else:
+        with pytest.raises(UsageError, match=r"^attention/quits raised in training: SystemExit: 0$"):
+            plugged(file).attention(*TENSORS)
+
+
+def test_ctrl_c_passes_through_an_attention(write: Write) -> None:
+    raising = "    raise KeyboardInterrupt\n"
+    small = "    if query.shape[-1] == 2:\n        return query + key + value\n"
+    file = write("stopped.py", f"def attention(query, key, value, **options):\n{small}{raising}")
+
+    with pytest.raises(KeyboardInterrupt):
+        plugged(file).attention(*TENSORS)
 
 
 def test_a_gradient_that_raises_is_refused(write: Write) -> None:

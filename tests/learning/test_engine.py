@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,9 @@ def test_a_backward_pass_that_raises_is_one_line() -> None:
         training = TOY.prepare(config, seed, attention)
         return replace(training, loss=lambda batch, random: Stuck.apply(training.loss(batch, random)))
 
-    with pytest.raises(UsageError, match=r"^toy: the backward pass raised NotImplementedError: odd widths$"):
+    with pytest.raises(
+        UsageError, match=r"^toy: the backward pass raised NotImplementedError: odd widths \(in epoch 1, batch 1\)$"
+    ):
         train(replace(TOY, prepare=prepare), 0, nothing)
 
 
@@ -213,14 +216,77 @@ def test_a_checkpoint_of_another_configuration_is_refused_and_left(tmp_path: Pat
     assert at(tmp_path).path.read_bytes() == before
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_damaged_checkpoint_is_named(tmp_path: Path, share: float) -> None:
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "half": lambda data: data[: len(data) // 2],
+    "without its last byte": lambda data: data[:-1],
+    "a byte too long": lambda data: data + b"\0",
+    "a bit of a weight": lambda data: _with_flipped_bit(data, len(data) // 2),
+    "a bit of the digest": lambda data: _with_flipped_bit(data, 40),
+    "a line break less": lambda data: data.replace(b"\n", b"", 1),
+}
+
+
+def _with_flipped_bit(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_named_and_left(tmp_path: Path, damage: str) -> None:
     train(TOY.with_epochs(2), 0, nothing, checkpoint=at(tmp_path))
     path = at(tmp_path).path
-    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    path.write_bytes(damaged := DAMAGES[damage](path.read_bytes()))
 
-    with pytest.raises(UsageError, match=r"^the checkpoint .*toy\.pt is damaged \(.*\): delete it to begin anew$"):
+    said = r"is damaged \(its bytes are not those that were written\): delete it to begin anew"
+    with pytest.raises(UsageError, match=rf"^the checkpoint .*toy\.checkpoint {said}$"):
         train(TOY, 0, nothing, checkpoint=at(tmp_path))
+    assert path.read_bytes() == damaged
+
+
+def test_each_bit_of_a_checkpoint_counts(tmp_path: Path) -> None:
+    train(TOY.with_epochs(1), 0, nothing, checkpoint=at(tmp_path))
+    path = at(tmp_path).path
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 37):
+        path.write_bytes(_with_flipped_bit(whole, place))
+        with pytest.raises(UsageError):
+            at(tmp_path).read()
+    path.write_bytes(whole)
+
+    assert at(tmp_path).read() is not None
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"a page of somebody's\n"])
+def test_somebody_else_s_file_is_no_checkpoint_and_left(tmp_path: Path, data: bytes) -> None:
+    at(tmp_path).path.write_bytes(data)
+
+    with pytest.raises(UsageError, match=r"toy\.checkpoint is no checkpoint of attnsuite: move it away to begin anew$"):
+        train(TOY, 0, nothing, checkpoint=at(tmp_path))
+    assert at(tmp_path).path.read_bytes() == data
+
+
+def test_a_folder_where_a_checkpoint_is_due_is_one_line(tmp_path: Path) -> None:
+    at(tmp_path).path.mkdir()
+
+    with pytest.raises(UsageError, match=r"^the checkpoint .*toy\.checkpoint cannot be read: Is a directory$"):
+        train(TOY, 0, nothing, checkpoint=at(tmp_path))
+
+
+def test_what_an_attention_raises_is_said_with_the_place_and_the_checkpoint_that_stays(tmp_path: Path) -> None:
+    calls = iter(range(100))
+
+    def failing(config, seed, attention):  # type: ignore[no-untyped-def]
+        training = TOY.prepare(config, seed, attention)
+
+        def loss(batch, random):  # type: ignore[no-untyped-def]
+            if next(calls) == 7:
+                raise UsageError("attention/odd raised in training: ValueError: no")
+            return training.loss(batch, random)
+
+        return replace(training, loss=loss)
+
+    stays = r"the checkpoint of epoch 2 stays in .*toy\.checkpoint"
+    with pytest.raises(UsageError, match=rf"raised in training: ValueError: no \(in epoch 3, batch 2; {stays}\)$"):
+        train(replace(TOY, prepare=failing), 0, nothing, checkpoint=at(tmp_path))
 
 
 def test_a_checkpoint_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
@@ -233,15 +299,15 @@ def test_a_checkpoint_that_cannot_be_written_is_one_line(tmp_path: Path) -> None
 def test_nothing_else_is_left_beside_a_checkpoint(tmp_path: Path) -> None:
     train(TOY, 0, nothing, checkpoint=at(tmp_path))
 
-    assert [path.name for path in tmp_path.iterdir()] == ["toy.pt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["toy.checkpoint"]
 
 
 def test_the_cache_has_a_folder_for_each_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path))
-    one, other = (Checkpoint.within(None, "a/b", {"seed": seed}).path for seed in (0, 1))
+    one, other = (Checkpoint.within(None, "a/b c", {"seed": seed}).path for seed in (0, 1))
 
     assert one.parent != other.parent
-    assert {one.name, other.name} == {"a-b.pt"}
+    assert {one.name, other.name} == {"a-b-c.checkpoint"}
     assert cache() in one.parents
 
 

@@ -40,6 +40,8 @@ def test_images_and_labels_are_read(tmp_path: Path, pack) -> None:  # type: igno
         (IMAGES[:10], "offset 10: the file ends"),
         (IMAGES[:-1], "offset 16: 23 bytes come, and 2 × 3 × 4 = 24 are due"),
         (IMAGES + b"!", "offset 16: 25 bytes come, and 2 × 3 × 4 = 24 are due"),
+        (IMAGES[:4] + bytes(12), "offset 4: sizes of 0 × 0 × 0 came, and 1 or more are due of each"),
+        (IMAGES[:8] + bytes(4) + IMAGES[12:16], "offset 4: sizes of 2 × 0 × 4 came"),
         (PACKED[:-9], "file cannot be unpacked"),
         (PACKED[:-8] + b"12345678", "file cannot be unpacked"),
     ],

@@ -168,10 +168,10 @@ def test_a_translator_s_weights_are_those_of_its_contract(monkeypatch, tmp_path)
         found = translator(name, seed=1)
         assert {weight: tuple(each.shape) for weight, each in found.weights.items()} == shapes(found.config)
         assert found.source[PAD] == found.target[PAD] == 0
-        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.checkpoint")}
         again = translator(name, seed=1)
         assert all(torch.equal(again.weights[weight], found.weights[weight]) for weight in found.weights)
-        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")} == before
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.checkpoint")} == before
 
 
 def test_what_tox_and_the_page_on_learning_name_is_there() -> None:

@@ -8,16 +8,29 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import Folder, Targets, path, whole
+from suite.commands.declared.common import Folder, path, whole
 
 
 @dataclass(frozen=True)
 class Learn:
     """Does it learn? Models are trained with an attention plugged in (attention/matmul by default), and scored."""
 
-    targets: Targets = field(default_factory=list)
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[TARGET]...",
+            help="the attentions to plug in, named as for check: matmul, file.py, file.py:function, "
+            "package.module:function; without one also tasks are learned that plug none in",
+            show_default=False,
+        ),
+    ] = field(default_factory=list)
     tasks: Annotated[
-        list[str], typer.Option("--task", metavar="NAME", help="only this task; may be repeated; all by default")
+        list[str],
+        typer.Option(
+            "--task",
+            metavar="NAME",
+            help="only this task and what stands in its table; may be repeated; all by default",
+        ),
     ] = field(default_factory=list)
     seeds: Annotated[
         list[int],

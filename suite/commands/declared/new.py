@@ -12,7 +12,7 @@ from suite.commands.declared.common import signature as signature_named
 
 @dataclass(frozen=True)
 class New:
-    """Begin an implementation: write a file that runs at once, with the contract's words as comments."""
+    """Begin an implementation: a file with the contract's words as comments. One of attention runs at once."""
 
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="of the file that is written, NAME.py; a path to another folder, too")

@@ -37,7 +37,7 @@ def where(asked: Sequence[Asked], status: str = "wrong") -> str:
     """`wrong only where is_causal and a width above 64 meet, backward`; empty where nothing simple separates.
 
     The simplest rule: of one trait, else of two that meet, else of three. It holds for every failing question, and for
-    no right one; else for a few right ones, whose number is said.
+    no right one; else for a few right ones, fewer than half of them, whose number is said.
     """
     failing = [each for each in asked if each.failed]
     right = [each for each in asked if not each.failed]
@@ -46,7 +46,8 @@ def where(asked: Sequence[Asked], status: str = "wrong") -> str:
     has = _held_by(right)
     few = sorted(_shared(failing), key=lambda trait: has.get(trait, 0).bit_count())[:CANDIDATES]
     cases = len({each.case for each in failing})
-    for allowed in (0, int(len(failing) * RIGHT_THERE / (1 - RIGHT_THERE))):
+    a_few = min(int(len(failing) * RIGHT_THERE / (1 - RIGHT_THERE)), (len(right) - 1) // 2)
+    for allowed in (0, a_few):
         for count in range(1, min(MOST_TRAITS, cases - SPARE_CASES) + 1):
             if found := _rule(few, has, count, allowed):
                 return f"{status} only {_in_words(found)}{_but_for(found, has, len(failing))}"

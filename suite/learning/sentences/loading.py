@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unicodedata import category
 
 from suite.records import UsageError
 
@@ -14,7 +15,8 @@ SHIPPED = Path(__file__).with_name("english_french.tsv")
 def pairs(path: Path = SHIPPED) -> list[Pair]:
     """The pairs of a file, in its order. What follows a second tab, as the licence in fra.txt, is left out.
 
-    Raises UsageError for a file that is absent, empty, not UTF-8, or has a line that is no pair.
+    Raises UsageError for a file that is absent, empty, not UTF-8, or has a line that is no pair or has control
+    characters, as a lone carriage return.
     """
     found = [_pair(path, number, line) for number, line in enumerate(_text(path).split("\n"), 1) if line.strip()]
     if not found:
@@ -35,6 +37,8 @@ def _text(path: Path) -> str:
 
 
 def _pair(path: Path, number: int, line: str) -> Pair:
+    if controls := [each for each in line if category(each) == "Cc" and each != "\t"]:
+        raise UsageError(f"{path}, line {number}: {controls[0]!r} in {line!r:.60}; text is due, a pair on each line")
     source, *rest = line.split("\t")
     if not rest or not source.strip() or not rest[0].strip():
         came = "no tab" if not rest else "nothing on one side of the tab"

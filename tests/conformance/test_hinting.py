@@ -1,7 +1,8 @@
-"""A function that answers nothing in tensors of PyTorch is told the arrays in which it does."""
+"""A function that answers no plain question is told the arrays in which it does, or how it is called."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,13 +39,30 @@ def test_a_function_of_numpy_that_is_wrong_is_told_it_too() -> None:
 @pytest.mark.parametrize(
     ("function", "cases", "signature"),
     [
-        ("raises", ("plain",), ""),
         ("raises_if_plain", ("causal/square_5",), ""),
         ("of_numpy", ("plain",), "sdpa"),
         ("of_numpy", ("plain",), "numpy"),
     ],
 )
-def test_nothing_is_said_where_no_arrays_help_or_a_signature_was_asked_for(
+def test_nothing_is_said_where_it_answers_or_a_signature_was_asked_for(
     function: str, cases: tuple[str, ...], signature: str
 ) -> None:
     assert hint(function, *cases, signature=signature) == ""
+
+
+def test_where_no_arrays_help_how_it_is_called_is_said() -> None:
+    said = hint("raises", "plain")
+
+    given = "query float32 (2, 2, 5, 8), key float32 (2, 2, 7, 8), value float32 (2, 2, 7, 8)"
+    assert said.startswith("no plain question is answered; plain/small calls attention(query, key, value, *, attn_mask")
+    assert said.endswith(f") with {given}")
+
+
+def test_how_another_contract_s_function_is_called_is_said(write: Callable[[str, str], Path]) -> None:
+    file = write("spoken.py", "def bleu(prediction, reference, k):\n    return prediction.split(' ')\n")
+    (declaration,) = registry.find([f"{file}:bleu"], "bleu")
+    with Session(CheckRequest(("plain", "bad_input"), ("float32",)), several=False, explains=True) as session:
+        list(session.run(declaration))
+
+    said = "plain/usual calls bleu(prediction, reference, *, k) with prediction int64 (7,), reference int64 (9,), k 2"
+    assert session.explanations["bleu/spoken"].hint == f"no plain question is answered; {said}"

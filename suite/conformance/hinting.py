@@ -1,10 +1,12 @@
-"""Whether a function that answers none of the plain questions was written for arrays of another library."""
+"""What helps the author of a function that answers none of the plain questions: how it is called, or should be."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+
+from torch import Tensor
 
 from suite.asking import Case
 from suite.asking.refused import Refused
@@ -17,17 +19,25 @@ Opened = Callable[[str], Check | None]
 
 
 @dataclass(frozen=True)
-class OtherArrays:
-    """Asks a function one plain question in each signature whose arrays are not PyTorch's, where it answers none."""
+class Hinting:
+    """Asks a function that answers no plain question one of them in each signature whose arrays are not PyTorch's.
+    Where it answers none of these either, how the contract calls it is what helps.
+    """
 
     check: Check
     opened: Opened
 
     def hint(self, outcomes: Sequence[Outcome]) -> str:
-        """`… given arrays of numpy it answers plain/small rightly: ask it with --signature numpy`; or empty."""
+        """`… given arrays of numpy it answers plain/small rightly: ask it with --signature numpy`, or how it is called;
+        empty where it answers a plain question.
+        """
         subject = self.check.subject
-        if subject.contract.name != SIGNATURES_OF or subject.signature or not self._answers_nothing(outcomes):
+        if subject.signature or not self._answers_nothing(outcomes):
             return ""
+        other = self._in_other_arrays() if subject.contract.name == SIGNATURES_OF else ""
+        return other or self._how_it_is_called()
+
+    def _in_other_arrays(self) -> str:
         case, dtype = self._plainest
         for name, arrays in _others():
             other = self.opened(name)
@@ -39,6 +49,17 @@ class OtherArrays:
                     f"{case.name} {how}: ask it with --signature {name}"
                 )
         return ""
+
+    def _how_it_is_called(self) -> str:
+        """The signature, and what the plainest question gives; empty of a model, whose author writes a factory."""
+        contract, (case, dtype) = self.check.subject.contract, self._plainest
+        if contract.is_model:
+            return ""
+        call = case.calls(dtype)[0]
+        given = [f"{name} {_word(tensor)}" for name, tensor in call.tensors.items()]
+        given += [f"{name} {value!r}" for name, value in call.options.items()]
+        called = contract.signature.partition(" -> ")[0]
+        return f"no plain question is answered; {case.name} calls {called} with {', '.join(given)}"
 
     def _answers_nothing(self, outcomes: Sequence[Outcome]) -> bool:
         """Whether of the plainest questions that were asked and not declined each one raised, or gave no tensor."""
@@ -53,6 +74,11 @@ class OtherArrays:
         contract = self.check.subject.contract
         case = next(case for case in contract.cases() if case.family == contract.core)
         return case, contract.core_dtypes[self.check.device]
+
+
+def _word(tensor: Tensor) -> str:
+    """`int64 (9,)`."""
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
 
 
 def _unanswered(outcome: Outcome) -> bool:
