@@ -99,16 +99,27 @@ class DividedSession(Session):
             subject = Subject(contract=own, ask=ask, ask_apart=apart, **opened.fields)
             known = self.known(implementation, contract)
             division.check = Check(
-                subject, self.questions(contract), division.asked, known, earlier, settles=not self.fail_fast
+                subject,
+                self.questions(contract),
+                division.asked,
+                known,
+                earlier,
+                settles=not self.fail_fast,
+                processes=self.jobs if self.forks else 1,
             )
             self.meet(subject)
             yield from self.explained(division.check, division.check.run(division), implementation)
+
+    @property
+    def forks(self) -> bool:
+        """Whether this process is copied where others are needed."""
+        return self.request.device == "cpu" and may_fork()
 
     def process(self, place: int) -> Process:
         """The process at this place; a new one where there is none, or none any more."""
         if place < len(self.processes) and not self.processes[place].ended:
             return self.processes[place]
-        forked = self.request.device == "cpu" and may_fork()
+        forked = self.forks
         context: Any = multiprocessing.get_context("fork" if forked else "spawn")
         ours, theirs = context.Pipe()
         others = [each.connection for each in self.processes if not each.ended]

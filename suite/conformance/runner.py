@@ -116,6 +116,8 @@ class Check:
     """Whether this is not one of several shards, which cannot tell of a gap that nothing can fail by it."""
     settles: bool = True
     """Whether outcomes wait for names that later answers settle: not where the first failure ends the check."""
+    processes: int = 1
+    """How many processes look for the name of a mistake."""
     _gaps: dict[str, str | None] = field(default_factory=dict)
     """What was found of the declared gaps so far."""
     _unsettled: dict[tuple[str, str], Callable[[], Outcome | None]] = field(default_factory=dict)
@@ -268,7 +270,7 @@ class Check:
 
     @cached_property
     def diagnostician(self) -> Diagnostician:
-        return Diagnostician(self.subject.contract, self.subject.understood)
+        return Diagnostician(self.subject.contract, self.subject.understood, processes=self.processes)
 
     def _declined(self, question: Question) -> Outcome | None:
         """The outcome of a question that signature, declarations or conventions decline; None if it is to be asked."""

@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from time import sleep
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from suite import registry
 from suite.asking.tensors import seed
 from suite.conformance import divided
 from suite.conformance.asker import Process
+from suite.conformance.diagnosis import side_by_side
 from suite.conformance.divided import DividedSession, session_of
 from suite.conformance.session import CheckRequest
 from suite.records import Outcome, UsageError
@@ -35,6 +38,14 @@ sdpa = torch.nn.functional.scaled_dot_product_attention
 
 def unscaled(query, key, value):
     return (query @ key.mT).softmax(-1) @ value
+
+
+def unscaled_and_causal_from_the_end(query, key, value, is_causal=False):
+    scores = query @ key.mT
+    if is_causal:
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + scores.shape[-1] - scores.shape[-2])
+        scores = scores.masked_fill(hidden, -torch.inf)
+    return scores.softmax(-1) @ value
 
 
 def dies_on_seven_keys(query, key, value):
@@ -129,6 +140,25 @@ def test_a_mistake_has_the_same_name_in_every_outcome(kernel: Callable[[str], st
 
     assert outcomes([kernel("unscaled")], 2, "plain") == one
     assert {outcome.diagnosis for outcome in one if outcome.status == "wrong"} == {("unscaled",)}
+
+
+def test_copies_of_the_parent_find_the_names_that_it_finds_alone(
+    kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies, begin = Counter[int](), side_by_side._copy
+
+    def counted(work: Any, share: Any) -> Any:
+        copies[len(share)] += 1
+        return begin(work, share)
+
+    monkeypatch.setattr(side_by_side, "_copy", counted)
+    asked = ([kernel("unscaled_and_causal_from_the_end")], "plain", "causal/*more_keys")
+    one = outcomes(asked[0], 1, *asked[1:])
+    assert not copies
+
+    assert outcomes(asked[0], 2, *asked[1:]) == one
+    assert copies
+    assert ("unscaled + aligns_causal_at_the_end",) in {outcome.diagnosis for outcome in one}
 
 
 @pytest.mark.slow

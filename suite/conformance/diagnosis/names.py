@@ -16,6 +16,7 @@ from suite.asking import Call, Case, Contract, Conventions, Deviation, Reply
 from suite.asking.mistakes import together
 from suite.asking.shown_draws import drawn_alike
 from suite.conformance.diagnosis.in_float32 import InFloat32, in_float32
+from suite.conformance.diagnosis.side_by_side import side_by_side
 from suite.records import Status
 from suite.worker import ask
 
@@ -101,6 +102,11 @@ class Question:
         numbers = sum(tensor.numel() for call in self.calls for tensor in call.tensors.values())
         return len(self.calls) + numbers / NUMBERS
 
+    @property
+    def threaded(self) -> bool:
+        """Whether it computes with threads, which a copy of this process has not."""
+        return any(call.own_thread or call.at_once or call.threads not in (None, 1) for call in self.calls)
+
     @cached_property
     def loose(self) -> bool:
         """Whether its bounds had to be so wide that luck decides whether two answers agree."""
@@ -174,10 +180,11 @@ class Diagnostician:
     """Diagnoses the wrong answers of one implementation, preferring the mistake that explains most of them.
 
     `budget` is in calls of small cases; when it is used up, wrong answers are compared with what matched before alone.
+    With `processes` above 1, copies of this process help where all deviations are tried.
     """
 
-    def __init__(self, contract: Contract, conventions: Conventions, budget: float = WORK) -> None:
-        self.contract, self.conventions, self.budget = contract, conventions, budget
+    def __init__(self, contract: Contract, conventions: Conventions, budget: float = WORK, processes: int = 1) -> None:
+        self.contract, self.conventions, self.budget, self.processes = contract, conventions, budget, processes
         self.matches: Counter[str] = Counter()
         """How many answers each deviation has given, where those that give more did not."""
         self.cases: defaultdict[str, set[str]] = defaultdict(set)
@@ -264,7 +271,7 @@ class Diagnostician:
         self._left_out |= not found and self.examined >= EXAMINED
         if not any(map(self._established, found)) and self.examined < EXAMINED:
             self.examined += 1
-            others = self._tried(question, [d for d in self._deviations if not self.matches[d.name]], self.budget)
+            others = self._compared(question, [d for d in self._deviations if not self.matches[d.name]])
             found, acting = [*found, *others[0]], [*acting, *others[1]]
         self.matches.update(each.name for each in found)
         for each in found:
@@ -291,6 +298,15 @@ class Diagnostician:
                 return found, acting
         self._left_out |= tried < len(candidates)
         return found, acting
+
+    def _compared(self, question: Question, candidates: list[Deviation]) -> tuple[list[Deviation], list[Deviation]]:
+        """The same of deviations that have matched nothing yet, none of which settles anything."""
+        affordable = list(self._affordable(candidates, question.cost, self.budget))
+        self._left_out |= len(affordable) < len(candidates)
+        processes = 1 if question.threaded else self.processes
+        shown = list(zip(affordable, side_by_side(question.shown_by, affordable, processes), strict=True))
+        found = [each for each, shows in shown if shows is Shown.THE_SAME and each.name not in self.refuted]
+        return found, [each for each, shows in shown if shows is Shown.ANOTHER]
 
     def _settled(self, found: list[Deviation], left: list[Deviation]) -> bool:
         """Whether none of those that are left explains as many answers as one that is found, and established."""
@@ -350,8 +366,10 @@ class Diagnostician:
         if not question.in_numbers or self.work_on_pairs >= PAIR_WORK:
             return Diagnosis()
         before, likely = self.work, self._likely_pairs(acting)
-        affordable = self._affordable(likely, question.cost, self.budget)
-        found = [pair for pair in affordable if self._given_by(pair, question)]
+        pairs = list(self._affordable(likely, question.cost, self.budget))
+        processes = 1 if question.threaded else self.processes
+        given = side_by_side(lambda pair: self._given_by(pair, question), pairs, processes)
+        found = [pair for pair, is_given in zip(pairs, given, strict=True) if is_given]
         self.work_on_pairs += self.work - before
         for pair in found:
             self.pairs.saw(pair, question.case.name)
