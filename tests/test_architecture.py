@@ -26,6 +26,7 @@ FLOORS: dict[str, set[str]] = {
     "walls": {"records", "temporary"},
     "uncollected": set(),
     "float32": set(),
+    "copies": set(),
     "version": set(),
     "assumptions": set(),
     "statistics": {"assumptions"},
@@ -47,7 +48,7 @@ FLOORS: dict[str, set[str]] = {
     "conformance": {
         "float32",
         *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources", "signatures"),
-        "walls",
+        *("walls", "copies"),
     },
     "measure": {
         "records",
@@ -68,7 +69,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "cheats": {"records", "temporary", "asking", "contracts", "registry", "conformance", "benchmark", "walls"},
     "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
-    "learning": {"records", "asking", "contracts", "registry", "machine"},
+    "learning": {"records", "copies", "asking", "contracts", "registry", "machine"},
     "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},
     "claims": {"records", "contracts", "measure", "sources", "statistics", "learning"},
     "export": {"records", "temporary", "asking", "contracts", "registry", "machine"},

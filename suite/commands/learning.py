@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from suite.report import refuse_foreign_index
 from suite.store import Results
 
 if TYPE_CHECKING:
-    from suite.learning.attentions import Plug
     from suite.learning.engine import Watch
     from suite.learning.task import Task
     from suite.learning.trained import Job
@@ -42,6 +42,7 @@ def learn(
 
     Raises UsageError before any training for a target that lacks what a task needs.
     """
+    from suite.learning.apart import apart
     from suite.learning.attentions import DEFAULT
     from suite.learning.trained import Job
 
@@ -55,15 +56,16 @@ def learn(
         for declaration in ([None] if task.own else declarations)
         for seed in (seeds or [0])
     ]
-    plugs = [job.plug() for job in jobs]
+    for job in jobs:
+        apart(partial(_plugged, job), job.implementation, lambda: lambda epoch, epochs: None)
     with Results(results).open_run(_run(jobs)) as writer:
         if writer.resumed:
             there = f"{len(writer.recorded_learned)} of {len(jobs)} trainings are there already"
             print(f"resuming the run of {writer.run.started}: {there}", file=sys.stderr)
         try:
-            for job, plug in zip(jobs, plugs, strict=True):
+            for job in jobs:
                 if _key(job) not in writer.trained:
-                    learned = _trained(job, plug, checkpoints)
+                    learned = _trained(job, checkpoints)
                     writer.write(learned)
                     print(line(learned), flush=True)
         except KeyboardInterrupt:
@@ -110,8 +112,12 @@ def _data(pairs: Path | None, examples: int | None) -> dict[str, Any]:
 
 
 def _tasks(named: Sequence[str], changes: Mapping[str, Any], only_plugs: bool) -> list[Task]:
-    """The tasks asked for; without names all, but where targets are named those alone that plug them in."""
+    """The tasks asked for; without names all, but where targets are named those alone that plug them in.
+
+    Raises UsageError for names that no task has, and for pairs of which nothing can be learned.
+    """
     from suite.learning import tasks
+    from suite.learning.tasks import translation
 
     found = {task.name: task for name in named for task in tasks.of_table(name)} or tasks.tasks()
     chosen = [task for task in found.values() if not (only_plugs and task.own)]
@@ -120,7 +126,11 @@ def _tasks(named: Sequence[str], changes: Mapping[str, Any], only_plugs: bool) -
     reading = [task for task in chosen if "pairs" in task.config or not changes.keys() - {"epochs"}]
     if not reading:
         raise UsageError(f"{chosen[0].name} reads no pairs of sentences: leave --pairs and --examples out")
-    return [task.changed(**changes) for task in reading]
+    changed = [task.changed(**changes) for task in reading]
+    for task in changed:
+        if changes.keys() - {"epochs"}:
+            translation.corpus(task.config)
+    return changed
 
 
 def _run(jobs: Sequence[Job]) -> Run:
@@ -138,9 +148,25 @@ def _key(job: Job) -> tuple[str, ...]:
     return (job.implementation, job.task.stands_in, str(job.seed), DEVICE)
 
 
-def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
-    with _bar(job) as bar:
-        finished = job.run(plug.attention, checkpoints, _saying_where_it_goes_on(job, bar))
+def _plugged(job: Job, watch: Watch) -> None:
+    """Raise UsageError for an attention that lacks what the task needs."""
+    job.plug()
+
+
+def _trained(job: Job, checkpoints: Path | None) -> Learned:
+    from suite.learning.apart import apart
+
+    with ExitStack() as stack:
+        return apart(
+            partial(_learned, job, checkpoints),
+            job.implementation,
+            lambda: _saying_where_it_goes_on(job, stack.enter_context(_bar(job))),
+        )
+
+
+def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> Learned:
+    plug = job.plug()
+    finished = job.run(plug.attention, checkpoints, watch)
     return Learned(
         job.implementation,
         job.task.stands_in,
@@ -148,7 +174,7 @@ def _trained(job: Job, plug: Plug, checkpoints: Path | None) -> Learned:
         DEVICE,
         finished.curve,
         finished.scores,
-        job.task.printed or {},
+        (job.task.printed or {}) if not job.task.config.get("pairs") else {},
         finished.beside,
         job.task.config,
         finished.seconds,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -13,6 +12,7 @@ from itertools import groupby
 from multiprocessing.connection import wait
 from typing import Any
 
+from suite import copies
 from suite.asking import Call, Case
 from suite.asking.tensors import seeded
 from suite.conformance.asker import Ask, AskCalls, Failed, FindMisdeclared, Found, Open, Opened, Process, serve
@@ -113,7 +113,7 @@ class DividedSession(Session):
     @property
     def forks(self) -> bool:
         """Whether this process is copied where others are needed."""
-        return self.request.device == "cpu" and may_fork()
+        return self.request.device == "cpu" and copies.possible()
 
     def process(self, place: int) -> Process:
         """The process at this place; a new one where there is none, or none any more."""
@@ -133,14 +133,6 @@ class DividedSession(Session):
         started = Process(process, ours)
         self.processes[place : place + 1] = [started]
         return started
-
-
-def may_fork() -> bool:
-    """Whether this process may be forked, so that another one has imported everything already.
-
-    The drivers of a GPU need not survive that; nor does JAX, whose threads hold locks that the copy would wait for.
-    """
-    return sys.platform == "linux" and "jax" not in sys.modules
 
 
 @dataclass

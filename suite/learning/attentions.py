@@ -14,8 +14,9 @@ from suite import registry
 from suite.learning.task import Attention, Task
 from suite.records import UsageError
 from suite.registry import Declaration, Loaded
-from suite.registry.loading import told
+from suite.registry.loading import as_plug, told
 from suite.registry.plugging import gaps
+from suite.registry.side_effects import undisturbed
 
 DEFAULT = "attention/matmul"
 """What is plugged in where nothing is named."""
@@ -41,19 +42,17 @@ def plug(declaration: Declaration, task: Task) -> Plug:
     What is declared is believed; the rest is asked on a few numbers, because a file may declare nothing.
     """
     name, loaded = declaration.full_name, _loaded(declaration, task)
-    lacks = gaps(loaded.declaration)
+    function, lacks = as_plug(loaded), gaps(loaded.declaration)
     if missing := sorted(task.needs & set(lacks)):
         reasons = "; ".join(f"{feature} ({lacks[feature]})" for feature in missing)
         raise UsageError(f"{task.name} needs what {name} lacks: {reasons}")
     for feature in ("", *sorted(task.needs & set(OPTIONS))):
-        if complaint := _complaint(loaded.function, feature, "gradient" in task.needs):
-            raise UsageError(f"{name}, {complaint}: {task.name} needs that")
+        if complaint := _complaint(function, feature, "gradient" in task.needs):
+            raise UsageError(f"{task.name} needs {feature or 'an attention'}, and {name}, {complaint}")
     without = frozenset(
-        feature
-        for feature in task.uses
-        if feature in lacks or _complaint(loaded.function, feature, "gradient" in task.needs)
+        feature for feature in task.uses if feature in lacks or _complaint(function, feature, "gradient" in task.needs)
     )
-    return Plug(_answering(name, loaded.function, without), without)
+    return Plug(_answering(name, function, without), without)
 
 
 def _loaded(declaration: Declaration, task: Task) -> Loaded:
@@ -73,37 +72,50 @@ def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
     asked = f"called with {', '.join(OPTIONS[feature])}" if feature else "called"
     try:
         with told(f"{asked}, raises"):
-            with torch.random.fork_rng(devices=[]):
+            due = _Due.after(tensors)
+            with undisturbed():
                 output: object = function(*tensors, **OPTIONS.get(feature, {}))
-            if problem := _problem(output, tensors):
+            if problem := due.problem(output):
                 return f"{asked}, {problem}"
             if with_gradient and isinstance(output, Tensor):
-                torch.autograd.grad(output.sum(), tensors, allow_unused=True)
+                with undisturbed():
+                    torch.autograd.grad(output.sum(), tensors, allow_unused=True)
     except UsageError as complaint:
         return str(complaint)
     return ""
 
 
-def _problem(output: object, tensors: Sequence[Tensor]) -> str:
-    """Why an answer to these query, key and value cannot be gone on with; empty where it can.
+@dataclass(frozen=True)
+class _Due:
+    """What an answer has to be, so that it can be gone on with."""
 
-    Its numbers are not looked at: what wrong ones lead to is what a training shows.
-    """
-    query, _, value = tensors
-    if not isinstance(output, Tensor):
-        return f"returns {type(output).__name__}, and a tensor is due"
-    due = {
-        "shape": torch.Size((*query.shape[:-1], value.shape[-1])),
-        "dtype": query.dtype,
-        "device": query.device,
-        "layout": torch.strided,
-    }
-    for fact, expected in due.items():
-        if (came := getattr(output, fact)) != expected:
-            return f"returns a tensor of {fact} {_word(came)}, and {_word(expected)} is due"
-    if torch.is_grad_enabled() and any(each.requires_grad for each in tensors) and not output.requires_grad:
-        return "gives an output without a gradient"
-    return ""
+    facts: Mapping[str, object]
+    """Its attributes, by their names in PyTorch."""
+    gradient: bool
+    numbers: bool
+    """Whether it is to be finite: where scores are made of it. In a training the loss tells."""
+
+    @classmethod
+    def after(cls, tensors: Sequence[Tensor]) -> _Due:
+        """What is due for query, key and value, which may be others after the call."""
+        query, _, value = tensors
+        shape = torch.Size((*query.shape[:-1], value.shape[-1]))
+        facts = {"shape": shape, "dtype": query.dtype, "device": query.device, "layout": torch.strided}
+        learns = torch.is_grad_enabled()
+        return cls(facts, learns and any(each.requires_grad for each in tensors), not learns)
+
+    def problem(self, output: object) -> str:
+        """Why the answer cannot be gone on with; empty where it can."""
+        if not isinstance(output, Tensor):
+            return f"returns {type(output).__name__}, and a tensor is due"
+        for fact, due in self.facts.items():
+            if (came := getattr(output, fact)) != due:
+                return f"returns a tensor of {fact} {_word(came)}, and {_word(due)} is due"
+        if self.gradient and not output.requires_grad:
+            return "gives an output without a gradient"
+        if self.numbers and not bool(output.isfinite().all()):
+            return "gives numbers that are not finite, while the model is scored"
+        return ""
 
 
 def _word(fact: object) -> str:
@@ -118,9 +130,11 @@ def _answering(name: str, function: Attention, without: frozenset[str]) -> Atten
 
     @wraps(function)
     def attention(*tensors: Tensor, **options: Any) -> Tensor:
-        with told(f"{name} raised in training:"):
-            output = function(*tensors, **{key: value for key, value in options.items() if key not in left_out})
-        if problem := _problem(output, tensors):
+        given, due = {key: value for key, value in options.items() if key not in left_out}, _Due.after(tensors)
+        with told(f"{name} raised in training:"), undisturbed(seeds=False):
+            output = function(*tensors, **given)
+            problem = due.problem(output)
+        if problem:
             raise UsageError(f"{name}, called in training, {problem}")
         return output
 

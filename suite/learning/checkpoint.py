@@ -24,6 +24,8 @@ from suite.records import UsageError
 
 BEGINNING = b"attnsuite checkpoint, sha256 "
 """How the first line begins; the digest, 64 hexadecimal digits, ends it."""
+LONGEST = 200
+"""Characters of a file's name that are the training's: file systems take 255."""
 State = Mapping[str, Any]
 """`weights`, `optimiser`, `generator`, `curve` and `seconds`, as tensors, numbers, lists and dicts."""
 
@@ -44,7 +46,7 @@ class Checkpoint:
     def within(cls, folder: Path | None, name: str, identity: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint of this name in a folder; or in the cache, where each identity has a folder of its own."""
         folder = folder or cache() / digest(identity)
-        return cls(folder / f"{re.sub(r'[^A-Za-z0-9_.+-]', '-', name)}.checkpoint", identity)
+        return cls(folder / f"{_as_file(name)}.checkpoint", identity)
 
     def read(self) -> State | None:
         """What was written; None where nothing was.
@@ -53,8 +55,13 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        found = torch.load(io.BytesIO(self._saved()), weights_only=True)
-        there, state = found["identity"], found["state"]
+        try:
+            found = torch.load(io.BytesIO(self._saved()), weights_only=True)
+            there, state = found["identity"], found["state"]
+        except UsageError:
+            raise
+        except Exception as error:  # nothing that `write` writes
+            raise UsageError(f"{self.path} is no checkpoint of this version: move it away to begin anew") from error
         if differing := list(_differences(there, json.loads(json.dumps(self.identity)))):
             raise UsageError(
                 f"the checkpoint {self.path} is of another configuration ({'; '.join(differing)}): "
@@ -66,7 +73,7 @@ class Checkpoint:
         """Replace the file. Raises UsageError where it cannot be written; the former one stays then."""
         saved = io.BytesIO()
         torch.save({"identity": json.loads(json.dumps(self.identity)), "state": state}, saved)
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        beside = self.path.with_name(f".{os.getpid()}.checkpoint")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with beside.open("wb") as file:
@@ -93,6 +100,13 @@ class Checkpoint:
             why = "its bytes are not those that were written"
             raise UsageError(f"the checkpoint {self.path} is damaged ({why}): delete it to begin anew")
         return saved
+
+
+def _as_file(name: str) -> str:
+    """The name with nothing in it that a file system refuses, and another one for each name."""
+    plain = re.sub(r"[^A-Za-z0-9_.+-]", "-", name)
+    own = hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()[:8]
+    return plain if plain == name.replace("/", "-") and len(plain) < LONGEST else f"{plain[:LONGEST]}.{own}"
 
 
 def _first_line(saved: bytes | memoryview) -> bytes:

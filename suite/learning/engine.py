@@ -20,6 +20,7 @@ from suite.learning.checkpoint import Checkpoint, State
 from suite.learning.task import Attention, Batch, Task, Training, generator
 from suite.records import UsageError
 from suite.registry.loading import told
+from suite.registry.side_effects import undisturbed
 
 OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 Watch = Callable[[int, int], None]
@@ -55,7 +56,10 @@ def train(
         training = task.prepare(task.config, seed, attention)
         loop = _Loop(task, training, generator(seed, "training"))
         if checkpoint:
-            loop.restore(checkpoint.read())
+            if state := checkpoint.read():
+                loop.restore(state)
+            else:
+                checkpoint.write(loop.state())  # where it cannot be written, nothing is trained in vain
         watch(len(loop.curve), task.epochs)
         while len(loop.curve) < task.epochs:
             stays = f"; the checkpoint of epoch {len(loop.curve)} stays in {checkpoint.path}" if checkpoint else ""
@@ -63,6 +67,7 @@ def train(
             if checkpoint:
                 checkpoint.write(loop.state())
             watch(len(loop.curve), task.epochs)
+        torch.manual_seed(_number(generator(seed, "scores")))  # the same, wherever the training went on
         with torch.no_grad():
             return Finished(
                 {name: each.detach() for name, each in training.weights.items()},
@@ -76,15 +81,15 @@ def train(
 @contextmanager
 def deterministic() -> Iterator[None]:
     """One thread, deterministic algorithms, and a generator of torch's own that is put back afterwards."""
-    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True, warn_only=True)  # an attention of somebody's may have none
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        torch.use_deterministic_algorithms(strict)
-        torch.set_num_threads(threads)
+    with undisturbed():
+        torch.set_num_threads(1)
+        torch.use_deterministic_algorithms(True, warn_only=True)  # an attention of somebody's may have none
+        yield
+
+
+def _number(random: torch.Generator) -> int:
+    """A seed, drawn from a generator."""
+    return int(torch.randint(2**62, (), generator=random))
 
 
 class _Loop:
@@ -122,7 +127,7 @@ class _Loop:
 
     def step(self, batch: Batch) -> tuple[float, float]:
         """One step of the optimiser, unless something is not finite: the loss, and the norm of the gradient."""
-        torch.manual_seed(int(torch.randint(2**62, (), generator=self.random)))
+        torch.manual_seed(_number(self.random))
         self.optimiser.zero_grad()
         loss = self.training.loss(batch, self.random)
         self.backward(loss)
@@ -134,7 +139,7 @@ class _Loop:
 
     def backward(self, loss: Tensor) -> None:
         """The gradients of the weights. Raises UsageError for what a backward pass of somebody's raises."""
-        with told(f"{self.name}: the backward pass raised"):
+        with told(f"{self.name}: the backward pass raised"), undisturbed(seeds=False):
             loss.backward()
 
     def state(self) -> State:
@@ -146,9 +151,7 @@ class _Loop:
             "seconds": self.seconds,
         }
 
-    def restore(self, state: State | None) -> None:
-        if state is None:
-            return
+    def restore(self, state: State) -> None:
         with torch.no_grad():
             for name, tensor in self.training.weights.items():
                 tensor.copy_(state["weights"][name])

@@ -29,7 +29,7 @@ def undisturbed(*, seeds: bool = True) -> Iterator[None]:
         (torch.get_num_threads, torch.set_num_threads),
         (torch.is_grad_enabled, torch.set_grad_enabled),
         (float32.precision, float32.restore),
-        (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+        (_determinism, lambda modes: torch.use_deterministic_algorithms(modes[0], warn_only=modes[1])),
         (lambda: (sys.stdout, sys.stderr), lambda streams: _set_streams(*streams)),
         (lambda: list(sys.path), lambda path: sys.path.__setitem__(slice(None), path)),
         (_folder, _set_folder),
@@ -46,6 +46,12 @@ def undisturbed(*, seeds: bool = True) -> Iterator[None]:
             for (get, put), value in zip(states, before, strict=True):
                 if get() != value:
                     put(value)
+
+
+def _determinism() -> tuple[bool, bool]:
+    import torch
+
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
 
 def _folder() -> str | None:

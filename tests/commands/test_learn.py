@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
-from toys import TOY
+from toys import ASKING, TOY
 
 from suite.commands import learning
+from suite.copies import compute_gradients
 from suite.learning import tasks
 from suite.learning.checkpoint import Checkpoint, State
 from suite.learning.tasks.translation import BAHDANAU
@@ -25,6 +27,12 @@ OPEN = replace(TOY, name="open", own="", needs=frozenset({"causal", "gradient"})
 def two_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tasks, "tasks", lambda: {"toy": TOY, "open": OPEN})
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one task has a model that asks its attention."""
+    monkeypatch.setattr(tasks, "tasks", lambda: {"asking": ASKING})
 
 
 def rows(results: Path) -> list[dict[str, object]]:
@@ -90,7 +98,7 @@ def test_where_a_training_goes_on_is_said(
 
     def interrupted(self: Checkpoint, state: State) -> None:
         write(self, state)
-        if next(count) == 2:
+        if next(count) == 3:  # the first is written before the first epoch
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Checkpoint, "write", interrupted)
@@ -127,7 +135,9 @@ def test_the_newest_training_of_a_seed_replaces_the_one_before(tmp_path: Path) -
 def test_everything_is_refused_before_any_training(tmp_path: Path, write: Write) -> None:
     forward = write("forward.py", "def attention(query, key, value, is_causal=False):\n    return query.detach()\n")
 
-    with pytest.raises(UsageError, match=r"^attention/forward, called, gives an output without a gradient: open needs"):
+    with pytest.raises(
+        UsageError, match=r"^open needs an attention, and attention/forward, called, gives an output without a"
+    ):
         learning.learn(["matmul", str(forward)], ["open"], [], None, tmp_path / "results")
 
     assert not (tmp_path / "results").exists()
@@ -164,6 +174,75 @@ def test_requests_that_cannot_be_carried_out_are_one_line(tmp_path: Path, asked,
 
     with pytest.raises(UsageError, match=f"^{says}"):
         learning.learn(targets, named, seeds, epochs, tmp_path / "results", None, None, *examples)
+
+
+@pytest.mark.parametrize("asked", [["--examples", "1"], ["--pairs", "rare.tsv"]])
+def test_pairs_of_which_no_word_can_be_learned_are_refused(
+    asked: list[str], tmp_path: Path, status_of: Callable[..., object], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(tasks, "tasks", lambda: {BAHDANAU.name: BAHDANAU})
+    (tmp_path / "rare.tsv").write_text("one\tun\ntwo\tdeux\n", encoding="utf-8")
+
+    assert status_of("learn", *asked, "--results", "results") == 2
+    said = "no word of the source sentences to train on stands there 2 times, so that all would be <unk>\n"
+    assert capsys.readouterr().err.endswith(said)
+    assert not (tmp_path / "results").exists()
+
+
+SMALL = "    if query.shape[-1] == 2:\n        return query + key + value\n"
+ENDS = "import os\n\n\ndef attention(query, key, value, **options):\n"
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.skipif(not compute_gradients(), reason="no copy of this process may be made")
+@pytest.mark.parametrize(("act", "how"), [("os._exit(0)", "exit status 0"), ("os.abort()", "SIGABRT")])
+@pytest.mark.parametrize("in_training", [False, True])
+def test_an_attention_that_ends_its_process_is_one_line(
+    tmp_path: Path, write: Write, act: str, how: str, in_training: bool
+) -> None:
+    file = write("ends.py", f"{ENDS}{SMALL * in_training}    {act}\n")
+
+    said = rf"^the process that asked attention/ends ended without a word \({how}\)$"
+    with pytest.raises(UsageError, match=said):
+        learning.learn([str(file)], ["asking"], [], None, tmp_path / "results")
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.skipif(not compute_gradients(), reason="no copy of this process may be made")
+def test_what_an_attention_does_to_its_process_reaches_no_other_training(tmp_path: Path, write: Write) -> None:
+    file = write(
+        "changes.py",
+        """
+        import torch
+
+
+        def attention(query, key, value, **options):
+            torch.set_default_dtype(torch.float64)
+            torch.nn.functional.softplus = lambda x: 0 * x
+            return query + key + value
+        """,
+    )
+    learning.learn(["matmul"], ["asking"], [], None, tmp_path / "alone")
+    learning.learn([str(file), "matmul"], ["asking"], [], None, tmp_path / "after", tmp_path / "kept")
+
+    (alone,) = rows(tmp_path / "alone")
+    assert [row for row in rows(tmp_path / "after") if row["implementation"] == "attention/matmul"] == [
+        {**alone, "seconds": ANY}
+    ]
+
+
+def test_other_pairs_have_no_scores_of_the_documents_beside_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = BAHDANAU.changed(epochs=1, embedding=4, hidden=4, layers=1)
+    monkeypatch.setattr(tasks, "tasks", lambda: {short.name: short})
+    (tmp_path / "own.tsv").write_text("go now\tva vite\n" * 3, encoding="utf-8")
+
+    learning.learn([], [], [], None, tmp_path / "results", pairs=tmp_path / "own.tsv")
+
+    assert "printed" not in rows(tmp_path / "results")[0]
+    assert "documents" not in capsys.readouterr().out
 
 
 def test_pairs_of_the_user_s_are_learned_and_a_damaged_file_is_named_before(

@@ -53,7 +53,7 @@ def test_what_a_copy_does_not_tell_is_found_here(fate, monkeypatch: pytest.Monke
     here = os.getpid()
 
     def work(number: int) -> int:
-        if os.getpid() != here and number == MANY[-1]:
+        if os.getpid() != here and number == MANY[-2]:
             fate()
         return number + 1
 

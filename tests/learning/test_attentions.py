@@ -12,6 +12,7 @@ from toys import TOY
 
 from suite import registry
 from suite.learning.attentions import Plug, plug
+from suite.learning.engine import deterministic
 from suite.records import UsageError
 
 Write = Callable[[str, str], Path]
@@ -65,20 +66,20 @@ def test_a_file_that_takes_anything_is_asked(write: Write) -> None:
     )
 
     assert refused(file) == (
-        "attention/anything, called with is_causal, raises NotImplementedError: no causal masks: toy needs that"
+        "toy needs causal, and attention/anything, called with is_causal, raises NotImplementedError: no causal masks"
     )
 
 
 def test_a_file_whose_output_has_no_gradient_is_refused(write: Write) -> None:
     file = write("cut.py", "def attention(query, key, value, **options):\n    return query.detach()\n")
 
-    assert refused(file) == "attention/cut, called, gives an output without a gradient: toy needs that"
+    assert refused(file) == "toy needs an attention, and attention/cut, called, gives an output without a gradient"
 
 
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        ("(query, key)", "tuple, and a tensor is due"),
+        ("[query, key, value]", "list, and a tensor is due"),
         ("None", "NoneType, and a tensor is due"),
         ("query.sum()", "a tensor of shape (), and {shape} is due"),
         ("query[..., :1]", "a tensor of shape {narrow}, and {shape} is due"),
@@ -92,7 +93,7 @@ class TestWhatIsNoOutput:
         file = write("odd.py", f"def attention(query, key, value, **options):\n    return {returned}\n")
 
         due = said.format(shape="(1, 1, 2, 2)", narrow="(1, 1, 2, 1)")
-        assert refused(file) == f"attention/odd, called, returns {due}: toy needs that"
+        assert refused(file) == f"toy needs an attention, and attention/odd, called, returns {due}"
 
     def test_is_refused_in_a_training_where_it_comes_at_real_sizes_alone(
         self, write: Write, returned: str, said: str
@@ -125,10 +126,91 @@ def test_one_that_ends_python_is_told_in_a_line(write: Write, always: bool) -> N
     file = write("quits.py", f"{head}    if {condition}:\n        sys.exit(0)\n    return query + key + value\n")
 
     if always:
-        assert refused(file) == "attention/quits, called, raises SystemExit: 0: toy needs that"
+        assert refused(file) == "toy needs an attention, and attention/quits, called, raises SystemExit: 0"
     else:
         with pytest.raises(UsageError, match=r"^attention/quits raised in training: SystemExit: 0$"):
             plugged(file).attention(*TENSORS)
+
+
+def test_of_an_output_and_weights_the_output_is_taken_as_check_takes_it(write: Write) -> None:
+    file = write("both.py", "def attention(query, key, value, **options):\n    return query + key + value, query\n")
+
+    assert torch.equal(plugged(file).attention(*TENSORS), sum(TENSORS[1:], TENSORS[0]))
+
+
+def test_what_it_changes_in_the_process_is_put_back(write: Write) -> None:
+    file = write(
+        "changes.py",
+        """
+        import torch
+
+
+        def attention(query, key, value, **options):
+            torch.set_default_dtype(torch.float64)
+            torch.set_grad_enabled(False)
+            torch.set_num_threads(2)
+            torch.use_deterministic_algorithms(False)
+            with torch.enable_grad():
+                return query + key + value
+        """,
+    )
+
+    def state() -> tuple[object, ...]:
+        strict = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        return torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads(), *strict
+
+    with deterministic():
+        before = state()
+        assert before == (torch.float32, True, 1, True, True)
+        attention = plugged(file).attention
+        assert state() == before
+        attention(*TENSORS)
+        assert state() == before
+
+
+def test_inputs_that_it_makes_others_do_not_change_what_is_due(write: Write) -> None:
+    narrow = "    if query.shape[-1] == 2:\n        return query + key + value\n"
+    wide = "    query.data = query.data.double()\n    return query\n"
+    file = write("data.py", f"def attention(query, key, value, **options):\n{narrow}{wide}")
+
+    said = "^attention/data, called in training, returns a tensor of dtype float64, and float32 is due$"
+    with pytest.raises(UsageError, match=said):
+        plugged(file).attention(*[each.clone() for each in TENSORS])
+
+
+def test_an_answer_of_a_kind_that_cannot_be_asked_about_is_one_line(write: Write) -> None:
+    file = write(
+        "kind.py",
+        """
+        import torch
+
+
+        class Kind(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                raise RuntimeError("ask me nothing")
+
+
+        def attention(query, key, value, **options):
+            total = query + key + value
+            return total if query.shape[-1] == 2 else total.as_subclass(Kind)
+        """,
+    )
+
+    with pytest.raises(UsageError, match=r"^attention/kind raised in training: RuntimeError: ask me nothing$"):
+        plugged(file).attention(*TENSORS)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_what_is_not_finite_while_a_model_is_scored_is_one_line(write: Write, number: str) -> None:
+    returned = f"(query + key + value) * (1.0 if torch.is_grad_enabled() else {number})"
+    head = f"import torch\nfrom math import {number}\n\n\ndef attention(query, key, value, **options):\n"
+    attention = plugged(write("scored.py", f"{head}    return {returned}\n")).attention
+
+    attention(*TENSORS)
+    said = "^attention/scored, called in training, gives numbers that are not finite, while the model is scored$"
+    with torch.no_grad(), pytest.raises(UsageError, match=said):
+        attention(*TENSORS)
 
 
 def test_ctrl_c_passes_through_an_attention(write: Write) -> None:

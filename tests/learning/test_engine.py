@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import torch
 from toys import SLOPE, TOY
 
 import suite
-from suite.learning.checkpoint import Checkpoint, cache
+from suite.learning.checkpoint import Checkpoint, _first_line, cache
 from suite.learning.engine import deterministic, train
 from suite.learning.task import Task, Training, generator
 from suite.records import UsageError
@@ -116,7 +118,7 @@ def test_killed_by_the_system_it_goes_on_to_the_same_weights(tmp_path: Path) -> 
     path = os.pathsep.join(map(str, (TESTS, TESTS / "learning", HOME)))
     process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path})
     checkpoint, long = at(tmp_path, TOY.with_epochs(2000)), TOY.with_epochs(2000)
-    while not checkpoint.path.exists() and process.poll() is None:
+    while process.poll() is None and not (checkpoint.path.exists() and (checkpoint.read() or {})["curve"]):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -304,11 +306,51 @@ def test_nothing_else_is_left_beside_a_checkpoint(tmp_path: Path) -> None:
 
 def test_the_cache_has_a_folder_for_each_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path))
-    one, other = (Checkpoint.within(None, "a/b c", {"seed": seed}).path for seed in (0, 1))
+    one, other = (Checkpoint.within(None, "a/b", {"seed": seed}).path for seed in (0, 1))
 
     assert one.parent != other.parent
-    assert {one.name, other.name} == {"a-b-c.checkpoint"}
+    assert {one.name, other.name} == {"a-b.checkpoint"}
     assert cache() in one.parents
+
+
+def test_each_training_has_a_file_of_its_own_with_a_name_that_every_file_system_takes(tmp_path: Path) -> None:
+    names = ["a/b", "a/b c", "a/b:c", "a/b-c", "a/é", "a/è", "a/" + 300 * "n", "a/" + 300 * "n" + "m"]
+    files = [Checkpoint.within(tmp_path, name, {}).path.name for name in names]
+
+    assert len(set(files)) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9_.+-]{1,230}", file) for file in files)
+
+
+def test_where_no_checkpoint_can_be_written_nothing_is_trained(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    watched: list[int] = []
+
+    with pytest.raises(UsageError, match=r"^the checkpoint .* cannot be written: "):
+        train(TOY, 0, nothing, checkpoint=at(tmp_path / "file"), watch=lambda epoch, _: watched.append(epoch))
+    assert not watched
+
+
+@pytest.mark.parametrize("what", [[1], {"identity": {}}, None])
+def test_what_this_version_does_not_write_is_no_checkpoint_of_it(tmp_path: Path, what: object) -> None:
+    saved = io.BytesIO()
+    torch.save(what, saved)
+    data = saved.getvalue() if what is not None else b""
+    at(tmp_path).path.write_bytes(_first_line(data) + data)
+
+    with pytest.raises(UsageError, match=r"is no checkpoint of this version: move it away to begin anew$"):
+        train(TOY, 0, nothing, checkpoint=at(tmp_path))
+
+
+def test_scores_of_a_model_that_draws_are_the_same_behind_a_checkpoint(tmp_path: Path) -> None:
+    def drawing(config, seed, attention):  # type: ignore[no-untyped-def]
+        training = TOY.prepare(config, seed, attention)
+        return replace(training, scores=lambda: {"drawn": float(torch.rand(()))})
+
+    task = replace(TOY, prepare=drawing)
+    once = train(task, 0, nothing, checkpoint=at(tmp_path)).scores
+
+    assert train(task, 0, nothing, checkpoint=at(tmp_path)).scores == once
+    assert train(task, 1, nothing).scores != once
 
 
 def test_deterministic_puts_everything_back() -> None:

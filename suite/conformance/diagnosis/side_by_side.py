@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import TypeVar
+
+from suite.copies import Copy, compute_gradients
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -27,7 +26,7 @@ def side_by_side(work: Callable[[Item], Found], items: Sequence[Item], processes
 
     What `work` changes in a copy is lost with it. What a copy does not tell, as it was killed or hangs, is found here.
     """
-    if processes == 1 or len(items) < FEWEST * processes:
+    if processes == 1 or len(items) < FEWEST * processes or not compute_gradients():
         return [work(each) for each in items]
     shares = [items[place::processes] for place in range(processes)]
     copies = [_copy(work, share) for share in shares[1:]]
@@ -36,32 +35,21 @@ def side_by_side(work: Callable[[Item], Found], items: Sequence[Item], processes
         began = time.monotonic()
         found[::processes] = [work(each) for each in shares[0]]
         ends = time.monotonic() + PATIENCE * (time.monotonic() - began) + GRACE
-        for place, (_, connection) in enumerate(copies, 1):
-            told: list[Found] | None = _told(connection, ends)
+        for place, copy in enumerate(copies, 1):
+            told: list[Found] | None = _told(copy.connection, ends)
             found[place::processes] = [work(each) for each in shares[place]] if told is None else told
     finally:
-        for process, connection in copies:
-            connection.close()
-            process.kill()
-            process.join()
+        for copy in copies:
+            copy.end()
     return found  # type: ignore[return-value]
 
 
-def _copy(work: Callable[[Item], Found], share: Sequence[Item]) -> tuple[BaseProcess, Connection]:
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_compute, args=(work, share, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    return process, ours
+def _copy(work: Callable[[Item], Found], share: Sequence[Item]) -> Copy:
+    def compute(connection: Connection) -> None:
+        with suppress(Exception):  # it is raised again, and said, where the share is done anew
+            connection.send([work(each) for each in share])
 
-
-def _compute(work: Callable[[Item], Found], share: Sequence[Item], connection: Connection) -> None:
-    """In a copy. What is raised here is raised again where the share is done anew, and said there."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever made the copy ends it
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with suppress(Exception):
-        connection.send([work(each) for each in share])
+    return Copy.of(compute)
 
 
 def _told(connection: Connection, ends: float) -> list[Found] | None:

@@ -14,9 +14,10 @@ from torch.nn.functional import cross_entropy
 
 from suite.learning import models
 from suite.learning.sentences import loading
-from suite.learning.sentences.preprocessing import PAD, Corpus, tokens
+from suite.learning.sentences.preprocessing import PAD, RESERVED, UNKNOWN, Corpus, tokens
 from suite.learning.task import Attention, Batch, Task, Training, generator
 from suite.learning.translating import bleu, translate
+from suite.records import UsageError
 
 Pair = tuple[str, str]
 
@@ -49,8 +50,16 @@ def divided(config: Mapping[str, Any]) -> tuple[list[Pair], list[Pair]]:
 
 
 def corpus(config: Mapping[str, Any]) -> Corpus:
-    """What is trained on, as numbers."""
-    return Corpus.of(divided(config)[0], config["steps"], config["min_frequency"])
+    """What is trained on, as numbers. Raises UsageError where no word is frequent enough to be learned."""
+    least = config["min_frequency"]
+    found = Corpus.of(divided(config)[0], config["steps"], least)
+    for side, words in (("source", found.source), ("target", found.target)):
+        if len(words) == len(RESERVED):
+            raise UsageError(
+                f"{config['pairs'] or loading.SHIPPED}: no word of the {side} sentences to train on stands there "
+                f"{least} times, so that all would be {UNKNOWN}"
+            )
+    return found
 
 
 def model_config(contract: str, config: Mapping[str, Any], of: Corpus) -> dict[str, Any]:
