@@ -12,7 +12,7 @@ from suite.export.config import configured
 from suite.export.exporter import Exporter, exporter
 from suite.export.metadata import labelled
 from suite.export.verifying import Verified, held
-from suite.export.weights import drawn, read
+from suite.export.weights import drawn, read, refuse_too_many
 from suite.export.writing import replacing
 from suite.records import DTYPES, UsageError
 from suite.registry.loading import in_one_line
@@ -20,6 +20,8 @@ from suite.registry.loading import in_one_line
 DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights above which they lie in a file beside the graph's: protobuf writes no message of 2 GiB."""
 
+SEEDS = 2**32
+"""How many seeds there are, as for `attnsuite learn`."""
 OLDEST = 17
 """The first opset with LayerNormalization, which all models but the recurrent one need."""
 
@@ -63,6 +65,8 @@ def export(request: Request) -> Written:
         raise UsageError(f"unknown dtype {request.dtype!r}; there are: {', '.join(DTYPES)}")
     if request.device.partition(":")[0] not in ("", "cpu", "cuda"):
         raise UsageError(f"unknown device {request.device!r}; there are: cpu, cuda, cuda:N")
+    if not 0 <= request.seed < SEEDS:
+        raise UsageError(f"--seed should lie between 0 and {SEEDS - 1}, not be {request.seed}")
     with replacing(request.file, request.force) as place:
         found = exporter(request.target)
         if found.exports.quantised and request.dtype != "float32":
@@ -86,7 +90,9 @@ def _opset(found: Exporter, wanted: int | None) -> int:
 
     newest = onnx.defs.onnx_opset_version()
     if wanted is not None and not OLDEST <= wanted <= newest:
-        raise UsageError(f"no model is written in opset {wanted}; there are: {OLDEST} to {newest}")
+        raise UsageError(
+            f"no model is written in opset {wanted}: models need {OLDEST}, and onnx knows {newest} at most"
+        )
     return found.exports.opset if wanted is None else wanted
 
 
@@ -106,6 +112,7 @@ def _part(found: Exporter, wanted: str) -> str:
 def _weights(found: Exporter, request: Request, config: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The weights in the dtype, and where they are from."""
     due = found.exports.shapes(config)
+    refuse_too_many(due, request.dtype)
     if request.weights is None:
         return drawn(due, request.seed, request.dtype), f"drawn, seed {request.seed}"
     return read(request.weights, due, request.dtype), f"from {request.weights.name}"
@@ -118,7 +125,7 @@ def _graph(found: Exporter, config: Mapping[str, Any], dtype: str, opset: int, p
     try:
         return found.exports.graph(config, getattr(torch, dtype), opset, part).model
     except Exception as error:  # PyTorch's exporter raises whatever its passes do
-        what = f"opset {opset} cannot express {found.declaration.contract}, part {part}"
-        other = f"; opset {found.exports.opset} can" if opset != found.exports.opset else ""
+        what = f"{found.declaration.contract}, part {part}, cannot be written in opset {opset}"
+        other = f"; in opset {found.exports.opset} it can" if opset != found.exports.opset else ""
         why = shorten(in_one_line(error).removeprefix("ValueError: "), 300, placeholder=" …")
         raise UsageError(f"{what}: {why}{other}") from error

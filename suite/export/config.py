@@ -32,8 +32,8 @@ def read(file: Path | None, settings: Iterable[str]) -> dict[str, Any]:
             found = json.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise UsageError(f"{file} is not JSON: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{file} is not JSON, or too deep: {error}") from error
         if not isinstance(found, dict):
             raise UsageError(f'{file} holds {type(found).__name__}, due is an object of names, as {{"width": 64}}')
     return found | dict(map(_setting, settings))
@@ -46,5 +46,5 @@ def _setting(text: str) -> tuple[str, Any]:
         raise UsageError(f"--set {text!r}: name=value is due, as in --set width=64")
     try:
         return name, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value

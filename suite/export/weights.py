@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
+
+import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
 from suite.records import UsageError
 from suite.registry.loading import in_one_line
@@ -15,6 +18,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Shapes = Mapping[str, tuple[int, ...]]
+
+
+def refuse_too_many(due: Shapes, dtype: str) -> None:
+    """Raise UsageError where the weights alone take more memory than is free."""
+    import torch
+
+    each = torch.finfo(getattr(torch, dtype)).bits // 8
+    total, free = sum(map(math.prod, due.values())) * each, psutil.virtual_memory().available
+    if total > free:
+        gibibytes = f"{total / 2**30:,.1f} GiB of weights in {dtype}"
+        raise UsageError(f"this config has {gibibytes}, and {free / 2**30:,.1f} GiB of memory are free")
 
 
 def drawn(due: Shapes, seed: int, dtype: str) -> dict[str, Tensor]:
@@ -46,7 +60,11 @@ def read(file: Path, due: Shapes, dtype: str) -> dict[str, Tensor]:
             f"{file} cannot be read as {file.suffix}: {shorten(in_one_line(error), 200, placeholder=' …')}"
         ) from error
     _check(file, found, due)
-    return {name: found[name].to(getattr(torch, dtype)) for name in due}
+    weights = {name: found[name].to(getattr(torch, dtype)) for name in due}
+    for name, tensor in weights.items():
+        if not tensor.isfinite().all():
+            raise UsageError(f"{file}: {name} has NaN or infinity in {dtype}, due are finite numbers")
+    return weights
 
 
 def _check(file: Path, found: Any, due: Shapes) -> None:

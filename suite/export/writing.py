@@ -9,8 +9,8 @@ from pathlib import Path
 from suite import temporary
 from suite.records import UsageError
 
-BEFORE = "before"
-"""The folder, within the temporary one, in which files lie while they are replaced."""
+NEW, BEFORE = "new", "before"
+"""The folders, within the temporary one, of what is written, and of files while they are replaced."""
 
 
 @contextmanager
@@ -31,7 +31,8 @@ def replacing(file: Path, force: bool) -> Iterator[Path]:
             if not (folder / BEFORE).exists():  # killed while files were moved: what was there before lies in it
                 temporary.remove(folder)
         with temporary.temporary("export-", file.parent) as folder:
-            yield folder / file.name
+            (folder / NEW).mkdir()
+            yield folder / NEW / file.name
             _move(folder, file, data)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
@@ -39,18 +40,18 @@ def replacing(file: Path, force: bool) -> Iterator[Path]:
 
 def _move(folder: Path, file: Path, data: Path) -> None:
     """Move the files out of the folder. An old graph never stands beside new numbers, nor a new one beside old."""
-    if not (folder / data.name).exists() and not data.exists():
-        (folder / file.name).replace(file)
+    new, aside = folder / NEW, folder / BEFORE
+    if not (new / data.name).exists() and not data.exists():
+        (new / file.name).replace(file)
         return
-    aside = folder / BEFORE
     aside.mkdir()
     before = [each for each in (file, data) if each.exists()]
     try:
         for each in before:
             each.replace(aside / each.name)
         for each in (data, file):
-            if (folder / each.name).exists():
-                (folder / each.name).replace(each)
+            if (new / each.name).exists():
+                (new / each.name).replace(each)
     except BaseException:
         for each in before:
             if (aside / each.name).exists():

@@ -45,7 +45,8 @@ def decorated(source: ModuleSource, placed: Callable[[FunctionSource], Declarati
         for twin in source.decorated:
             if twin is not function and (twin.name == function.name or twin.variant == function.variant):
                 lines = " and ".join(map(str, sorted((twin.line, function.line))))
-                declaration = replace(declaration, broken=declaration.broken or f"lines {lines} declare the same name")
+                says = f"lines {lines} both declare {name!r}: keep one, or give each a variant"
+                declaration = replace(declaration, broken=declaration.broken or says)
         found[name] = declaration
     return list(found.values())
 

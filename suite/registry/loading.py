@@ -134,7 +134,7 @@ def from_function(
         module = ""  # a file that was imported by its path; a worker imports it so, too
     if not name:
         name = getattr(function, "__name__", type(function).__name__)
-        declared = getattr(function, "__attnsuite__", None)
+        declared = _noted(function)
         if declared is not None and source:
             name = ".".join(filter(None, (Path(source).stem, declared["variant"])))
     try:
@@ -349,9 +349,17 @@ def _keep_on_path(declaration: Declaration) -> None:
     sys.path.extend(str(folder) for folder in folders if str(folder) not in sys.path)
 
 
+def _noted(function: Callable[..., Any]) -> Any:
+    """What `@implementation` noted on a function; None where there is nothing, or its attributes cannot be asked."""
+    try:
+        return getattr(function, "__attnsuite__", None)
+    except Exception:  # whatever its __getattr__ raises
+        return None
+
+
 def _completed(declaration: Declaration, function: Callable[..., Any]) -> Declaration:
     """The declaration, completed from the function: decorator and parameters."""
-    declared = getattr(function, "__attnsuite__", None)
+    declared = _noted(function)
     if isinstance(declared, dict):
         declaration = replace(declaration, **{key: declared[key] for key in ("requires", "lacks", "conventions")})
         if not declaration.signature:

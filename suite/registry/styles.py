@@ -47,6 +47,8 @@ def styled(target: Any, name: str, of: str) -> Styled:
         target = _instance(target, name)
         said.append(f"{name} {A_CLASS}")
     if is_module(target):
+        if _without_forward(target):
+            raise Unfit(f"{name} is a module without a method forward")
         _refuse_weights(target, name, of)
         if target.training:
             target.eval()
@@ -74,6 +76,12 @@ def is_module(target: Any) -> bool:
     return isinstance(target, Module)
 
 
+def _without_forward(module: Any) -> bool:
+    from torch.nn import Module
+
+    return type(module).forward is Module.forward and "forward" not in vars(module)
+
+
 def _has_dropout(module: Any) -> bool:
     from torch.nn.modules.dropout import _DropoutNd
 
@@ -99,14 +107,11 @@ def modes_kept(target: Any) -> Iterator[None]:
 
 def _instance(of: type, name: str) -> Any:
     from torch.autograd import Function
-    from torch.nn import Module
 
     if issubclass(of, Function):
         raise Unfit(f"{name} is an autograd Function, which is not called but applied: name {name}.apply")
     if not any("__call__" in vars(each) for each in of.__mro__):
         raise Unfit(f"{name} is a class whose instances cannot be called: give it a method __call__")
-    if issubclass(of, Module) and of.forward is Module.forward:
-        raise Unfit(f"{name} is a module without a method forward")
     if needed := _needed(of):
         example = ", ".join(f"{each}=…" for each in needed[:MOST_NAMED]) + (", …" if needed[MOST_NAMED:] else "")
         write = f"write an instance below it, mine = {name}({example}), and name that"

@@ -86,6 +86,25 @@ def test_dropout_is_mentioned_where_a_module_has_any(write: Write, status_of: St
     assert f"\nBare {IS_A_CLASS}; it is asked in evaluation mode\n" in capsys.readouterr().out
 
 
+def test_one_whose_attributes_cannot_be_asked_for_is_asked_all_the_same(write: Write, status_of: StatusOf) -> None:
+    file = write(
+        "strict.py",
+        """
+        from torch import nn
+
+
+        class Strict(nn.Module):
+            def __getattr__(self, name):
+                raise RuntimeError(f"nothing is called {name}")
+
+            def forward(self, query, key, value):
+                return nn.functional.scaled_dot_product_attention(query, key, value)
+        """,
+    )
+
+    assert status_of("check", f"{file}:Strict", "--case", "plain", "--dtype", "float32") == 0
+
+
 def test_a_module_that_was_made_is_asked_as_well(check: Check) -> None:
     status, lines, _ = check("instance")
 
@@ -117,6 +136,7 @@ def test_so_is_one_that_only_an_import_shows(name: str, check: Check) -> None:
         ("Silent", "Silent is a class whose instances cannot be called: give it a method __call__"),
         ("Applied", "Applied is an autograd Function, which is not called but applied: name Applied.apply"),
         ("Empty", "Empty is a module without a method forward"),
+        ("empty", "empty is a module without a method forward"),
     ],
 )
 def test_what_is_not_clear_is_answered_with_what_to_write(check: Check, name: str, says: str) -> None:

@@ -22,6 +22,7 @@ from suite.export import Request, export
 from suite.export.config import read as read_config
 from suite.export.exporter import exporter
 from suite.export.weights import drawn, read
+from suite.export.writing import BEFORE, NEW
 from suite.records import UsageError
 
 CONFIG: dict[str, Any] = {
@@ -151,6 +152,16 @@ def test_an_interrupt_leaves_everything_as_it_was(request_: Request, monkeypatch
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("name", [NEW, BEFORE])
+def test_a_graph_may_be_called_as_the_folders_are_that_it_is_moved_through(request_: Request, name: str) -> None:
+    named = replace(request_, file=request_.file.with_name(name), data_above=0)
+    export(named)
+    export(replace(named, force=True, seed=1))
+
+    assert contents(request_.file.parent).keys() == {name, f"{name}.data"}
+
+
+@pytest.mark.usefixtures("quick")
 def test_a_graph_in_another_opset_is_not_named_after_its_implementation_s(request_: Request) -> None:
     other, own = export(replace(request_, opset=22)), export(replace(request_, force=True))
 
@@ -175,7 +186,7 @@ def test_what_a_killed_export_has_left_is_removed_by_the_next(request_: Request,
         assert contents(folder).keys() == {"model.onnx", used.name}, "what is in use stays"
         process.kill()
     if moving:
-        (used / "before").mkdir()
+        (used / BEFORE).mkdir()
     export(replace(request_, force=True))
 
     assert contents(folder).keys() == {"model.onnx"} | ({used.name} if moving else set())
@@ -284,8 +295,10 @@ def saved(file: Path, weights: dict[str, torch.Tensor]) -> Path:
             lambda w: {**w, "b_head": w["b_head"].to("meta")},
             "b_head is a meta tensor, without numbers",
         ),
+        (lambda w: {**w, "b_head": w["b_head"] * torch.nan}, "b_head has NaN or infinity in float32, due are finite"),
+        (lambda w: {**w, "b_head": w["b_head"].double() + 1e300}, "b_head has NaN or infinity in float32"),
     ],
-    ids=["missing", "misshapen", "extra", "integers", "sparse", "meta"],
+    ids=["missing", "misshapen", "extra", "integers", "sparse", "meta", "NaN", "infinity"],
 )
 def test_weights_that_are_not_those_of_the_config_are_named(
     tmp_path: Path, change: Callable[[Any], Any], said: str
@@ -348,12 +361,15 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
         ({"config": {"heads": 3}}, "no vision_transformer can be made of this config: 3 heads do not divide"),
         ({"config": {"depth": 3}}, "the config has 'depth', which is not one of: image_height, "),
         ({"target": "transformer", "config": {"decoder_blocks": 0}, "part": "encoder"},
-         "opset 23 cannot express transformer, part encoder: the part encoder belongs to a decoder"),
+         "transformer, part encoder, cannot be written in opset 23: the part encoder belongs to a decoder"),
         ({"target": "seq2seq_attention", "config": {}, "opset": 17},
-         "opset 17 cannot express seq2seq_attention, part full: PyTorch's exporter made a graph of opset 18, not of "),
+         "seq2seq_attention, part full, cannot be written in opset 17: PyTorch's exporter made a graph of opset 18"),
+        ({"seed": -1}, "--seed should lie between 0 and 4294967295, not be -1"),
+        ({"seed": 2**64}, "--seed should lie between 0 and 4294967295, not be 18446744073709551616"),
+        ({"config": {"width": 10**12, "heads": 1}}, "this config has "),
         *(
-            ({"opset": opset}, f"no model is written in opset {opset}; there are: 17 to {NEWEST}")
-            for opset in (-1, 0, 16, NEWEST + 1)
+            ({"opset": opset}, f"no model is written in opset {opset}: models need 17, and onnx knows {NEWEST} at most")
+            for opset in (0, 16, NEWEST + 1)
         ),
     ],
     ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else "",
@@ -381,6 +397,7 @@ def test_a_folder_in_place_of_a_file_and_a_folder_that_is_absent_are_one_line(tm
     ("text", "settings", "said"),
     [
         ("{", [], "is not JSON"),
+        ("[" * 200_000, [], "is not JSON, or too deep: maximum recursion depth exceeded"),
         ("[1]", [], "holds list, due is an object of names"),
         (None, ["width"], "--set 'width': name=value is due"),
     ],

@@ -78,7 +78,7 @@ def test_listing_the_shipped_room_imports_neither_torch_nor_an_implementation() 
         ),
         (
             "from suite import implementation\n@implementation\ndef f(): ...\n@implementation\ndef g(): ...",
-            "lines 3 and 5 declare the same name",
+            "lines 3 and 5 both declare 'odd': keep one, or give each a variant",
         ),
     ],
 )

@@ -83,6 +83,7 @@ class Empty(nn.Module):
     """Has no forward."""
 
 
+empty = Empty()
 instance = Module()
 made = Made(8, 2)
 
