@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
+from suite.walls.system import DIE_WITH_PARENT, prctl
+
 
 def possible() -> bool:
     """Whether this process may be copied.
@@ -37,7 +39,10 @@ class Copy:
 
     @classmethod
     def of(cls, work: Callable[[Connection], None], *, interruptible: bool = False) -> Copy:
-        """A copy that does this, and ends. Ctrl-C, which comes to all processes, ends it if it is `interruptible`."""
+        """A copy that does this, and ends, or is ended with its maker.
+
+        Ctrl-C, which comes to all processes, ends it if it is `interruptible`.
+        """
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=_begin, args=(work, theirs, interruptible), daemon=True)
@@ -64,4 +69,6 @@ def _begin(work: Callable[[Connection], None], connection: Connection, interrupt
     if not interruptible:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with suppress(OSError):
+        prctl(DIE_WITH_PARENT, signal.SIGKILL)
     work(connection)

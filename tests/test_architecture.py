@@ -26,7 +26,7 @@ FLOORS: dict[str, set[str]] = {
     "walls": {"records", "temporary"},
     "uncollected": set(),
     "float32": set(),
-    "copies": set(),
+    "copies": {"walls"},
     "version": set(),
     "assumptions": set(),
     "statistics": {"assumptions"},
