@@ -45,7 +45,7 @@ class Copy:
         """
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_begin, args=(work, theirs, interruptible), daemon=True)
+        process = context.Process(target=_begin, args=(work, ours, theirs, os.getpid(), interruptible), daemon=True)
         process.start()
         theirs.close()
         return cls(process, ours)
@@ -65,10 +65,14 @@ class Copy:
         return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
 
-def _begin(work: Callable[[Connection], None], connection: Connection, interruptible: bool) -> None:
+def _begin(
+    work: Callable[[Connection], None], ours: Connection, theirs: Connection, maker: int, interruptible: bool
+) -> None:
+    ours.close()  # else nobody would notice that its maker does not read any more
     if not interruptible:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with suppress(OSError):
         prctl(DIE_WITH_PARENT, signal.SIGKILL)
-    work(connection)
+    if os.getppid() == maker:  # else it has ended already
+        work(theirs)

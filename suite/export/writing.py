@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ def replacing(file: Path, force: bool) -> Iterator[Path]:
         raise UsageError(f"{file} is a folder, due is the name of a file, as {file / 'model.onnx'}")
     if data.is_dir():
         raise UsageError(f"{data} is a folder, and weights beyond 2 GiB would go to a file of that name")
-    if there := [each for each in (file, data) if each.exists() and not force]:
+    if there := [each for each in (file, data) if os.path.lexists(each) and not force]:
         raise UsageError(f"{there[0]} exists; --force replaces it")
     try:
         for folder in temporary.left_behind(file.parent):

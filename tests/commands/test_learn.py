@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from toys import ASKING, TOY
 
 from suite.commands import learning
-from suite.copies import compute_gradients
+from suite.copies import Copy, compute_gradients
 from suite.learning import tasks
+from suite.learning.apart import _heard
 from suite.learning.checkpoint import Checkpoint, State
 from suite.learning.tasks.translation import BAHDANAU
 from suite.records import UsageError
@@ -191,6 +193,7 @@ def test_pairs_of_which_no_word_can_be_learned_are_refused(
 
 
 SMALL = "    if query.shape[-1] == 2:\n        return query + key + value\n"
+SUM = "return query + key + value"
 ENDS = "import os\n\n\ndef attention(query, key, value, **options):\n"
 
 
@@ -206,6 +209,37 @@ def test_an_attention_that_ends_its_process_is_one_line(
     said = rf"^the process that asked attention/ends ended without a word \({how}\)$"
     with pytest.raises(UsageError, match=said):
         learning.learn([str(file)], ["asking"], [], None, tmp_path / "results")
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.skipif(not compute_gradients(), reason="no copy of this process may be made")
+def test_an_attention_that_closes_descriptors_is_one_line(
+    tmp_path: Path, write: Write, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = write("ends.py", f"{ENDS}{SMALL}    os.closerange(3, 200)\n    {SUM}\n")
+
+    with pytest.raises(UsageError, match=r"^the process that asked attention/ends ended without a word"):
+        learning.learn([str(file)], ["asking"], [], None, tmp_path / "results")
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("written", [b"hello", b"\0\0\0\5hello", b"\xff" * 8])
+def test_bytes_that_no_copy_sends_are_no_message(written: bytes) -> None:
+    copy = Copy.of(lambda connection: (os.write(connection.fileno(), written), None)[1])
+
+    assert _heard(copy) == ("nothing", None)
+    copy.end()
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.skipif(not compute_gradients(), reason="no copy of this process may be made")
+def test_a_copy_that_an_attention_makes_says_nothing(tmp_path: Path, write: Write) -> None:
+    file = write("ends.py", f"{ENDS}{SMALL}    os.fork()\n    {SUM}\n")
+    plain = write("plain.py", f"{ENDS}    {SUM}\n")
+
+    learning.learn([str(file), str(plain)], ["asking"], [], 1, tmp_path / "results")
+
+    assert [row["scores"] for row in rows(tmp_path / "results")[:1]] == [rows(tmp_path / "results")[1]["scores"]]
 
 
 @pytest.mark.usefixtures("asking")

@@ -133,6 +133,8 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_pairs(tmp_path: 
         (b"Go.\tVa !\nHi. Salut !\n", r"fra\.txt, line 2: no tab in 'Hi\. Salut !'; source, tab, target are due"),
         (b"Go.\tVa !\n\tSalut !\n", r"fra\.txt, line 2: nothing on one side of the tab"),
         (b"Go.\tVa !\nHi.\t\xff\n", r"fra\.txt, line 2: the byte 0xff is not UTF-8"),
+        (b"Go.\tVa !\nHi <EOS> .\tSalut !\n", r"fra\.txt, line 2: <eos> in .* is a token of attnsuite's own"),
+        (b"Go.\t<pad>\n", r"fra\.txt, line 1: <pad> in "),
         (b"Go.\tVa !\rHi.\tSalut !\r", r"fra\.txt, line 1: '\\r' in .*; text is due, a pair on each line"),
         ("Go.\tVa !\n".encode("utf-16-le"), r"fra\.txt, line 1: '\\x00' in "),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from unicodedata import category
 
+from suite.learning.sentences.preprocessing import RESERVED, tokens
 from suite.records import UsageError
 
 Pair = tuple[str, str]
@@ -43,4 +44,8 @@ def _pair(path: Path, number: int, line: str) -> Pair:
     if not rest or not source.strip() or not rest[0].strip():
         came = "no tab" if not rest else "nothing on one side of the tab"
         raise UsageError(f"{path}, line {number}: {came} in {line!r:.60}; source, tab, target are due")
+    if own := [each for each in (*tokens(source), *tokens(rest[0])) if each in RESERVED]:
+        raise UsageError(
+            f"{path}, line {number}: {own[0]} in {line!r:.60} is a token of attnsuite's own; words are due"
+        )
     return source, rest[0]
