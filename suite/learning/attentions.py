@@ -72,7 +72,7 @@ def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
     asked = f"called with {', '.join(OPTIONS[feature])}" if feature else "called"
     try:
         with told(f"{asked}, raises"):
-            due = _Due.after(tensors)
+            due = _Due.of(tensors)
             with undisturbed():
                 output: object = function(*tensors, **OPTIONS.get(feature, {}))
             if problem := due.problem(output):
@@ -96,7 +96,7 @@ class _Due:
     """Whether it is to be finite: where scores are made of it. In a training the loss tells."""
 
     @classmethod
-    def after(cls, tensors: Sequence[Tensor]) -> _Due:
+    def of(cls, tensors: Sequence[Tensor]) -> _Due:
         """What is due for query, key and value, which may be others after the call."""
         query, _, value = tensors
         shape = torch.Size((*query.shape[:-1], value.shape[-1]))
@@ -130,7 +130,7 @@ def _answering(name: str, function: Attention, without: frozenset[str]) -> Atten
 
     @wraps(function)
     def attention(*tensors: Tensor, **options: Any) -> Tensor:
-        given, due = {key: value for key, value in options.items() if key not in left_out}, _Due.after(tensors)
+        given, due = {key: value for key, value in options.items() if key not in left_out}, _Due.of(tensors)
         with told(f"{name} raised in training:"), undisturbed(seeds=False):
             output = function(*tensors, **given)
             problem = due.problem(output)

@@ -92,6 +92,7 @@ def of_source(source: ModuleSource, whole: Declaration) -> Declaration:
     if source.names is None or whole.function.partition(".")[0] in source.names:
         return replace(whole, summary=source.summary, broken=source.problem)  # its import will tell more
     names = [known.name for known in source.public]
+    names += [each.name for each in source.assigned if each.of]  # instances of its classes
     close = get_close_matches(whole.function, names)
     hint = f"did you mean {close[0]}? " if close else ""
     has = f"{hint}it has {listed(names) or 'none'}"

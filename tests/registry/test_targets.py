@@ -167,6 +167,12 @@ def test_mistakes_about_files_are_named(write: Write) -> None:
     assert complaint(str(empty)) == "empty.py decorates no function with @implementation and has no public function"
 
 
+def test_instances_are_among_what_a_file_has(write: Write) -> None:
+    text = "class Attention:\n    def __call__(self, q, k, v): ...\n\n\nmine = Attention()\n"
+
+    assert complaint(f"{write('made.py', text)}:nope") == "made.py has no function 'nope': it has Attention, mine"
+
+
 def test_mistakes_about_modules_are_named() -> None:
     assert complaint("nosuchmodule:f") == "No module named 'nosuchmodule'"
     assert complaint("json.nosuchmodule:f") == "No module named 'json.nosuchmodule'"
