@@ -43,10 +43,12 @@ def test_one_that_is_ended_is_gone() -> None:
 
 @pytest.mark.parametrize(("interruptible", "how"), [(True, "exit status 1"), (False, "SIGKILL")])
 def test_ctrl_c_ends_the_interruptible_alone(interruptible: bool, how: str, capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what was begun with & ignores it
     copy = Copy.of(waits, interruptible=interruptible)
+    signal.signal(signal.SIGINT, before)
     copy.connection.recv()
 
-    copy.interrupt(5.0 if interruptible else 0.2)
+    copy.interrupt(60.0 if interruptible else 0.2)
 
     assert copy.end() == how
     assert ("KeyboardInterrupt" in capfd.readouterr().err) is interruptible

@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import time
+from typing import Any
 
 import pytest
 
 from suite.conformance.diagnosis import side_by_side as room
 from suite.conformance.diagnosis.side_by_side import FEWEST, side_by_side
+from suite.copies import Copy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies are made by fork, on Linux alone")
 MANY = range(4 * FEWEST + 3)
@@ -62,8 +64,14 @@ def test_what_a_copy_does_not_tell_is_found_here(fate, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_what_is_raised_here_ends_the_copies(error: type[BaseException]) -> None:
-    here = os.getpid()
+def test_what_is_raised_here_ends_the_copies(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    here, begun, begin = os.getpid(), list[Copy](), room._copy
+
+    def noted(work: Any, share: Any) -> Copy:
+        begun.append(begin(work, share))
+        return begun[-1]
+
+    monkeypatch.setattr(room, "_copy", noted)
 
     def work(number: int) -> None:
         if os.getpid() != here:
@@ -73,5 +81,4 @@ def test_what_is_raised_here_ends_the_copies(error: type[BaseException]) -> None
 
     with pytest.raises(error):
         side_by_side(work, MANY, 2)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert [copy.process.is_alive() for copy in begun] == [False]
