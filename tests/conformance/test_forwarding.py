@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from suite.registry import find
 
 FORWARDS = Path(__file__).parents[1] / "submissions" / "forwards.py"
 CASES = ("plain", "bool_mask/rank_1", "scale", "bad_input/more_keys_than_values")
+TORCH = version("torch")
+"""As it is installed: a build for CUDA calls itself 2.13.0+cu130, and is installed as 2.13.0."""
 Pytest = Callable[..., object]
 
 
@@ -34,7 +37,7 @@ def test_all_failures_of_a_forwarder_are_those_of_the_implementation_that_it_for
     failing = {(outcome.case, outcome.dtype) for outcome in outcomes if outcome.fails}
     assert said.borrowed is not None
     assert said.borrowed.implementation == "attention/torch_sdpa.automatic"
-    assert said.borrowed.versions == f"torch {torch.__version__}"
+    assert said.borrowed.versions == f"torch {TORCH}"
     assert said.borrowed.questions == failing
     assert said.borrowed.failures == len(failing)
     assert {each.id: each.failures for each in said.borrowed.findings} == {
@@ -51,9 +54,7 @@ def test_the_paragraph_names_findings_library_version_link_and_the_lines_that_ac
     _, said = explained("attention", "bad_input/more_keys_than_values")
 
     first, finding, home, *_, line = [line for line in said.lines if not line.startswith(("walls: ", "operators: "))]
-    assert first.startswith(
-        f"1 of its 1 failures are those of attention/torch_sdpa.automatic (torch {torch.__version__})"
-    )
+    assert first.startswith(f"1 of its 1 failures are those of attention/torch_sdpa.automatic (torch {TORCH})")
     assert finding.startswith(
         "  1 × sdpa-cpu-lengths-differ: PyTorch's flash kernel for CPUs accepts keys and values of"
     )
@@ -116,7 +117,7 @@ def test_a_test_run_says_of_each_failure_whose_it_is(tmp_path: Path, run_pytest:
         "--attention-case", "bool_mask/rank_1", "--attention-dtype", "float32",
     )  # fmt: skip
 
-    said = f"the same as attention/torch_sdpa.automatic (torch {torch.__version__}), to which it seems to forward"
+    said = f"the same as attention/torch_sdpa.automatic (torch {TORCH}), to which it seems to forward"
     assert done.returncode == 1
     assert done.stdout.count(said) == 1
     assert f"{said}, bit for bit: the recorded finding sdpa-cpu-mask-of-rank-1: PyTorch's flash" in done.stdout
