@@ -16,7 +16,7 @@ from suite.learning.sentences.preprocessing import BEGIN, END
 from suite.learning.trained import Trained, translator
 from suite.learning.translating import greedy
 from suite.records import UsageError
-from suite.registry.loading import told
+from suite.registry.loading import as_plug, told
 
 SENTENCE = "I'm home."
 """The last of the sentences that the documents translate."""
@@ -58,7 +58,7 @@ def translate(name: str, by: Trained, sentence: str, attention: str = "") -> Tra
     words = by.source.known(sentence)
     if not 1 <= len(words) < by.steps:
         raise UsageError(f"a sentence of 1 to {by.steps - 1} tokens is due, not of {len(words)}: {sentence!r:.80}")
-    plug: dict[str, Any] = {"attention": implementation(attention, "attention").function} if attention else {}
+    plug: dict[str, Any] = {"attention": as_plug(implementation(attention, "attention"))} if attention else {}
     called = f"{name}/eager{f'+{attention}' if attention else ''}"
     with told(f"{called} gave no weights:"):
         written, weights = _watched(function(f"{name}/eager"), by, words, plug)
