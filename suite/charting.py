@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 NEEDED = {"altair": "altair", "vl_convert": "vl-convert-python"}
@@ -17,7 +23,12 @@ MUTED = "#59636e"
 GRID = "#e4e7eb"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")
 """The palette of Okabe and Ito, which the colour-blind can tell apart; their yellow is too faint on white: grey."""
-FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
+FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
+"""The fonts of text, the first that is there. What draws brings Liberation Sans along and measures widths by it."""
+SYSTEM_FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "~/.fonts")
+"""Where a Linux keeps its fonts."""
+NO_FONTS = '<?xml version="1.0"?><fontconfig><dir>/nonexistent</dir></fontconfig>'
+"""A configuration of fontconfig without a font. One that names no folder counts as none."""
 
 CONFIG = {
     "background": "white",
@@ -53,9 +64,43 @@ def absent() -> list[str]:
 
 def svg_of(chart: Any) -> str:
     """A chart of Altair as the text of an SVG file. The same chart gives the same text."""
+    load_fonts()
     written = io.StringIO()
     chart.save(written, format="svg")
     return _numbered(written.getvalue())
+
+
+@cache
+def load_fonts() -> None:
+    """Have the library that draws look for a font among its own first, and behind them among the system's.
+
+    By itself it takes the system's first. An older Liberation Sans has other widths than the one that it brings, and
+    a chart would come out another number of pixels wide where that is installed. The system's are needed for scripts
+    that its own do not have. Elsewhere than on Linux the system's stay first; few systems there have Liberation Sans.
+    """
+    import vl_convert
+
+    with tempfile.TemporaryDirectory() as folder:
+        (file := Path(folder) / "fonts.conf").write_text(NO_FONTS, encoding="utf-8")
+        with _fontconfig(str(file)):
+            vl_convert.register_font_directory(folder)  # its fonts are looked for at the first call that needs them
+    for place in SYSTEM_FONTS:
+        with suppress(RuntimeError):  # nobody's home
+            if (fonts := Path(place).expanduser()).is_dir():
+                vl_convert.register_font_directory(str(fonts))
+
+
+@contextmanager
+def _fontconfig(file: str) -> Iterator[None]:
+    """With this file as the configuration of fonts."""
+    before = os.environ.get("FONTCONFIG_FILE")
+    os.environ["FONTCONFIG_FILE"] = file
+    try:
+        yield
+    finally:
+        del os.environ["FONTCONFIG_FILE"]
+        if before is not None:
+            os.environ["FONTCONFIG_FILE"] = before
 
 
 def _numbered(svg: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.sax.saxutils import escape
 
-from suite.charting import svg_of
+from suite.charting import load_fonts, svg_of
 from suite.figures.picture import HeatMaps, Picture
 
 ZOOM = 2.0
@@ -26,6 +26,7 @@ def png(svg: str) -> bytes:
     """The same picture as the bytes of a PNG file."""
     import vl_convert
 
+    load_fonts()
     data: bytes = vl_convert.svg_to_png(svg, scale=ZOOM)
     return data
 
