@@ -50,11 +50,10 @@ class Copy:
         theirs.close()
         return cls(process, ours)
 
-    def interrupt(self, grace: float) -> None:
-        """Have it end as Ctrl-C ends it, and wait for that as many seconds."""
+    def interrupt(self) -> None:
+        """Have it end as Ctrl-C ends it. It may take its time."""
         with suppress(ProcessLookupError):
             os.kill(self.process.pid or 0, signal.SIGINT)
-        self.process.join(grace)
 
     def end(self) -> str:
         """End it, if it has not ended yet, and say how: `SIGSEGV`, `exit status 3`."""

@@ -48,7 +48,8 @@ def test_ctrl_c_ends_the_interruptible_alone(interruptible: bool, how: str, capf
     signal.signal(signal.SIGINT, before)
     copy.connection.recv()
 
-    copy.interrupt(60.0 if interruptible else 0.2)
+    copy.interrupt()
+    copy.process.join(60.0 if interruptible else 0.2)
 
     assert copy.end() == how
     assert ("KeyboardInterrupt" in capfd.readouterr().err) is interruptible

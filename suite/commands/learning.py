@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from suite import machine, registry
+from suite.commands.epochs import Epochs
 from suite.commands.reporting import report
 from suite.records import Learned, Run, UsageError
+from suite.records.options import check_jobs
 from suite.report import refuse_foreign_index
-from suite.store import Results
+from suite.store import Results, RunWriter
 
 if TYPE_CHECKING:
     from suite.learning.engine import Watch
@@ -37,15 +36,18 @@ def learn(
     checkpoints: Path | None = None,
     pairs: Path | None = None,
     examples: int | None = None,
+    at_once: int = 1,
 ) -> int:
     """Train each task with each target plugged in, from each seed; an interrupted run is resumed where it stopped.
 
+    As many trainings run `at_once`; curves and scores are those of one after the other, and so is their order.
     Raises UsageError before any training for a target that lacks what a task needs.
     """
-    from suite.learning.apart import apart
+    from suite.learning.apart import Work, apart
     from suite.learning.attentions import DEFAULT
     from suite.learning.trained import Job
 
+    check_jobs(at_once)
     refuse_foreign_index(results)
     _refuse(seeds, epochs, examples)
     changes = {**({"epochs": epochs} if epochs else {}), **_data(pairs, examples)}
@@ -56,24 +58,36 @@ def learn(
         for declaration in ([None] if task.own else declarations)
         for seed in (seeds or [0])
     ]
-    for job in jobs:
-        apart(partial(_plugged, job), job.implementation, lambda: lambda epoch, epochs: None)
+    plugs = {(job.task.name, job.implementation): job for job in jobs}.values()  # whatever the seed
+    list(apart([Work(partial(_plugged, job), job.implementation) for job in plugs], at_once))
     with Results(results).open_run(_run(jobs)) as writer:
-        if writer.resumed:
-            there = f"{len(writer.recorded_learned)} of {len(jobs)} trainings are there already"
-            print(f"resuming the run of {writer.run.started}: {there}", file=sys.stderr)
-        try:
-            for job in jobs:
-                if _key(job) not in writer.trained:
-                    learned = _trained(job, checkpoints)
-                    writer.write(learned)
-                    print(line(learned), flush=True)
-        except KeyboardInterrupt:
-            print("interrupted: the same command goes on after the last whole epoch", file=sys.stderr)
-            raise
+        _train(jobs, writer, checkpoints, at_once)
         writer.finish()
     report(results, writer.run.machine.name)
     return 0
+
+
+def _train(jobs: Sequence[Job], writer: RunWriter, checkpoints: Path | None, at_once: int) -> None:
+    """Train what the run does not have yet, and write and say what comes of it."""
+    from suite.learning.apart import Work, apart
+
+    if writer.resumed:
+        there = f"{len(writer.recorded_learned)} of {len(jobs)} trainings are there already"
+        print(f"resuming the run of {writer.run.started}: {there}", file=sys.stderr)
+    left = [job for job in jobs if _key(job) not in writer.trained]
+    with Epochs() as shown:
+        works = [
+            Work(partial(_learned, job, checkpoints), job.implementation, partial(shown.begins, _title(job)))
+            for job in left
+        ]
+        try:
+            with closing(apart(works, at_once)) as found:
+                for job, learned in zip(left, found, strict=True):
+                    writer.write(learned)
+                    shown.ended(_title(job), line(learned))
+        except KeyboardInterrupt:
+            shown.say("interrupted: the same command goes on after the last whole epoch", error=True)
+            raise
 
 
 def line(learned: Learned) -> str:
@@ -153,17 +167,6 @@ def _plugged(job: Job, watch: Watch) -> None:
     job.plug()
 
 
-def _trained(job: Job, checkpoints: Path | None) -> Learned:
-    from suite.learning.apart import apart
-
-    with ExitStack() as stack:
-        return apart(
-            partial(_learned, job, checkpoints),
-            job.implementation,
-            lambda: _saying_where_it_goes_on(job, stack.enter_context(_bar(job))),
-        )
-
-
 def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> Learned:
     plug = job.plug()
     finished = job.run(plug.attention, checkpoints, watch)
@@ -182,32 +185,5 @@ def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> Learned:
     )
 
 
-def _saying_where_it_goes_on(job: Job, bar: Watch) -> Watch:
-    """The bar, told of each epoch; a training that begins behind a checkpoint is said in a line."""
-    begun = False
-
-    def watch(epoch: int, epochs: int) -> None:
-        nonlocal begun
-        if epoch and not begun:
-            left = f"goes on after epoch {epoch} of {epochs}" if epoch < epochs else "was trained before"
-            print(f"{_title(job)}: {left}, from its checkpoint", file=sys.stderr)
-        begun = True
-        bar(epoch, epochs)
-
-    return watch
-
-
 def _title(job: Job) -> str:
     return f"{job.task.name} with {job.implementation}, seed {job.seed}"
-
-
-@contextmanager
-def _bar(job: Job) -> Iterator[Watch]:
-    """A bar of epochs on standard error, if that is a terminal; it disappears at the end."""
-    if not sys.stderr.isatty():
-        yield lambda epoch, epochs: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown = bar.add_task(_title(job), total=job.task.epochs)
-        yield lambda epoch, epochs: bar.update(shown, completed=epoch)

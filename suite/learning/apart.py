@@ -1,12 +1,15 @@
-"""A training in a copy of this process: what somebody's attention does to its process, it does to that one alone."""
+"""Trainings in copies of this process: what somebody's attention does to its process, it does to that one alone."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, TypeVar
 
 from suite.copies import Copy, compute_gradients
 from suite.learning.engine import Watch
@@ -15,49 +18,127 @@ from suite.records import UsageError
 Found = TypeVar("Found")
 
 GRACE = 5.0
-"""Seconds that it has after Ctrl-C to finish what it writes, or to end by itself: it needs less than one."""
+"""Seconds that copies have after Ctrl-C to finish what they write, or to end by themselves: they need less than one."""
 
 
-def apart(work: Callable[[Watch], Found], name: str, watched: Callable[[], Watch]) -> Found:
-    """What `work` returns, done in a copy where one may be made, else here. `watched` is asked when it has begun.
+@dataclass(frozen=True)
+class Work(Generic[Found]):
+    """What is done in a copy. `name` says whose attention it asks."""
 
-    Raises the UsageError or the KeyboardInterrupt that it raises, and UsageError where its process ends without a word;
-    `name` says whose it is.
+    do: Callable[[Watch], Found]
+    name: str
+    watched: Callable[[], Watch] = lambda: lambda epoch, epochs: None
+    """Is asked, in this process, for what watches it, when it has begun."""
+
+
+def apart(works: Sequence[Work[Found]], at_once: int = 1) -> Generator[Found, None, None]:
+    """What each work comes to, in their order. As many `at_once` are done in copies; where none may be made, in turn.
+
+    Raises the UsageError or the KeyboardInterrupt that one raises, and UsageError where its process ends without a
+    word. Works before it are yielded first; those behind it are ended, as Ctrl-C ends them.
     """
     if not compute_gradients():
-        return work(watched())
-
-    def tell(connection: Connection) -> None:
-        """Send each epoch, and at last what was found or refused. Another error is the suite's own, and is printed."""
-        here = os.getpid()
-
-        def send(message: object) -> None:
-            if os.getpid() == here:  # an attention may have copied this process, too
-                connection.send(message)
-
-        found = _outcome(work, send)
-        with suppress(OSError, KeyboardInterrupt):  # nobody is there any more, or Ctrl-C came twice
-            send(found)
-
-    copy = Copy.of(tell, interruptible=True)
+        for work in works:
+            yield work.do(work.watched())
+        return
+    waiting, started = deque(works), deque[_Started[Found]]()
     try:
-        watch = watched()
-        while (message := _heard(copy))[0] == "epoch":
-            watch(*message[1])
-        if message[0] != "nothing":
-            return _said(*message)
-        copy.process.join(GRACE)
-    except KeyboardInterrupt:
-        copy.interrupt(GRACE)
+        while waiting or started:
+            while waiting and sum(each.busy for each in started) < at_once and not any(map(_is_over, started)):
+                started.append(_Started.of(waiting.popleft()))
+            if started[0].busy:
+                _hear(started)
+            else:
+                yield started.popleft().found()
+    except BaseException:
+        _interrupt([each.copy for each in started if each.busy])
         raise
     finally:
-        how = copy.end()
-    raise UsageError(f"the process that asked {name} ended without a word ({how})")
+        for each in started:
+            each.copy.end()
 
 
-def _outcome(work: Callable[[Watch], Found], send: Callable[[object], None]) -> tuple[str, Any]:
+@dataclass
+class _Started(Generic[Found]):
+    """A work that has begun. What it came to is known once it is not `busy` any more."""
+
+    work: Work[Found]
+    copy: Copy
+    watch: Watch
+    ended: tuple[str, Any] | None = None
+
+    @classmethod
+    def of(cls, work: Work[Found]) -> _Started[Found]:
+        copy = Copy.of(lambda connection: _tell(connection, work.do), interruptible=True)
+        try:
+            return cls(work, copy, work.watched())
+        except BaseException:
+            copy.end()
+            raise
+
+    @property
+    def busy(self) -> bool:
+        return self.ended is None
+
+    def hear(self) -> None:
+        """Take in its next message."""
+        message = _heard(self.copy)
+        if message[0] == "epoch":
+            self.watch(*message[1])
+            return
+        if message[0] == "nothing":
+            self.copy.process.join(GRACE)
+        how = self.copy.end()
+        without = f"the process that asked {self.work.name} ended without a word ({how})"
+        self.ended = ("refused", without) if message[0] == "nothing" else message
+        if message[0] == "interrupted":
+            raise KeyboardInterrupt
+
+    def found(self) -> Found:
+        kind, what = self.ended or ("refused", "it has not ended yet")
+        if kind == "refused":
+            raise UsageError(str(what))
+        found: Found = what
+        return found
+
+
+def _is_over(started: _Started[Any]) -> bool:
+    """Whether it was refused, so that nothing behind it will be asked for."""
+    return started.ended is not None and started.ended[0] == "refused"
+
+
+def _hear(started: Sequence[_Started[Any]] | deque[_Started[Any]]) -> None:
+    """Wait until one of them says something, and take that in."""
+    busy = {each.copy.connection: each for each in started if each.busy}
+    for connection in wait(list(busy)):
+        busy[connection].hear()  # type: ignore[index]  # nothing but these connections is waited for
+
+
+def _interrupt(copies: Sequence[Copy]) -> None:
+    """Have them end as Ctrl-C ends them, and wait for that."""
+    for copy in copies:
+        copy.interrupt()
+    until = time.monotonic() + GRACE
+    for copy in copies:
+        copy.process.join(max(0.0, until - time.monotonic()))
+
+
+def _tell(connection: Connection, do: Callable[[Watch], Found]) -> None:
+    """Send each epoch, and at last what was found or refused. Another error is the suite's own, and is printed."""
+    here = os.getpid()
+
+    def send(message: object) -> None:
+        if os.getpid() == here:  # an attention may have copied this process, too
+            connection.send(message)
+
+    found = _outcome(do, send)
+    with suppress(OSError, KeyboardInterrupt):  # nobody is there any more, or Ctrl-C came twice
+        send(found)
+
+
+def _outcome(do: Callable[[Watch], Found], send: Callable[[object], None]) -> tuple[str, Any]:
     try:
-        return "found", work(lambda epoch, epochs: send(("epoch", (epoch, epochs))))
+        return "found", do(lambda epoch, epochs: send(("epoch", (epoch, epochs))))
     except UsageError as error:
         return "refused", str(error)
     except KeyboardInterrupt:
@@ -72,12 +153,4 @@ def _heard(copy: Copy) -> tuple[str, Any]:
         kind, what = copy.connection.recv()
     except Exception:  # whatever bytes that somebody wrote into the pipe lead to
         return "nothing", None
-    return kind, what
-
-
-def _said(kind: str, what: object) -> Found:  # type: ignore[type-var]
-    if kind == "refused":
-        raise UsageError(str(what))
-    if kind == "interrupted":
-        raise KeyboardInterrupt
-    return what  # type: ignore[return-value]
+    return (kind, what) if kind in ("epoch", "found", "refused", "interrupted") else ("nothing", None)

@@ -74,22 +74,27 @@ def test_the_page_has_scores_beside_the_documents_and_loss_curves(tmp_path: Path
 
 
 def test_a_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = learning._trained
-    count = iter(range(10))
+    learned = learning._learned
 
-    def interrupted(*arguments):  # type: ignore[no-untyped-def]
-        if next(count) == 2:
+    def interrupted(job, *arguments):  # type: ignore[no-untyped-def]
+        if (job.task.name, job.seed) == ("open", 0):
             raise KeyboardInterrupt
-        return trained(*arguments)
+        return learned(job, *arguments)
 
-    monkeypatch.setattr(learning, "_trained", interrupted)
+    monkeypatch.setattr(learning, "_learned", interrupted)
     with pytest.raises(KeyboardInterrupt):
         learning.learn([], [], [0, 1], None, tmp_path / "results")
-    again: list[object] = []
-    monkeypatch.setattr(learning, "_trained", lambda *arguments: again.append(arguments) or trained(*arguments))
+    again = tmp_path / "again"
+
+    def noted(job, *arguments):  # type: ignore[no-untyped-def]
+        with again.open("a") as file:  # by a copy of this process
+            print(job.task.name, job.seed, file=file)
+        return learned(job, *arguments)
+
+    monkeypatch.setattr(learning, "_learned", noted)
     learning.learn([], [], [0, 1], None, tmp_path / "results")
 
-    assert len(again) == 2
+    assert again.read_text() == "open 0\nopen 1\n"
     assert len(rows(tmp_path / "results")) == 4
 
 
@@ -116,6 +121,23 @@ def test_where_a_training_goes_on_is_said(
     assert "0 of 1 trainings are there already\n" in resumed
     assert resumed.endswith("toy with toy/line, seed 0: goes on after epoch 3 of 6, from its checkpoint\n")
     assert capsys.readouterr().err == "toy with toy/line, seed 0: was trained before, from its checkpoint\n"
+
+
+def test_at_once_they_come_to_the_same_in_the_same_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {"targets": [], "tasks": [], "seeds": [0, 1], "epochs": None}
+    learning.learn(**asked, results=tmp_path / "one", checkpoints=tmp_path / "a")  # type: ignore[arg-type]
+    alone = capsys.readouterr().out.replace(str(tmp_path / "one"), "")
+    learning.learn(**asked, results=tmp_path / "two", checkpoints=tmp_path / "b", at_once=2)  # type: ignore[arg-type]
+
+    assert capsys.readouterr().out.replace(str(tmp_path / "two"), "") == alone
+    assert rows(tmp_path / "two") == [{**row, "seconds": ANY} for row in rows(tmp_path / "one")]
+
+
+def test_a_number_of_processes_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--jobs is the number of processes that ask, 1 or more, not 0$"):
+        learning.learn([], [], [], None, tmp_path / "results", at_once=0)
 
 
 def test_a_training_that_is_there_is_recorded_as_it_was(tmp_path: Path) -> None:

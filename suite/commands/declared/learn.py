@@ -69,6 +69,16 @@ class Learn:
         typer.Option("--examples", metavar="N", parser=whole("--examples"), help="only the first N pairs"),
     ] = None
 
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            parser=whole("--jobs"),
+            help="trainings at once, each on one core; curves and scores are those of one (the default)",
+        ),
+    ] = 1
+
     def run(self) -> int:
         from suite.commands import learning
 
@@ -81,4 +91,5 @@ class Learn:
             self.checkpoints,
             self.pairs,
             self.examples,
+            self.jobs,
         )
