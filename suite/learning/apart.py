@@ -95,11 +95,13 @@ class _Started(Generic[Found]):
             raise KeyboardInterrupt
 
     def found(self) -> Found:
-        kind, what = self.ended or ("refused", "it has not ended yet")
+        """What it came to. Raises the UsageError that it did."""
+        if self.ended is None:
+            raise RuntimeError("it has not ended yet")
+        kind, what = self.ended
         if kind == "refused":
             raise UsageError(str(what))
-        found: Found = what
-        return found
+        return what  # type: ignore[no-any-return]
 
 
 def _is_over(started: _Started[Any]) -> bool:
