@@ -40,6 +40,7 @@ class Fake:
     """Seconds of launching that a device does not see, because it flushes its cache meanwhile."""
     asking: float = 1e-4
     """Seconds that it takes to hand over inputs and to receive what comes back."""
+    threads: int = 1
     processes: int = 1
     process: int = 0
     """The process whose turn it is."""

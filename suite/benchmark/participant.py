@@ -10,7 +10,7 @@ from typing import Any
 from suite.benchmark.connection import Elsewhere, Here, lost
 from suite.benchmark.entry import Answered, Witnessed
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
-from suite.benchmark.processes import WEIGHED, cores_of, service, timed_as, with_threads
+from suite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
 from suite.benchmark.request import memory_limit
 from suite.benchmark.secret_inputs import Secrets, secrets_of
 from suite.contracts import contract
@@ -182,7 +182,7 @@ class Participant:
         if failed := self._rehearse(job):
             self._close_weighing()
             return failed
-        self._weighing = self._weighing or self._elsewhere(WEIGHED)
+        self._weighing = self._weighing or self._elsewhere(MEASURED)
         answer = self._weighing.ask(Weighed, "weigh", {"job": asdict(job), "expected": expected})
         if isinstance(answer, Failed) or answer.spent:
             self._close_weighing()
@@ -237,7 +237,7 @@ class Participant:
         Where the call started threads, that process is of no use: the next one has to do without a small call.
         """
         if self._weighing is None:
-            self._weighing, self._rehearsed = self._elsewhere(WEIGHED), set()
+            self._weighing, self._rehearsed = self._elsewhere(MEASURED), set()
         if (job.contract, job.dtype) in self._rehearsed:
             return None
         self._rehearsed.add((job.contract, job.dtype))

@@ -8,31 +8,28 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
+from suite.allocator import KEEPS
 from suite.records import UsageError
 from suite.worker import expect
 
 SERVICE = "suite.measure.bench:begin"
 SERVICE_OF_GRADIENTS = "suite.measure.bench_of_gradients:begin"
 """What answers in a process that is timed or weighed."""
-TIMED = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
-"""Environment of a process that is timed. By default glibc starts to reuse freed blocks of up to 32 MiB sooner or
-later, depending on how the heap lies: two processes of the same code then differ by up to 2 times, all their lives."""
+MEASURED = KEEPS
+"""Environment of a process that is timed or weighed. By default glibc starts to reuse freed blocks of up to 32 MiB
+sooner or later, depending on how the heap lies: two processes of the same code then differ by up to 2 times, all their
+lives. One that is weighed gives freed memory back from its first question on."""
 NUMBER = "ATTNSUITE_PROCESS"
 """The variable that says which of an implementation's timed processes one is, of those after the first: each number has
 a server of its own to be forked from, so that where PyTorch lies in memory is drawn anew."""
-WEIGHED = {
-    "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_WAIT_POLICY": "PASSIVE",
-}  # fmt: skip
-"""Environment of a process whose memory is measured: with it glibc returns freed blocks of 64 KiB and more to the
-system and takes them anew. Such a process may share its cores with another, so its waiting threads must not spin."""
 
 
 def expect_measured(threads: int, processes: int = 1, gradients: bool = False) -> None:
-    """Begin in the background to import what processes with so many threads are forked from: the timed, the weighed.
+    """Begin in the background to import what processes with so many threads are forked from: the timed and the weighed.
 
     `gradients` is whether not only forward calls will be timed.
     """
-    for place, environment in enumerate((*map(timed_as, range(processes)), WEIGHED)):
+    for place, environment in enumerate(map(timed_as, range(processes))):
         expect({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients))
 
 
@@ -43,7 +40,7 @@ def service(gradients: bool) -> str:
 
 def timed_as(number: int) -> Mapping[str, str]:
     """The environment of one of the processes that are timed, counted from 0."""
-    return {**TIMED, NUMBER: str(number)} if number else TIMED
+    return {**MEASURED, NUMBER: str(number)} if number else MEASURED
 
 
 def check_threads(asked: Iterable[int]) -> None:
@@ -73,6 +70,15 @@ def cores_of(threads: int, place: int) -> list[int]:
 def taken_by(threads: int) -> list[int]:
     """The cores that processes with so many threads are timed on, then those on which whoever asks them may run."""
     return [*cores_of(threads, 0), *cores()]
+
+
+def kept_awake(threads: int) -> list[int]:
+    """The cores that are kept awake while calls with so many threads are asked for one by one; none for several.
+
+    These wake each other, and where something spins on every core the system lets two of them wait for one: calls of
+    0.1 ms on both of two cores took 9 to 27 times as long so, and 1.05 to 1.8 times where the cores may fall asleep.
+    """
+    return taken_by(threads) if threads == 1 else []
 
 
 def cores() -> list[int]:

@@ -13,7 +13,7 @@ from suite.benchmark.accounts import Accounts
 from suite.benchmark.entry import Entry
 from suite.benchmark.implementation import Implementation
 from suite.benchmark.participant import Participant
-from suite.benchmark.processes import taken_by
+from suite.benchmark.processes import kept_awake
 from suite.benchmark.race import race
 from suite.benchmark.request import Request, Table
 from suite.benchmark.verification import verify
@@ -170,8 +170,9 @@ class Timing:
         rows = table.workload.rows(table.direction, self.random)
         used = {entry.name: entry.participant.used() for entry in entries}
         baseline = f"{self.contract.name}/{self.contract.baseline}"
+        kept = kept_awake(table.threads)
         with self.accounts.spending("between rounds"):
-            race(entries, baseline, rows, self.request.seconds, self.random, yardstick, taken_by(table.threads))
+            race(entries, baseline, rows, self.request.seconds, self.random, yardstick, kept)
         for entry in entries:
             self.accounts.move("between rounds", "rounds", entry.spent + entry.made)
             self.accounts.move("between rounds", "warm_up", entry.warmed)

@@ -26,7 +26,7 @@ class Weighing:
 
     def weigh(self, table: Table, entries: Sequence[Entry[Participant]]) -> dict[str, Weight]:
         """What a call of each takes, by the implementation's name; of those alone that have not dropped out."""
-        at_once = len(cores()) if table.threads else 1  # a GPU's meter sees all that it holds
+        at_once = max(1, len(cores()) // table.threads) if table.threads else 1  # a GPU's meter sees all that it holds
         able = [entry for entry in entries if not entry.failed]
         longest_first = sorted(able, key=lambda entry: -entry.prepared.first_call)  # so that they end together
         with ThreadPoolExecutor(at_once) as pool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 """Takes what is said beside the results."""
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""What glibc's mallopt calls the bytes at the end of its memory that it keeps, and the size from which on an allocation
-has memory of its own."""
 KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
 """The keys of a row written with --json."""
 
@@ -115,18 +110,6 @@ def single_threaded() -> None:
     """Have numpy and torch use one thread, before they are loaded: many small calls take far longer on several."""
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-
-
-def keep_memory() -> None:
-    """Have C's library (glibc) keep what is freed for what is allocated next, up to a gigabyte.
-
-    A check allocates and frees arrays of some hundred kilobytes all the time. By default their pages go back to the
-    system and come anew, 150,000 times in a check of attention.
-    """
-    with suppress(AttributeError, OSError):  # another library than glibc
-        adjust = ctypes.CDLL(None).mallopt
-        adjust(M_MMAP_THRESHOLD, 2**25)  # bytes: the most that it takes
-        adjust(M_TRIM_THRESHOLD, 2**30)
 
 
 def row(outcome: Outcome, walls: Sequence[str] | None = None) -> dict[str, object]:

@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
 from suite import campaign
+from suite.allocator import keep_freed_memory
 from suite.commands import github, json_rows, junit, last_failed, sharding
 from suite.commands.checking import (
     Tell,
     asked_again,
     chosen,
-    keep_memory,
     refuse_broken,
     row,
     single_threaded,
@@ -62,7 +62,9 @@ def check(options: Check) -> int:
     refuse_values(options)
     refuse_places(options)
     single_threaded()
-    keep_memory()
+    # a check allocates and frees arrays of some hundred kilobytes all the time: by default their pages go back to the
+    # system and come anew, 150,000 times in a check of attention
+    keep_freed_memory()
     if options.device == "cpu" and (options.isolate or not options.cases or not all(d.shipped for d in declarations)):
         expect({})  # whoever answers in a process of its own needs PyTorch, which is imported here meanwhile
     import suite.conformance.session  # noqa: F401  with all that it needs, before the next line

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from suite.allocator import return_freed_memory
 from suite.asking import Workload
 from suite.contracts import contract
 from suite.measure import kernels, memory
@@ -45,7 +46,7 @@ class Scale:
         """
         if torch.device(self._device).type != "cpu" or not self._copyable or _workloads(job)[0].is_model:
             return Rehearsed(True)
-        _calibrate()
+        _settle()
         self._attempt(lambda: self._small_call(job, "forward")())
         return Rehearsed(self._copyable)  # the small call may have started threads
 
@@ -56,9 +57,9 @@ class Scale:
         """
         if torch.device(self._device).type != "cpu":
             return self._weigh_alone(job, prepared)  # an allocator's peak hides nothing
+        _settle()
         if not self._copyable:
             return replace(self._weigh_alone(job), spent=True)
-        _calibrate()
         if expected > LONG_CALL and not _workloads(job)[0].is_model and self._light_calls < MOST_LIGHT_CALLS:
             if found := self._in_a_copy(self._weigh_profiled, job):
                 return read(Weighed, found)
@@ -127,6 +128,8 @@ def _workloads(job: Job) -> Sequence[Workload]:
     return contract(job.contract).workloads()
 
 
-def _calibrate() -> None:
+def _settle() -> None:
+    """Have this process give back what it frees, so that what a call takes is seen, and calibrate the meter."""
+    return_freed_memory()
     with suppress(OSError):  # no /proc: not Linux
         memory.calibrated()

@@ -10,7 +10,7 @@ from random import Random
 from suite.asking import Workload
 from suite.benchmark.entry import Entry
 from suite.benchmark.participant import Participant
-from suite.benchmark.processes import cores, taken_by
+from suite.benchmark.processes import cores, kept_awake
 from suite.benchmark.race import race
 from suite.measure.protocol import Failed, Job
 from suite.records.stopwatch import SLOWDOWNS, Trial
@@ -54,7 +54,7 @@ class AuditTable:
             shuffled = random.sample(participants, len(participants))
             entries = [entry for each in shuffled if (entry := self._entry(each))]
             self.entries = entries
-            rows, awake = self.workload.rows("forward", random), taken_by(self.threads)
+            rows, awake = self.workload.rows("forward", random), kept_awake(self.threads)
             race(entries, f"{CONTRACT}/{BASELINE}", rows, budget, random, cores=awake)
         self._judge(entries)
 

@@ -24,7 +24,7 @@ from suite.worker.server import LONGEST_MESSAGE, MARK, MARK_LENGTH, PASSED_ON, W
 
 SERVERS_KEPT = 8
 """How many servers are kept, those asked last: each holds an interpreter with PyTorch in it. A benchmark on one thread
-and on all cores has seven: for the contract, and three for each number of threads where two processes are timed."""
+and on all cores has five: for the contract, and two for each number of threads where two processes are timed."""
 _MAIN = "import sys; from suite.worker.server import main; main(*map(int, sys.argv[1:3]), sys.argv[3:])"
 
 

@@ -16,7 +16,7 @@ from workers import LINUX
 
 from suite.benchmark import awake as awake_module
 from suite.benchmark.awake import MOST_CORES, awake
-from suite.benchmark.processes import cores, cores_of, taken_by
+from suite.benchmark.processes import cores, cores_of, kept_awake, taken_by
 
 SPINS = f"""
 import time
@@ -108,6 +108,11 @@ def test_where_the_system_has_no_such_class_nothing_is_started(monkeypatch: pyte
     monkeypatch.delattr(os, "SCHED_IDLE", raising=False)
     with awake(cores()):
         assert not spinning()
+
+
+def test_for_calls_on_several_threads_nothing_spins() -> None:
+    assert kept_awake(1) == taken_by(1)
+    assert kept_awake(2) == kept_awake(16) == []
 
 
 def test_those_that_are_timed_come_first() -> None:

@@ -59,6 +59,52 @@ def test_an_answer_that_is_remembered_every_second_time_is_refused(now: Time) ->
     )
 
 
+class Wakes(Fake):
+    """Calls on new numbers take so many seconds longer, however long they take in samples."""
+
+    longer = 0.004
+
+    def anew(self) -> float:
+        return super().anew() + self.longer
+
+
+def two_ms(turn: int) -> float:
+    return 2e-3
+
+
+def test_threads_may_take_a_while_to_wake_which_is_said_and_accuses_nobody(now: Time) -> None:
+    _, alone = race(Fake("base", now, two_ms), Wakes("a", now, two_ms))
+    _, several = race(Fake("base", now, two_ms, threads=2), Wakes("a", now, two_ms, threads=2))
+
+    assert str(alone.failed).endswith("calls on new numbers took 3.00 times as long")
+    assert (several.failed, several.proved) == (None, True)
+    assert several.unbounded == "calls on new numbers took 3.00 times as long"
+
+
+def test_no_thread_takes_as_long_to_wake_as_a_false_claim_may_hide(now: Time) -> None:
+    slow = Wakes("a", now, two_ms, threads=2)
+    slow.longer = new_numbers.WAKING + 1e-3
+
+    _, found = race(Fake("base", now, two_ms, threads=2), slow)
+
+    assert str(found.failed).endswith("calls on new numbers took 4.00 times as long")
+
+
+def test_on_a_busy_machine_threads_may_take_as_much_longer_as_those_of_the_trusted_one(now: Time) -> None:
+    class Waits(Fake):
+        draw = Random(0)
+
+        def anew(self) -> float:
+            return super().anew() + self.draw.choice((0.0, 0.004))
+
+    slow = Wakes("a", now, two_ms, threads=2)
+    slow.longer = new_numbers.WAKING + 1e-3
+
+    _, found = race(Waits("base", now, lambda turn: 0.02, threads=2), slow)
+
+    assert (found.failed, found.proved) == (None, True)
+
+
 def test_to_tell_the_truth_once_it_is_asked_again_comes_too_late(now: Time) -> None:
     class Repents(Fake):
         def sample(self, number: int, calls: int) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from workers import LINUX, run_program
 
-from suite.benchmark.processes import WEIGHED
+from suite.benchmark.processes import MEASURED
 from suite.measure import memory
 
 MiB = 2**20
@@ -23,7 +23,7 @@ thread); a call also takes some pages of its own, of the stack and of Python's h
 @pytest.fixture(scope="session")
 def weighed() -> dict[str, Any]:
     """What a process says whose memory is measured, started as such processes are."""
-    with run_program("weighs_known_calls.py", environment=WEIGHED) as process:
+    with run_program("weighs_known_calls.py", environment=MEASURED) as process:
         found: dict[str, Any] = json.loads(process.communicate()[0])
     return found
 
