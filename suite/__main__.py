@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def main() -> None:
         print(f"attnsuite: cannot write what was found: {error.strerror}", file=sys.stderr)
         os._exit(CANNOT)  # the interpreter would try to flush it again
     if status in (INTERRUPTED, TERMINATED):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it came: another one would only break into what ends libraries
         print("attnsuite: interrupted", file=sys.stderr)
     sys.exit(status or 0)
 

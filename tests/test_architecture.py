@@ -71,7 +71,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "cheats": {"records", "temporary", "asking", "contracts", "registry", "conformance", "benchmark", "walls"},
     "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
-    "learning": {"records", "copies", "asking", "contracts", "registry", "machine"},
+    "learning": {"records", "copies", "walls", "asking", "contracts", "registry", "machine"},
     "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},
     "claims": {"records", "contracts", "measure", "sources", "statistics", "learning"},
     "export": {"records", "temporary", "asking", "contracts", "registry", "machine"},

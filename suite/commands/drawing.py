@@ -11,6 +11,9 @@ from suite.charting import absent
 from suite.figures import FIGURES, chosen, targets
 from suite.records import UsageError
 
+SEEDS = 2**32
+"""How many seeds there are."""
+
 
 def draw(
     names: Sequence[str], folder: Path, overwrite: bool, options: Mapping[str, Any], lines: TextIO | None = None
@@ -23,6 +26,8 @@ def draw(
     figures = chosen(names)
     for option in options:
         _check_taken(option, names, figures)
+    if not 0 <= options.get("seed", 0) < SEEDS:
+        raise UsageError(f"--seed should lie between 0 and {SEEDS - 1}, not be {options['seed']}")
     if lacking := absent():
         raise UsageError(f'drawing needs {" and ".join(lacking)}: python -m pip install "attnsuite[charts]"')
     told: set[str] = set()

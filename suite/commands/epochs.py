@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 if TYPE_CHECKING:
     from suite.learning.engine import Watch
@@ -60,9 +61,8 @@ class Epochs:
         self.say(line)
 
     def say(self, line: str, error: bool = False) -> None:
-        """Print a line where no bar is, for what is not a terminal gets it as well."""
-        if self._bars:
-            self._bars.stop()
-        print(line, file=sys.stderr if error else sys.stdout, flush=True)
-        if self._bars:
-            self._bars.start()
+        """Print a line: above the bars where it goes to a terminal as they do."""
+        if self._bars and (error or sys.stdout.isatty()):
+            self._bars.console.print(Text(line), soft_wrap=True)
+        else:
+            print(line, file=sys.stderr if error else sys.stdout, flush=True)

@@ -59,7 +59,7 @@ def learn(
         for seed in (seeds or [0])
     ]
     plugs = {(job.task.name, job.implementation): job for job in jobs}.values()  # whatever the seed
-    list(apart([Work(partial(_plugged, job), job.implementation) for job in plugs], at_once))
+    list(apart([Work(partial(_plugged, job), job.implementation, due=type(None)) for job in plugs], at_once))
     with Results(results).open_run(_run(jobs)) as writer:
         _train(jobs, writer, checkpoints, at_once)
         writer.finish()
@@ -77,7 +77,7 @@ def _train(jobs: Sequence[Job], writer: RunWriter, checkpoints: Path | None, at_
     left = [job for job in jobs if _key(job) not in writer.trained]
     with Epochs() as shown:
         works = [
-            Work(partial(_learned, job, checkpoints), job.implementation, partial(shown.begins, _title(job)))
+            Work(partial(_learned, job, checkpoints), job.implementation, partial(shown.begins, _title(job)), Learned)
             for job in left
         ]
         try:

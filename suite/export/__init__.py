@@ -67,6 +67,8 @@ def export(request: Request) -> Written:
         raise UsageError(f"unknown device {request.device!r}; there are: cpu, cuda, cuda:N")
     if not 0 <= request.seed < SEEDS:
         raise UsageError(f"--seed should lie between 0 and {SEEDS - 1}, not be {request.seed}")
+    if request.data_above < 0:
+        raise UsageError(f"--data-above should be 0 bytes or more, not {request.data_above}")
     with replacing(request.file, request.force) as place:
         found = exporter(request.target)
         if found.exports.quantised and request.dtype != "float32":

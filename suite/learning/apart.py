@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from suite.copies import Copy, compute_gradients
 from suite.learning.engine import Watch
 from suite.records import UsageError
+from suite.walls.descent import end_all_below
 
 Found = TypeVar("Found")
 
@@ -29,6 +31,8 @@ class Work(Generic[Found]):
     name: str
     watched: Callable[[], Watch] = lambda: lambda epoch, epochs: None
     """Is asked, in this process, for what watches it, when it has begun."""
+    due: type = object
+    """Of what it comes to."""
 
 
 def apart(works: Sequence[Work[Found]], at_once: int = 1) -> Generator[Found, None, None]:
@@ -55,7 +59,7 @@ def apart(works: Sequence[Work[Found]], at_once: int = 1) -> Generator[Found, No
         raise
     finally:
         for each in started:
-            each.copy.end()
+            each.end()
 
 
 @dataclass
@@ -69,7 +73,7 @@ class _Started(Generic[Found]):
 
     @classmethod
     def of(cls, work: Work[Found]) -> _Started[Found]:
-        copy = Copy.of(lambda connection: _tell(connection, work.do), interruptible=True)
+        copy = Copy.of(lambda connection: _tell(connection, work), interruptible=True, alone=True)
         try:
             return cls(work, copy, work.watched())
         except BaseException:
@@ -82,17 +86,23 @@ class _Started(Generic[Found]):
 
     def hear(self) -> None:
         """Take in its next message."""
-        message = _heard(self.copy)
-        if message[0] == "epoch":
-            self.watch(*message[1])
+        kind, what = _heard(self.copy, self.work.due)
+        if kind == "epoch":
+            self.watch(*what)
             return
-        if message[0] == "nothing":
-            self.copy.process.join(GRACE)
+        if kind == "nothing":
+            self.copy.wait(GRACE)
         how = self.copy.end()
         without = f"the process that asked {self.work.name} ended without a word ({how})"
-        self.ended = ("refused", without) if message[0] == "nothing" else message
-        if message[0] == "interrupted":
+        self.ended = ("refused", without) if kind == "nothing" else (kind, what)
+        if kind == "interrupted":
             raise KeyboardInterrupt
+
+    def end(self) -> None:
+        """End what has not ended yet."""
+        if self.busy:
+            self.copy.end()
+            self.ended = ("refused", "it was ended")
 
     def found(self) -> Found:
         """What it came to. Raises the UsageError that it did."""
@@ -111,9 +121,12 @@ def _is_over(started: _Started[Any]) -> bool:
 
 def _hear(started: Sequence[_Started[Any]] | deque[_Started[Any]]) -> None:
     """Wait until one of them says something, and take that in."""
-    busy = {each.copy.connection: each for each in started if each.busy}
-    for connection in wait(list(busy)):
-        busy[connection].hear()  # type: ignore[index]  # nothing but these connections is waited for
+    busy = [each for each in started if each.busy]
+    ended = [each.copy.ending for each in busy if each.copy.ending is not None]
+    said = wait([*(each.copy.connection for each in busy), *ended])
+    for each in busy:
+        if each.copy.connection in said or each.copy.ending in said:
+            each.hear()
 
 
 def _interrupt(copies: Sequence[Copy]) -> None:
@@ -122,37 +135,59 @@ def _interrupt(copies: Sequence[Copy]) -> None:
         copy.interrupt()
     until = time.monotonic() + GRACE
     for copy in copies:
-        copy.process.join(max(0.0, until - time.monotonic()))
+        copy.wait(max(0.0, until - time.monotonic()))
 
 
-def _tell(connection: Connection, do: Callable[[Watch], Found]) -> None:
-    """Send each epoch, and at last what was found or refused. Another error is the suite's own, and is printed."""
-    here = os.getpid()
+def _tell(connection: Connection, work: Work[Any]) -> None:
+    """Send each epoch, and at last what was found or refused. Another error is the suite's own, and is printed.
+
+    What it has started is ended before.
+    """
+    here, came = os.getpid(), []
 
     def send(message: object) -> None:
         if os.getpid() == here:  # an attention may have copied this process, too
             connection.send(message)
 
-    found = _outcome(do, send)
+    def interrupt(number: int, frame: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
+    found = _outcome(work, send, came)
+    if os.getpid() == here:
+        end_all_below(here)
     with suppress(OSError, KeyboardInterrupt):  # nobody is there any more, or Ctrl-C came twice
         send(found)
 
 
-def _outcome(do: Callable[[Watch], Found], send: Callable[[object], None]) -> tuple[str, Any]:
+def _outcome(work: Work[Any], send: Callable[[object], None], came: Sequence[int]) -> tuple[str, Any]:
+    """What it comes to; `came` are the signals of Ctrl-C that came, so that an attention cannot pretend them."""
     try:
-        return "found", do(lambda epoch, epochs: send(("epoch", (epoch, epochs))))
+        return "found", work.do(lambda epoch, epochs: send(("epoch", (epoch, epochs))))
     except UsageError as error:
         return "refused", str(error)
     except KeyboardInterrupt:
-        return "interrupted", None
+        return ("interrupted", None) if came else ("refused", f"{work.name} raised KeyboardInterrupt")
     except OSError as error:  # the pipe is closed: by its reader's end, or by the attention
         return "refused", f"the process that trained cannot go on: {error}"
 
 
-def _heard(copy: Copy) -> tuple[str, Any]:
+def _heard(copy: Copy, due: type = object) -> tuple[str, Any]:
     """The next message; `nothing` where there will be none, or it is not one that a copy sends."""
     try:
+        if copy.ending is not None and wait([copy.ending], 0) and not copy.connection.poll():
+            return "nothing", None  # what it has started may hold the pipe open
         kind, what = copy.connection.recv()
+        kinds = {"epoch": _Epoch, "found": due, "refused": str, "interrupted": type(None)}
+        if kind == "epoch":
+            what = _Epoch(*map(int, what))
+        return (kind, what) if isinstance(what, kinds[kind]) else ("nothing", None)
     except Exception:  # whatever bytes that somebody wrote into the pipe lead to
         return "nothing", None
-    return (kind, what) if kind in ("epoch", "found", "refused", "interrupted") else ("nothing", None)
+
+
+class _Epoch(NamedTuple):
+    epoch: int
+    epochs: int

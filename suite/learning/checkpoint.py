@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
 from suite.machine import cached
@@ -76,6 +77,7 @@ class Checkpoint:
         beside = self.path.with_name(f".{os.getpid()}.checkpoint")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._remove_left()
             with beside.open("wb") as file:
                 file.write(_first_line(saved.getbuffer()))
                 file.write(saved.getbuffer())
@@ -87,6 +89,13 @@ class Checkpoint:
         finally:
             with suppress(OSError):
                 beside.unlink(missing_ok=True)
+
+    def _remove_left(self) -> None:
+        """Remove what processes were writing when they were killed."""
+        for each in self.path.parent.glob(".*.checkpoint"):
+            number = each.name.split(".")[1]
+            if number.isdecimal() and not psutil.pid_exists(int(number)):
+                each.unlink(missing_ok=True)
 
     def _saved(self) -> bytes:
         """What `torch.save` wrote. Raises UsageError unless each byte is as it was written."""

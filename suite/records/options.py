@@ -61,6 +61,6 @@ def check_processes(processes: int) -> None:
 def check_jobs(jobs: int) -> None:
     """Raise UsageError for less than one process, and for more than a machine can have."""
     if jobs < 1:
-        raise UsageError(f"--jobs is the number of processes that ask, 1 or more, not {jobs}")
+        raise UsageError(f"--jobs is a number of processes, 1 or more, not {jobs}")
     if jobs > MOST_JOBS:
-        raise UsageError(f"--jobs is the number of processes that ask, {MOST_JOBS} at most, not {jobs}")
+        raise UsageError(f"--jobs is a number of processes, {MOST_JOBS} at most, not {jobs}")

@@ -138,6 +138,12 @@ def test_a_sentence_has_words_and_not_too_many(sentence, count, capsys, status_o
     assert said == f"attnsuite: a sentence of 1 to 40 words is due, not of {count}\n"
 
 
+def test_there_is_no_seed_below_0(capsys, status_of):
+    said = refused(capsys, status_of("draw", "dropout_mask", "--seed", "-1"))
+
+    assert said == "attnsuite: --seed should lie between 0 and 4294967295, not be -1\n"
+
+
 def test_attention_is_one_implementation_that_can_be_called(capsys, status_of):
     drawing_is_possible()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import ANY
@@ -29,6 +30,14 @@ OPEN = replace(TOY, name="open", own="", needs=frozenset({"causal", "gradient"})
 def two_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tasks, "tasks", lambda: {"toy": TOY, "open": OPEN})
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also where the tests were started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
@@ -78,7 +87,7 @@ def test_a_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.
 
     def interrupted(job, *arguments):  # type: ignore[no-untyped-def]
         if (job.task.name, job.seed) == ("open", 0):
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return learned(job, *arguments)
 
     monkeypatch.setattr(learning, "_learned", interrupted)
@@ -106,7 +115,7 @@ def test_where_a_training_goes_on_is_said(
     def interrupted(self: Checkpoint, state: State) -> None:
         write(self, state)
         if next(count) == 3:  # the first is written before the first epoch
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Checkpoint, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -136,7 +145,7 @@ def test_at_once_they_come_to_the_same_in_the_same_order(
 
 
 def test_a_number_of_processes_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^--jobs is the number of processes that ask, 1 or more, not 0$"):
+    with pytest.raises(UsageError, match=r"^--jobs is a number of processes, 1 or more, not 0$"):
         learning.learn([], [], [], None, tmp_path / "results", at_once=0)
 
 

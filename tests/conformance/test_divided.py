@@ -343,5 +343,5 @@ def test_questions_of_one_case_stay_together() -> None:
 
 @pytest.mark.parametrize("jobs", [0, -1])
 def test_a_number_of_processes_is_1_or_more(jobs: int) -> None:
-    with pytest.raises(UsageError, match=f"--jobs is the number of processes that ask, 1 or more, not {jobs}"):
+    with pytest.raises(UsageError, match=f"--jobs is a number of processes, 1 or more, not {jobs}"):
         session_of(CheckRequest(), 1, jobs)

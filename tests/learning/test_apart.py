@@ -1,7 +1,12 @@
 """Work in copies of this process: in order, as many at once as asked, and ended together."""
 
 import os
+import pickle
+import signal
+import struct
+import subprocess
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +14,7 @@ import psutil
 import pytest
 
 from suite.copies import compute_gradients
+from suite.learning import apart as apart_module
 from suite.learning.apart import Work, apart
 from suite.learning.engine import Watch
 from suite.records import UsageError
@@ -50,7 +56,16 @@ def says_who_it_is_and_waits(folder: Path, watch: Watch) -> object:
 
 def is_interrupted_once_another_waits(folder: Path, watch: Watch) -> object:
     wait_for(folder / "waits")
-    raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
+    return None
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also where the tests were started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def works(*dos: object) -> list[Work[object]]:
@@ -148,6 +163,69 @@ def test_they_end_where_nobody_asks_on(tmp_path: Path) -> None:
     found.close()  # type: ignore[attr-defined]
 
     assert ended(tmp_path)
+
+
+def test_what_a_work_raises_as_if_ctrl_c_had_come_is_refused() -> None:
+    def pretends(watch: Watch) -> object:
+        raise KeyboardInterrupt
+
+    with pytest.raises(UsageError, match=r"^work 0 raised KeyboardInterrupt$"):
+        list(apart(works(pretends)))
+
+
+def test_a_process_that_ends_is_noticed_though_one_that_it_has_started_goes_on() -> None:
+    def leaves_one(watch: Watch) -> object:
+        if os.fork() == 0:
+            time.sleep(LONGEST / 2)
+        os._exit(3)
+
+    began = time.monotonic()
+    with pytest.raises(UsageError, match=r"ended without a word \(exit status 3\)$"):
+        list(apart(works(leaves_one)))
+    assert time.monotonic() - began < LONGEST / 4
+
+
+def test_what_a_work_has_started_ends_with_it(tmp_path: Path) -> None:
+    def leaves_one(watch: Watch) -> int:
+        child = subprocess.Popen(["sh", "-c", f"sleep {10 * LONGEST:g} & echo $!"], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        return int(child.stdout.readline())  # of a grandchild, whose parent has ended
+
+    (left,) = apart(works(leaves_one))
+
+    assert not psutil.pid_exists(left)  # type: ignore[arg-type]
+
+
+def test_a_work_has_no_file_of_this_process(tmp_path: Path) -> None:
+    """Nor the pipe of another work."""
+    with (tmp_path / "mine").open("w") as file:
+
+        def writes(watch: Watch) -> int:
+            os.write(file.fileno(), b"here I am")
+            return len(
+                [each for each in Path("/proc/self/fd").iterdir() if each.exists() and "pipe" in str(each.readlink())]
+            )
+
+        found = list(apart(works(writes, writes), at_once=2))
+
+    assert (tmp_path / "mine").read_text(encoding="utf-8") == ""
+    assert found[1] <= 1 + 3, "its own, and those of standard input, output and error"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("message", [("found", None), ("epoch", 5), ("epoch", (1, "x")), ("refused", 5), ("odd", 1), 7])
+def test_a_message_that_is_none_is_not_believed(message: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart_module, "GRACE", 0.1)
+    said = pickle.dumps(message)
+
+    def writes(watch: Watch) -> object:
+        for each in Path("/proc/self/fd").iterdir():
+            if int(each.name) > 2 and each.exists() and "pipe" in str(each.readlink()):
+                os.write(int(each.name), struct.pack("!i", len(said)) + said)
+        time.sleep(10 * LONGEST)
+        return 1
+
+    with pytest.raises(UsageError, match=r"^the process that asked attention ended without a word"):
+        list(apart([Work(writes, "attention", due=int)]))
 
 
 def test_a_process_that_ends_without_a_word_is_named() -> None:

@@ -298,6 +298,21 @@ def test_a_checkpoint_that_cannot_be_written_is_one_line(tmp_path: Path) -> None
         train(TOY, 0, nothing, checkpoint=at(tmp_path / "file"))
 
 
+def test_what_a_process_was_writing_when_it_was_killed_is_removed(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    left = [
+        tmp_path / f".{ended.pid}.checkpoint",
+        tmp_path / f".{os.getppid()}.checkpoint",
+        tmp_path / ".mine.checkpoint",
+    ]
+    for file in left:
+        file.write_bytes(b"half")
+    train(TOY, 0, nothing, checkpoint=at(tmp_path))
+
+    assert [file.exists() for file in left] == [False, True, True]
+
+
 def test_nothing_else_is_left_beside_a_checkpoint(tmp_path: Path) -> None:
     train(TOY, 0, nothing, checkpoint=at(tmp_path))
 
