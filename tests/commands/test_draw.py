@@ -139,7 +139,7 @@ def test_a_sentence_has_words_and_not_too_many(sentence, count, capsys, status_o
 
 
 def test_there_is_no_seed_below_0(capsys, status_of):
-    said = refused(capsys, status_of("draw", "dropout_mask", "--seed", "-1"))
+    said = refused(capsys, status_of("draw", "cross_attention", "--seed", "-1"))
 
     assert said == "attnsuite: --seed should lie between 0 and 4294967295, not be -1\n"
 
