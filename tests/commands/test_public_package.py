@@ -97,7 +97,7 @@ def test_a_function_takes_them_too() -> None:
         ("loops", {"case": "plain"}, "check takes no 'case'; it takes: json, isolate, "),
         ("loops", {"cases": "nosuch"}, "no case of attention matches 'nosuch'"),
         ("loops", {"dtypes": "int8"}, "unknown dtype 'int8'"),
-        ("loops", {"jobs": 0}, "--jobs is the number of processes"),
+        ("loops", {"jobs": 0}, "--jobs is a number of processes"),
         (print, {"contract": "nosuch"}, "unknown contract 'nosuch'"),
     ],
 )
