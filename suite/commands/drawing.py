@@ -10,9 +10,7 @@ from typing import Any, TextIO
 from suite.charting import absent
 from suite.figures import FIGURES, chosen, targets
 from suite.records import UsageError
-
-SEEDS = 2**32
-"""How many seeds there are."""
+from suite.records.options import check_short_seed
 
 
 def draw(
@@ -26,8 +24,7 @@ def draw(
     figures = chosen(names)
     for option in options:
         _check_taken(option, names, figures)
-    if not 0 <= options.get("seed", 0) < SEEDS:
-        raise UsageError(f"--seed should lie between 0 and {SEEDS - 1}, not be {options['seed']}")
+    check_short_seed(options.get("seed", 0))
     if lacking := absent():
         raise UsageError(f'drawing needs {" and ".join(lacking)}: python -m pip install "attnsuite[charts]"')
     told: set[str] = set()

@@ -14,7 +14,7 @@ from suite import machine, registry
 from suite.commands.epochs import Epochs
 from suite.commands.reporting import report
 from suite.records import Learned, Run, UsageError
-from suite.records.options import check_jobs
+from suite.records.options import check_jobs, check_short_seed
 from suite.report import refuse_foreign_index
 from suite.store import Results, RunWriter
 
@@ -106,8 +106,7 @@ def _refuse(seeds: Sequence[int], epochs: int | None, examples: int | None) -> N
         if number is not None and number < 1:
             raise UsageError(f"{option} should be 1 or more, not {number}")
     for seed in seeds:
-        if not 0 <= seed < 2**32:
-            raise UsageError(f"--seed should lie between 0 and {2**32 - 1}, not be {seed}")
+        check_short_seed(seed)
 
 
 def _data(pairs: Path | None, examples: int | None) -> dict[str, Any]:

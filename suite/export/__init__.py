@@ -15,13 +15,12 @@ from suite.export.verifying import Verified, held
 from suite.export.weights import drawn, read, refuse_too_many
 from suite.export.writing import replacing
 from suite.records import DTYPES, UsageError
+from suite.records.options import check_short_seed
 from suite.registry.loading import in_one_line
 
 DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights above which they lie in a file beside the graph's: protobuf writes no message of 2 GiB."""
 
-SEEDS = 2**32
-"""How many seeds there are, as for `attnsuite learn`."""
 OLDEST = 17
 """The first opset with LayerNormalization, which all models but the recurrent one need."""
 
@@ -65,8 +64,7 @@ def export(request: Request) -> Written:
         raise UsageError(f"unknown dtype {request.dtype!r}; there are: {', '.join(DTYPES)}")
     if request.device.partition(":")[0] not in ("", "cpu", "cuda"):
         raise UsageError(f"unknown device {request.device!r}; there are: cpu, cuda, cuda:N")
-    if not 0 <= request.seed < SEEDS:
-        raise UsageError(f"--seed should lie between 0 and {SEEDS - 1}, not be {request.seed}")
+    check_short_seed(request.seed)
     if request.data_above < 0:
         raise UsageError(f"--data-above should be 0 bytes or more, not {request.data_above}")
     with replacing(request.file, request.force) as place:

@@ -12,6 +12,8 @@ COMBINED = ("quick", "full")
 """How features are combined: every pair of levels meets, or every triple of the factors that kernels fuse."""
 LARGEST_SEED = 2**64 - 1
 """64 bits, as of `torch.manual_seed`."""
+SHORT_SEEDS = 2**32
+"""How many seeds there are of 32 bits, which numpy takes, too."""
 
 
 def check_dtypes(dtypes: Iterable[str]) -> None:
@@ -56,6 +58,12 @@ def check_processes(processes: int) -> None:
     """Raise UsageError for as many processes of an implementation as no benchmark times."""
     if not 1 <= processes <= MOST_PROCESSES:
         raise UsageError(f"the number of processes is 1 to {MOST_PROCESSES}, not {processes}")
+
+
+def check_short_seed(seed: int) -> None:
+    """Raise UsageError for a seed that numpy would not take."""
+    if not 0 <= seed < SHORT_SEEDS:
+        raise UsageError(f"--seed should lie between 0 and {SHORT_SEEDS - 1}, not be {seed}")
 
 
 def check_jobs(jobs: int) -> None:
