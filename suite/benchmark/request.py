@@ -23,9 +23,13 @@ from suite.registry import Declaration
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
 """Seconds of timed calls for each implementation in each table, by profile. Every table gets in any case the rounds
 without which no verdict is possible."""
+BUDGET_OF_NAMED = BUDGETS["quick"]
+"""The same where workloads are named and no profile: whoever works on a kernel has a verdict in seconds, again and again,
+and asks for narrower intervals where he wants them."""
 SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
-"""Seconds that a call may take, by profile. A slower implementation is not timed on that workload, and its row says so:
-with twelve rounds of each call, a table of a slower one would take longer than the whole profile has."""
+"""Seconds that a call may take, by profile; where there is none, as in `standard`. A slower implementation is not timed
+on that workload, and its row says so: with twelve rounds of each call, a table of a slower one would take longer than
+the whole profile has."""
 ON_GPU = {"full": (0.5, 1.0)}
 """The budget and the slowest call on a GPU, where they are others: so that `full` fits into two hours there. Its calls
 take milliseconds, and what takes a second does not use the GPU."""
@@ -161,7 +165,9 @@ class Request:
 
     @property
     def _usual(self) -> tuple[float, float]:
-        profile = self.timed_as or "standard"
+        profile = self.timed_as
+        if profile is None:
+            return BUDGET_OF_NAMED, SLOWEST["standard"]
         usual = BUDGETS[profile], SLOWEST[profile]
         return usual if self.kind == "cpu" else ON_GPU.get(profile, usual)
 

@@ -54,6 +54,22 @@ def test_workloads_that_are_not_there_are_said_in_one_line(asked: dict[str, Any]
         Request(**asked).tables(CONTRACT)
 
 
+@pytest.mark.parametrize(
+    ("asked", "budget", "slowest"),
+    [
+        ({}, 0.3, 1.0),
+        ({"workloads": (TINY,)}, 0.3, 5.5),
+        ({"shapes": ("l=64",)}, 0.3, 5.5),
+        ({"workloads": (TINY,), "profile": "standard"}, 2.5, 5.5),
+        ({"workloads": (TINY,), "budget": 2.5}, 2.5, 5.5),
+    ],
+)
+def test_a_named_workload_is_timed_as_shortly_as_quick_does_unless_a_profile_or_a_budget_is_asked(
+    asked: dict[str, Any], budget: float, slowest: float
+) -> None:
+    assert (Request(**asked).seconds, Request(**asked).slowest) == (budget, slowest)
+
+
 def test_a_backward_that_there_is_not_is_said() -> None:
     with pytest.raises(UsageError, match=r"^translator/10, .*: transformer is timed forward, or as a training step"):
         Request(("translator",), backward=True).tables(contract("transformer"))

@@ -96,7 +96,8 @@ class Bench:
             "--budget",
             metavar="SECONDS",
             parser=seconds("--budget"),
-            help="of timed calls per implementation and table; more if a verdict needs more rounds",
+            help="of timed calls per implementation and table; more if a verdict needs more rounds; by default the "
+            "profile's, and 0.3 where workloads are named",
         ),
     ] = None
     json: Annotated[
