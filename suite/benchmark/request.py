@@ -24,7 +24,7 @@ BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
 """Seconds of timed calls for each implementation in each table, by profile. Every table gets in any case the rounds
 without which no verdict is possible."""
 BUDGET_OF_NAMED = BUDGETS["quick"]
-"""The same where workloads are named and no profile: whoever works on a kernel has a verdict in seconds, again and again,
+"""The same where workloads are named and no profile: whoever works on a kernel has a verdict in seconds, over and over,
 and asks for narrower intervals where he wants them."""
 SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
 """Seconds that a call may take, by profile; where there is none, as in `standard`. A slower implementation is not timed
