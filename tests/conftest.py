@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,12 @@ from runs import Forked, report_of
 from suite.__main__ import main
 from suite.contracts import contract
 from suite.records import Outcome
+
+
+def pytest_collection_finish() -> None:
+    """Never look for cycles in what collecting has left: it stays to the end, and copies of this process share it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
