@@ -76,6 +76,7 @@ def whole(
     return statuses(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_xargs_answers_what_one_process_does(around: Around, tmp_path: Path, whole: object) -> None:
     said = ended(begun([str(EXAMPLES / "xargs.sh")], around, tmp_path, SHARDS="2", AT_ONCE="2"), 123)
 

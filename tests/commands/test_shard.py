@@ -128,6 +128,7 @@ def test_the_tables_of_a_workload_are_timed_in_one_shard() -> None:
     assert sum(map(len, names)) == len(set().union(*names))
 
 
+@pytest.mark.slow
 def test_a_killed_shard_goes_on_with_what_was_in_flight(write: Write, tmp_path: Path) -> None:
     write("mine.py", KERNEL.replace("return", "__import__('time').sleep(0.05); return"))
     words = [sys.executable, "-m", "suite", "check", str(tmp_path / "mine.py"), "--case", "plain"]

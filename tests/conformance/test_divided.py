@@ -142,6 +142,7 @@ def test_a_mistake_has_the_same_name_in_every_outcome(kernel: Callable[[str], st
     assert {outcome.diagnosis for outcome in one if outcome.status == "wrong"} == {("unscaled",)}
 
 
+@pytest.mark.slow
 def test_copies_of_the_parent_find_the_names_that_it_finds_alone(
     kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,7 +201,7 @@ def test_models_have_as_many_weights_as_the_documents_say() -> None:
 # Exports
 
 
-@pytest.mark.parametrize("name", ["transformer", "vision_transformer"])
+@pytest.mark.parametrize("name", [pytest.param("transformer", marks=pytest.mark.slow), "vision_transformer"])
 @pytest.mark.parametrize("opset", [18, 23])
 def test_attention_is_one_operator_from_opset_23_on(name: str, opset: int) -> None:
     pytest.importorskip("onnxscript")

@@ -89,7 +89,7 @@ def test_inputs_that_are_no_tensors_are_refused_by_name(name: str, value: Any) -
         assert type(value).__name__ in said
 
 
-@pytest.mark.parametrize("module", ["eager", "onnx_export"])
+@pytest.mark.parametrize("module", ["eager", pytest.param("onnx_export", marks=pytest.mark.slow)])
 def test_a_target_of_no_steps_has_logits_of_no_steps(module: str) -> None:
     if module == "onnx_export":
         pytest.importorskip("onnxscript")
