@@ -87,6 +87,13 @@ def deterministic() -> Iterator[None]:
         yield
 
 
+def import_deterministic() -> None:
+    """Import what `deterministic` makes PyTorch import, its compiler, which takes seconds: copies share it."""
+    torch.use_deterministic_algorithms(
+        torch.are_deterministic_algorithms_enabled(), warn_only=torch.is_deterministic_algorithms_warn_only_enabled()
+    )
+
+
 def _number(random: torch.Generator) -> int:
     """A seed, drawn from a generator."""
     return int(torch.randint(2**62, (), generator=random))
