@@ -70,14 +70,14 @@ def learn(
 def _train(jobs: Sequence[Job], writer: RunWriter, checkpoints: Path | None, at_once: int) -> None:
     """Train what the run does not have yet, and write and say what comes of it."""
     from suite.learning.apart import Work, apart
-    from suite.learning.engine import import_deterministic
+    from suite.learning.engine import import_ahead
 
     if writer.resumed:
         there = f"{len(writer.recorded_learned)} of {len(jobs)} trainings are there already"
         print(f"resuming the run of {writer.run.started}: {there}", file=sys.stderr)
     left = [job for job in jobs if _key(job) not in writer.trained]
     if left:
-        import_deterministic()
+        import_ahead(job.task for job in left)
     with Epochs() as shown:
         works = [
             Work(partial(_learned, job, checkpoints), job.implementation, partial(shown.begins, _title(job)), Learned)

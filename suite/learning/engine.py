@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -87,9 +88,12 @@ def deterministic() -> Iterator[None]:
         yield
 
 
-def import_deterministic() -> None:
-    """Import what `deterministic` makes PyTorch import, its compiler, which takes seconds: copies share it."""
-    torch.use_deterministic_algorithms(
+def import_ahead(tasks: Iterable[Task]) -> None:
+    """Import what takes trainings of these tasks seconds to import: copies of this process share it."""
+    for module in dict.fromkeys(name for task in tasks for name in task.imports):
+        with suppress(ImportError):  # the task says what is missing
+            import_module(module)
+    torch.use_deterministic_algorithms(  # as they are: whoever sets them makes PyTorch import its compiler
         torch.are_deterministic_algorithms_enabled(), warn_only=torch.is_deterministic_algorithms_warn_only_enabled()
     )
 

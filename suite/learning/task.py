@@ -57,6 +57,8 @@ class Task:
     """The implementation that stands in results/ where nothing can be plugged in; empty where an attention is."""
     table: str = ""
     """The task among whose rows in results/ its own stand, where it is not to stand alone: what is compared with it."""
+    imports: tuple[str, ...] = ()
+    """The modules that a training imports, where that takes seconds, so that it can be done once for several."""
     printed: Mapping[str, float] | None = None
     """The documents' scores, by the names that `scores` has."""
 

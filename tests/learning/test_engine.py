@@ -48,6 +48,38 @@ def test_the_same_seed_gives_the_same_bits() -> None:
     assert torch.equal(one.weights["slope"], again.weights["slope"])
 
 
+TRAINS_ALL_THAT_IS_IMPORTED_AHEAD = """
+import sys
+from pathlib import Path
+from suite.learning import tasks
+from suite.learning.engine import import_ahead
+from suite.learning.trained import Job
+from suite.registry import find
+
+(plug,) = find(["attention/matmul"])
+jobs = [Job(task.changed(epochs=1), 0, None if task.own else plug) for task in tasks.of_table(sys.argv[1])]
+import_ahead(job.task for job in jobs)
+before = set(sys.modules)
+for job in jobs:
+    job.run(job.plug().attention, Path(sys.argv[2]))
+libraries = ("torch", "sklearn", "scipy", "pandas")
+print(sum(name.startswith(libraries) for name in set(sys.modules) - before))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["digits", "wrong-gradients/right"])
+def test_a_training_imports_next_to_nothing_that_was_not_imported_for_all(task: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", TRAINS_ALL_THAT_IS_IMPORTED_AHEAD, task, str(tmp_path)]
+
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(HOME)}
+    )
+
+    assert done.stderr == ""
+    assert int(done.stdout) < 20, "PyTorch's compiler is 800 modules, scikit-learn with what it needs 500"
+
+
 def test_another_seed_gives_another_curve() -> None:
     assert train(TOY, 3, nothing).curve != train(TOY, 4, nothing).curve
 

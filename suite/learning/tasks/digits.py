@@ -160,12 +160,15 @@ CONFIG: Mapping[str, Any] = {
     "rate_falls": True,
     "epochs": 50,
 }
+IMPORTS = ("sklearn.datasets", "sklearn.linear_model")
+"""What takes seconds to import: the images, and what is fitted to them beside."""
 DIGITS = Task(
     "digits",
     "handwritten digits of 8 × 8 pixels, by the Vision Transformer of documents, section 11.8",
     CONFIG,
     prepare,
     needs=frozenset({"gradient"}),
+    imports=IMPORTS,
     uses=frozenset({"dropout"}),
 )
 TASKS = (DIGITS,)
