@@ -24,6 +24,7 @@ from suite.records import Outcome, Status, UsageError
 from suite.records.limits import KILL_LIMIT
 from suite.registry import Declaration
 from suite.worker import Died, take_servers
+from suite.worker.forkserver import Servers
 
 
 @dataclass(frozen=True)
@@ -136,14 +137,21 @@ class Process:
         return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
 
-def serve(connection: Connection, parents: Sequence[Connection], session: Session, number: int) -> None:
+def serve(
+    connection: Connection,
+    parents: Sequence[Connection],
+    session: Session,
+    number: int,
+    servers: Servers,
+) -> None:
     """Answer the parent until it closes the connection; numbers are drawn from the seed `number`.
 
-    `parents` are the parent's ends, which a forked process has, too: open here, they would outlive the parent.
+    `parents` are the parent's ends, which a forked process has, too: open here, they would outlive the parent. Workers
+    are forked from these `servers`, which are for this process alone.
     """
     for each in parents:
         each.close()
-    take_servers()
+    take_servers(servers)
     gc.freeze()  # what it inherits is never looked through for cycles, and so not copied
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the parent's, who ends all. Processes started here get it
     signal.signal(signal.SIGTERM, leave)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -26,7 +26,8 @@ from suite.records.limits import LAST_WORDS_LIMIT
 from suite.records.options import check_jobs
 from suite.registry import Declaration, Loaded
 from suite.signatures import in_signature
-from suite.worker import Died, give_servers
+from suite.worker import Died, branches
+from suite.worker.forkserver import Servers
 
 BATCH = 12
 """Questions that a process is given at once, at least: some 30 ms of work, so that processes end together, and hundreds
@@ -124,11 +125,11 @@ class DividedSession(Session):
         ours, theirs = context.Pipe()
         others = [each.connection for each in self.processes if not each.ended]
         session = Session(self.request, self.several, _asked=self._asked if forked else {})
-        arguments = (theirs, [*others, ours] if forked else [], session, seeded())
-        process = context.Process(target=serve, args=arguments, daemon=True)
-        process.start()
-        if forked:
-            give_servers()  # to the first, who asks what needs a worker
+        shared: AbstractContextManager[Servers] = branches() if forked else nullcontext({})
+        with shared as servers:
+            arguments = (theirs, [*others, ours] if forked else [], session, seeded(), servers)
+            process = context.Process(target=serve, args=arguments, daemon=True)
+            process.start()
         theirs.close()
         started = Process(process, ours)
         self.processes[place : place + 1] = [started]

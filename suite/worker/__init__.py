@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from suite.worker.forkserver import await_servers, forget_servers, give_servers, take_servers
+from suite.worker.forkserver import await_servers, branches, forget_servers, take_servers
 from suite.worker.started import expect
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from suite.worker.worker import Worker as Worker
 
 __all__ = [
-    "Died", "Failure", "Hung", "Ready", "Worker", "ask", "await_servers", "expect", "fingerprint", "forget_servers",
-    "give_servers", "placed", "storage_of", "take_servers",
+    "Died", "Failure", "Hung", "Ready", "Worker", "ask", "await_servers", "branches", "expect", "fingerprint",
+    "forget_servers", "placed", "storage_of", "take_servers",
 ]  # fmt: skip
 
 _HOMES = {

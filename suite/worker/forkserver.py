@@ -63,12 +63,20 @@ class Forked:
 class ForkServer:
     """The parent's end of one server, which ends with it. It may be asked from several threads.
 
-    `modules` are imported once, before the server forks its first worker.
+    It has a channel, and holds a pipe open as long as the server is to live. A branch is no child of this process.
     """
 
-    def __init__(
-        self, environment: Mapping[str, str], cores: Collection[int] = (), modules: Collection[str] = ()
-    ) -> None:
+    def __init__(self, control: socket.socket, held: int, popen: subprocess.Popen[bytes] | None = None) -> None:
+        control.settimeout(TIME_LIMIT)  # it imports PyTorch first
+        self._control, self._held, self._popen, self._parent = control, held, popen, os.getpid()
+        self._asking, self._asker = threading.Lock(), 0
+        self.end = weakref.finalize(self, _end, popen, control, held)
+
+    @classmethod
+    def start(
+        cls, environment: Mapping[str, str], cores: Collection[int] = (), modules: Collection[str] = ()
+    ) -> ForkServer:
+        """A new one with this environment, bound to these cores. `modules` are imported once, before the first fork."""
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         life, held = os.pipe()
         with theirs:
@@ -89,15 +97,38 @@ class ForkServer:
                 raise
             finally:
                 os.close(life)
-        control.settimeout(TIME_LIMIT)  # it imports PyTorch first
-        self._control, self._popen, self._parent = control, popen, os.getpid()
-        self._asking, self._asker = threading.Lock(), 0
-        self.end = weakref.finalize(self, _end, popen, control, held)
+        return cls(control, held, popen)
+
+    def branch(self) -> ForkServer | None:
+        """Another one, which this one forks when it has imported what they share; None where it has failed.
+
+        It is for a process that is about to be forked, which takes it, and this one lets go of it.
+        """
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        life, held = os.pipe()
+        branch = ForkServer(control, held)
+        try:
+            with theirs, self._asking:
+                if self.end.alive:
+                    socket.send_fds(self._control, [json.dumps({"branch": True}).encode()], [theirs.fileno(), life])
+                    return branch
+        except OSError:
+            self.end()
+        finally:
+            os.close(life)
+        branch.end()
+        return None
+
+    def let_go(self) -> None:
+        """Leave it to the other process that has it."""
+        if self.end.detach():
+            self._control.close()
+            os.close(self._held)
 
     @property
     def alive(self) -> bool:
-        """Whether it serves. A process that has taken it learns only by asking whether it still runs."""
-        return self.end.alive and (os.getpid() != self._parent or self._popen.poll() is None)
+        """Whether it serves. Whether a branch still runs is learned only by asking it."""
+        return self.end.alive and (self._popen is None or self._popen.poll() is None)
 
     def ready(self) -> None:
         """Wait until it has imported what it shares."""
@@ -154,7 +185,7 @@ def server_of(
     with _starting:
         found = _servers.pop(key, None)
         if found is None or not found.alive:
-            found = ForkServer(environment, cores, modules)
+            found = ForkServer.start(environment, cores, modules)
         _servers[key] = found
         for oldest in list(_servers)[:-SERVERS_KEPT]:
             del _servers[oldest]  # it ends with the last of its workers
@@ -163,24 +194,35 @@ def server_of(
 
 Key = tuple[int, int, frozenset[tuple[str, str]], tuple[str, ...]]
 """Process, number of cores, environment and imports."""
+Servers = Mapping[Key, ForkServer]
 _servers: dict[Key, ForkServer] = {}
-_given: list[ForkServer] = []
-"""Those that are asked by a process which was forked from this one. They end with this one."""
 _starting = threading.Lock()
 
 
-def give_servers() -> None:
-    """Leave all servers to the process that was just forked from this one, which takes them: only one may ask."""
+@contextmanager
+def branches() -> Iterator[Servers]:
+    """Branches of this process's servers, for one that is forked inside the block and takes them: one asks each.
+
+    They are of those that are bound to no cores and import nothing besides: others are for what is timed.
+    """
+    own = os.getpid(), 0, ()
     with _starting:
-        _given.extend(_servers.values())
+        shared = {key: each for key, each in _servers.items() if (key[0], key[1], key[3]) == own and each.alive}
+        found = {key: branch for key, each in shared.items() if (branch := each.branch())}
+    try:
+        yield found
+    finally:
+        for each in found.values():
+            each.let_go()
+
+
+def take_servers(branched: Servers) -> None:
+    """Ask these, in a process that was forked from the one which has made them, and leave the others to that one."""
+    with _starting:
+        for each in _servers.values():
+            each.let_go()
         _servers.clear()
-
-
-def take_servers() -> None:
-    """Ask the servers of the process that this one was forked from. They go on when this one ends."""
-    with _starting:
-        for key in [key for key in _servers if key[0] == os.getppid()]:
-            _servers[(os.getpid(), *key[1:])] = _servers.pop(key)
+        _servers.update({(os.getpid(), *key[1:]): each for key, each in branched.items()})
 
 
 def await_servers() -> None:
@@ -223,9 +265,11 @@ def _can_wait() -> bool:
     return sys.platform == "linux"
 
 
-def _end(popen: subprocess.Popen[bytes], control: socket.socket, held: int) -> None:
+def _end(popen: subprocess.Popen[bytes] | None, control: socket.socket, held: int) -> None:
     control.close()
     os.close(held)
+    if popen is None:
+        return
     popen.kill()  # it may still be importing
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C, while the first ends everything
         popen.wait(timeout=KILL_LIMIT)

@@ -47,7 +47,13 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
         if not said:
             return
         message = json.loads(said)
-        if "mark" in message:
+        if "branch" in message:
+            if _branched(descriptors):
+                control.close()
+                os.close(life)
+                descriptor, life = descriptors
+                control = socket.socket(fileno=descriptor)
+        elif "mark" in message:
             if message["walls"]:
                 available()  # found here once, for all that are forked
             if os.fork() == 0:
@@ -58,6 +64,22 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
         else:
             answer = os.waitstatus_to_exitcode(os.waitpid(message["reap"], 0)[1]) if "reap" in message else 0
             control.send(json.dumps(answer).encode())
+
+
+def _branched(descriptors: Sequence[int]) -> bool:
+    """Fork another server, which has nothing to do with this one. Whether this is that one: it serves who has the other
+    end of these, and ends with him.
+    """
+    if child := os.fork():
+        os.waitpid(child, 0)
+        for each in descriptors:
+            os.close(each)
+        return False
+    if os.fork():
+        os._exit(0)  # so that nobody has to wait for the other
+    os.setsid()
+    die_with_the_parent(descriptors[1])
+    return True
 
 
 def _work(control: socket.socket, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:

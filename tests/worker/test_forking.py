@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,12 +29,13 @@ from suite.worker import (
     Died,
     Worker,
     await_servers,
+    branches,
     expect,
     forget_servers,
     forkserver,
-    give_servers,
     take_servers,
 )
+from suite.worker.forkserver import Servers
 
 Write = Callable[[str, str], Path]
 
@@ -141,7 +143,7 @@ def test_a_parent_that_ignores_its_children_learns_how_a_worker_ended() -> None:
 
 
 def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = forkserver.ForkServer(os.environ)
+    server = forkserver.ForkServer.start(os.environ)
 
     def interrupted(timeout: float) -> None:
         raise KeyboardInterrupt
@@ -152,27 +154,82 @@ def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> 
     assert server._popen.wait(10) == -signal.SIGKILL
 
 
-def test_a_forked_process_takes_the_servers_of_its_parent_which_starts_others(tmp_path: Path) -> None:
-    forget_servers()
-    expect({})
-    server = list(forkserver._servers.values())[-1]._popen.pid
+def forked(work: Callable[[], None], shared: Servers) -> None:
+    """Have a forked process take the servers and do this, and wait until it has ended."""
     child = os.fork()
     if not child:
         try:
-            take_servers()
-            with Worker(TELLS) as worker:
-                (tmp_path / "told").write_text(f"{parent_of(worker)} {told(worker, 'OMP_NUM_THREADS')}")
+            take_servers(shared)
+            work()
         finally:
             os._exit(0)
-    give_servers()
     os.waitpid(child, 0)
 
-    found, _, said = (tmp_path / "told").read_text().partition(" ")
 
-    assert (int(found), said.partition(":")[0]) == (server, "RuntimeError")
+def test_a_forked_process_has_a_branch_of_the_server_which_ends_with_it(tmp_path: Path) -> None:
+    forget_servers()
+    expect({})
+    server = pid_of_last()
+
+    def work() -> None:
+        with Worker(TELLS) as worker, Worker(TELLS) as alike:
+            told_there = told(worker, "OMP_NUM_THREADS").partition(":")[0]
+            (tmp_path / "told").write_text(f"{parent_of(worker)} {parent_of(alike)} {told_there}")
+
+    with branches() as shared:
+        forked(work, shared)
+
+    branch, alike, said = (tmp_path / "told").read_text().split()
+    assert (alike, said) == (branch, "RuntimeError")
+    assert int(branch) not in (server, os.getpid())
+    until = time.monotonic() + limits.KILL_LIMIT
+    while not gone_now(int(branch)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert gone_now(int(branch)), "whom it served is gone"
     with Worker(TELLS) as other:
-        assert parent_of(other) not in (server, os.getpid())
-        assert not gone_now(server), "it ends with the process that began it"
+        assert parent_of(other) == server
+
+
+def test_each_process_has_a_branch_of_its_own_and_none_where_the_server_has_failed(tmp_path: Path) -> None:
+    forget_servers()
+    expect({})
+    for name in ("one", "other"):
+        with branches() as shared:
+            assert len(shared) == 1
+            forked(lambda name=name: write_parent(tmp_path / name), shared)  # type: ignore[misc]
+    assert (tmp_path / "one").read_text() != (tmp_path / "other").read_text()
+
+    os.kill(pid_of_last(), signal.SIGKILL)
+    with branches() as shared:
+        forked(lambda: write_parent(tmp_path / "third"), shared)
+    assert int((tmp_path / "third").read_text()) > 0
+
+
+def test_servers_of_what_is_timed_and_of_the_process_before_have_no_branches() -> None:
+    forget_servers()
+    expect({}, [min(os.sched_getaffinity(0))])
+    expect({}, (), "suite.measure.bench:begin")
+    with branches() as shared:
+        assert not shared
+    expect({})
+    there = dict(forkserver._servers)
+    forkserver._servers.clear()
+    forkserver._servers.update({(os.getppid(), *key[1:]): each for key, each in there.items()})
+    with branches() as shared:
+        assert not shared
+
+
+def write_parent(file: Path) -> None:
+    """Write which process a worker is forked from."""
+    with Worker(TELLS) as worker:
+        file.write_text(str(parent_of(worker)))
+
+
+def pid_of_last() -> int:
+    """The number of the server that was asked for last."""
+    popen = list(forkserver._servers.values())[-1]._popen
+    assert popen is not None
+    return popen.pid
 
 
 def gone_now(pid: int) -> bool:
@@ -180,22 +237,21 @@ def gone_now(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_server_that_was_taken_and_killed_is_followed_by_another(tmp_path: Path) -> None:
+def test_a_branch_that_is_killed_is_followed_by_another_server(tmp_path: Path) -> None:
     expect({"ATTNSUITE_TEST": "taken"})
-    server = list(forkserver._servers.values())[-1]._popen.pid
-    child = os.fork()
-    if not child:
-        try:
-            take_servers()
-            os.kill(server, signal.SIGKILL)
-            with Worker(TELLS, environment={"ATTNSUITE_TEST": "taken"}) as worker:
-                (tmp_path / "told").write_text(str(parent_of(worker)))
-        finally:
-            os._exit(0)
-    give_servers()
-    os.waitpid(child, 0)
 
-    assert int((tmp_path / "told").read_text()) not in (server, child)
+    def work() -> None:
+        with Worker(TELLS, environment={"ATTNSUITE_TEST": "taken"}) as worker:
+            branch = parent_of(worker)
+        os.kill(branch, signal.SIGKILL)
+        with Worker(TELLS, environment={"ATTNSUITE_TEST": "taken"}) as worker:
+            (tmp_path / "told").write_text(f"{branch} {parent_of(worker)} {os.getpid()}")
+
+    with branches() as shared:
+        forked(work, shared)
+
+    branch, other, child = (tmp_path / "told").read_text().split()
+    assert other not in (branch, child, str(pid_of_last()))
 
 
 def test_servers_that_were_expected_can_be_awaited() -> None:
