@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from suite.walls.ends import said_of
 from suite.walls.system import DIE_WITH_PARENT, SUBREAPER, prctl
 
 
@@ -77,8 +78,7 @@ class Copy:
         self.process.join()
         if self.ending is not None:
             os.close(self.ending)
-        status = self.process.exitcode or 0
-        return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return said_of(self.process.exitcode or 0)
 
 
 def _begin(

@@ -20,6 +20,10 @@ from suite.copies import Copy
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies are made by fork, on Linux alone")
 
 
+UNNAMED = signal.SIGRTMIN + 1
+"""A signal without a name."""
+
+
 def waits(connection: Connection) -> None:
     connection.send(os.getpid())
     time.sleep(600)
@@ -31,6 +35,14 @@ def test_it_sends_what_it_finds_and_says_how_it_ended() -> None:
     assert copy.connection.recv() == copy.process.pid != os.getpid()
     copy.process.join()
     assert copy.end() == "exit status 0"
+
+
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGUSR1, "SIGUSR1"), (UNNAMED, f"signal {UNNAMED}")])
+def test_the_signal_that_ended_it_is_said_also_one_without_a_name(number: int, said: str) -> None:
+    copy = Copy.of(lambda connection: os.kill(os.getpid(), number))
+    copy.process.join()
+
+    assert copy.end() == said
 
 
 def test_one_that_is_ended_is_gone() -> None:

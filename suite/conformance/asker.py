@@ -23,6 +23,7 @@ from suite.conformance.session import Session, alone
 from suite.records import Outcome, Status, UsageError
 from suite.records.limits import KILL_LIMIT
 from suite.registry import Declaration
+from suite.walls.ends import said_of
 from suite.worker import Died, take_servers
 from suite.worker.forkserver import Servers
 
@@ -133,8 +134,7 @@ class Process:
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
-        status = self.process.exitcode or 0
-        return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return said_of(self.process.exitcode or 0)
 
 
 def serve(

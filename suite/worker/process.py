@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.walls.descent import below, signal_all
+from suite.walls.ends import said_of
 from suite.walls.memory import taken
 from suite.worker.started import finish, signal_group, start
 from suite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, Taken, beyond
@@ -253,12 +254,7 @@ class Process:
         status = self._started.reap(0.0)
         if status is None:  # whoever forked it has ended before
             return "nobody is left who knows how"
-        if status >= 0:
-            return f"exit status {status}"
-        try:
-            return signal.Signals(-status).name
-        except ValueError:  # a real-time signal
-            return f"signal {-status}"
+        return said_of(status)
 
     def _until(self, event: int, deadline: float) -> None:
         """Wait until the channel is ready, reading what the process prints meanwhile."""
