@@ -81,6 +81,7 @@ def test_a_gap_that_closed_is_noticed(run: Run, example: Path) -> None:
     assert "says these fail, but they pass: plain/small (float32)" in done.stdout
 
 
+@pytest.mark.slow
 def test_its_own_tests_ask_every_question(run: Run) -> None:
     done = run("pytest", "-q", "-p", "no:cacheprovider", "--collect-only")
 

@@ -127,7 +127,7 @@ def test_what_is_imported_ahead_is_what_is_asked_for_later() -> None:
 import suite.worker
 from suite.worker import forkserver
 started = []
-forkserver.ForkServer = lambda *of: started.append(of) or type("Server", (), {"alive": True})
+forkserver.ForkServer.start = lambda *of: started.append(of) or type("Server", (), {"alive": True})
 suite.worker.expect({"FOR": "a benchmark"}, [0], "suite.measure.bench:begin")
 import suite.commands.benching, suite.benchmark, suite.conformance.session, threadpoolctl
 suite.worker.expect({"FOR": "a benchmark"}, [0], "suite.measure.bench:begin")

@@ -123,7 +123,7 @@ def names(function: Function, contract: str, dtype: str) -> Counter[str]:
         ("token_masking", masking(fates=(0.9, 0.05, 0.05)), "ninety_masked", "float32"),
         ("token_masking", masking(fates=(0.9, 0.1, 0.0)), "none_kept", "float32"),
         ("token_masking", masking(fates=(0.8, 0.0, 0.2)), "none_random", "float32"),
-        ("token_masking", masking(one_fate=True), "one_fate_for_a_call", "float32"),
+        pytest.param("token_masking", masking(one_fate=True), "one_fate_for_a_call", "float32", marks=pytest.mark.slow),
         ("token_masking", masking(alike_items=True), "same_for_all_items", "float32"),
         ("token_masking", masking(special_alone=True), "selects_special_alone", "float32"),
         ("attention_weights", weights(see=1), "sees_one_ahead", "float32"),

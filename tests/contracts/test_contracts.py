@@ -43,9 +43,11 @@ APART = 3
 two answers are taken for the same up to two."""
 of_every_contract = pytest.mark.parametrize("name", NAMES, scope="module")
 """The tests of one contract run one after the other, so that they share its questions: truths take long."""
-of_every_contract_models_slowly = pytest.mark.parametrize(
+LONG = {"recurrent_gradient", "token_masking"}
+"""The contracts besides models whose questions, asked of every deviation, take more than five seconds."""
+of_every_contract_long_slowly = pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * contract(name).is_model) for name in NAMES],
+    [pytest.param(name, marks=[pytest.mark.slow] * (contract(name).is_model or name in LONG)) for name in NAMES],
     scope="module",
 )
 """The same where models take tens of seconds."""
@@ -234,7 +236,7 @@ def nodes(config: Mapping[str, Any]) -> str:
     return repr(rest | {"window": rest.get("window") is not None, "classes": bool(rest.get("classes"))})
 
 
-@of_every_contract_models_slowly
+@of_every_contract_long_slowly
 def test_the_correct_computations_pass_every_case(name: str) -> None:
     for says, function in contract(name).controls().items():
         for asked in questions(name):
@@ -242,7 +244,7 @@ def test_the_correct_computations_pass_every_case(name: str) -> None:
             assert given.status == "passed", f"{says} on {asked.case.name} ({asked.dtype}): {given}"
 
 
-@of_every_contract_models_slowly
+@of_every_contract_long_slowly
 def test_no_correct_stranger_is_accused(name: str) -> None:
     asked = [case for case in contract(name).cases() if case.name not in TOO_LARGE]
     present, absent, accusations = audit.ask_strangers(contract(name), asked, kept(name))
@@ -261,7 +263,7 @@ def test_a_stranger_that_is_wrong_is_accused() -> None:
     assert {outcome.case.split("/")[0] for outcome in accusations} >= {"gelu"}
 
 
-@of_every_contract_models_slowly
+@of_every_contract_long_slowly
 def test_deviations_are_all_caught_and_every_family_catches_what_no_other_does(name: str) -> None:
     deviations = contract(name).deviations()
     assert len(deviations) >= 8
@@ -321,7 +323,7 @@ def test_what_is_plugged_in_fails_nothing(declaration: registry.Declaration) -> 
     assert {outcome.status for outcome in found} <= {"passed", "declined", "missing"}
 
 
-@of_every_contract_models_slowly
+@of_every_contract_long_slowly
 def test_a_deviation_is_recognised_by_its_answers(name: str) -> None:
     """Diagnosis names the mistake: each deviation's own wrong answers are like its own, and unlike the control's."""
     of = contract(name)

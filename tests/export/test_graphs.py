@@ -227,6 +227,7 @@ def named(run: onnxruntime.InferenceSession, given: Mapping[str, Array]) -> dict
 # Rounded to 8 bits
 
 
+@pytest.mark.slow
 def test_the_errors_of_8_bits_are_measured_and_promised_by_nobody(written: Any) -> None:
     more = '{"width": 64, "heads": 4, "mlp_width": 64}'
     file, rounded = written("vision_transformer/onnx_export.int8", more=more)
@@ -299,6 +300,7 @@ def test_the_shapes_that_implementations_ask_for_are_the_contract_s() -> None:
     assert shapes(config) == recurrent_shapes(config)
 
 
+@pytest.mark.slow
 def test_numbers_between_operators_are_as_precise_as_the_graph() -> None:
     """PyTorch's exporter rounds Python's numbers to float32; the root of the width of a head is none of these."""
     found = suite.check("seq2seq_attention/onnx_export", cases="score/scaled_dot", dtypes="float64")

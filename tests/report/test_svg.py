@@ -39,6 +39,7 @@ def test_what_was_drawn_before_does_not_show(svg):
     assert svg.render(picture) == svg.render(picture)
 
 
+@pytest.mark.slow
 def test_the_same_rows_give_the_same_bytes_in_every_process(svg):
     picture = shown(*everything())["error"]
     program = f"""

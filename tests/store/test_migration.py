@@ -184,7 +184,7 @@ def shown(results):
     ]
 
 
-@pytest.mark.parametrize("machines", [(MACHINE, MACHINE), (LARGE, SMALL)])
+@pytest.mark.parametrize("machines", [(MACHINE, MACHINE), pytest.param((LARGE, SMALL), marks=pytest.mark.slow)])
 def test_a_migration_that_is_killed_at_any_file_operation_loses_nothing(tmp_path, machines):
     one, two = machines
     runs = [replace(RUN, machine=one, **ENDED), replace(SECOND, machine=two, **ENDED)]

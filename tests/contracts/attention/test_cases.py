@@ -142,6 +142,7 @@ def built_here() -> tuple[str, Tensor, Tensor]:
     return digest(), before, torch.get_rng_state()
 
 
+@pytest.mark.slow
 def test_questions_are_the_same_in_every_process() -> None:
     program = "import sys; sys.path.insert(0, sys.argv[1]); import test_cases as t; print(t.digest())"
     command = [sys.executable, "-c", program, str(Path(__file__).parent)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -21,6 +22,7 @@ def forgets_to_rescale(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: 
     return scaled_dot_product_attention(query, key, value, dropout_p=dropout_p) * (1 - dropout_p)
 
 
+@pytest.mark.slow
 def test_ignored_dropout_is_named_nearly_everywhere_and_as_one_mistake() -> None:
     wrong = [each for each in suite.check(ignores_dropout, cases=CASES, dtypes="float32") if each.status == "wrong"]
 
@@ -29,6 +31,7 @@ def test_ignored_dropout_is_named_nearly_everywhere_and_as_one_mistake() -> None
     assert any("dropped nothing" in outcome.detail for outcome in wrong if outcome.diagnosis)
 
 
+@pytest.mark.slow
 def test_another_mistake_in_dropout_is_not_named_so() -> None:
     wrong = [each for each in suite.check(forgets_to_rescale, cases="dropout", dtypes="float32") if each.fails]
 

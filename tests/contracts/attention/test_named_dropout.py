@@ -23,6 +23,7 @@ def normalises_again(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: fl
     return weights / total.masked_fill(total == 0, 1.0) @ value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attention", "name"), [(drops_the_output, "drops_outputs"), (normalises_again, "normalises_after_dropout")]
 )

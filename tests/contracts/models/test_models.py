@@ -219,7 +219,7 @@ def test_attention_is_one_operator_from_opset_23_on(name: str, opset: int) -> No
     assert seconds > 0
 
 
-@pytest.mark.parametrize("name", ["transformer", "vision_transformer"])
+@pytest.mark.parametrize("name", [pytest.param("transformer", marks=pytest.mark.slow), "vision_transformer"])
 def test_a_model_says_what_its_making_took(name: str) -> None:
     pytest.importorskip("onnxscript")
     from importlib import import_module
