@@ -170,7 +170,7 @@ def test_whoever_misbehaves_has_a_row_that_says_how(
     [
         (TINY, "it claims "),
         ("documents/encoder-block", "it claims "),
-        ("ladder/1k", "it claims "),
+        ("ladder/1k", ("it claims ", "it remembers answers: ")),
         ("decode/1k", ("it claims ", GARBAGE, "its answer was wrong for numbers that it had not seen: ")),
         ("vit/b16", "its answer was wrong for numbers that it had not seen: "),
     ],
