@@ -171,6 +171,7 @@ OWN = (
 """The documents' code by contract. What a document shows as classes with arguments a reader wraps into a function."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", OWN, ids=lambda own: f"{own.contract} by {own.target}")
 def test_what_a_document_s_code_gets_wrong_is_what_the_contract_decides_otherwise(
     own: Own, status_of: StatusOf, tmp_path: Path

@@ -107,6 +107,7 @@ def test_what_is_pasted_shows_the_failure(
     assert printed in pasted(reproduction.lines)
 
 
+@pytest.mark.slow
 def test_the_smallest_input_is_small() -> None:
     _, found = explained("causal_and_wide", "both/causal_65")
 
@@ -153,6 +154,7 @@ def test_a_line_says_how_many_failures_were_not_compared_and_how_one_is(monkeypa
     assert found.uncompared in found.lines
 
 
+@pytest.mark.slow
 def test_two_mistakes_are_named_together() -> None:
     outcomes, _ = explained(
         "unscaled_and_future", "plain/small", "plain/self_attention", "causal/square_5", "causal/square_16"

@@ -31,6 +31,7 @@ def explained(function: str, *cases: str) -> tuple[list[Outcome], Explanation]:
     return outcomes, session.explanations[declaration.full_name]
 
 
+@pytest.mark.slow
 def test_all_failures_of_a_forwarder_are_those_of_the_implementation_that_it_forwards_to() -> None:
     outcomes, said = explained("attention")
 
@@ -108,6 +109,7 @@ def test_two_processes_say_the_same(status_of: Callable[..., object], capsys: py
     assert "4 of its 4 failures are those of attention/torch_sdpa.automatic" in one
 
 
+@pytest.mark.slow
 def test_a_test_run_says_of_each_failure_whose_it_is(tmp_path: Path, run_pytest: Pytest) -> None:
     (tmp_path / "forwards.py").write_text(FORWARDS.read_text())
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")

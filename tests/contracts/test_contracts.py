@@ -43,7 +43,7 @@ APART = 3
 two answers are taken for the same up to two."""
 of_every_contract = pytest.mark.parametrize("name", NAMES, scope="module")
 """The tests of one contract run one after the other, so that they share its questions: truths take long."""
-LONG = {"recurrent_gradient", "token_masking"}
+LONG = {"multi_head_attention", "recurrent_gradient", "token_masking"}
 """The contracts besides models whose questions, asked of every deviation, take more than five seconds."""
 of_every_contract_long_slowly = pytest.mark.parametrize(
     "name",
@@ -201,10 +201,10 @@ def asked_of(declaration: registry.Declaration) -> tuple[list[str], str | None]:
 
 
 def takes_long(declaration: registry.Declaration) -> bool:
-    """Whether it takes ten seconds and more: loops over images, and exports. The quickest of these is asked always."""
+    """Whether it takes ten seconds and more: on images, and exports. The quickest of these is asked always."""
     name = declaration.full_name
     quick = "vision_transformer/onnx_export.opset18"
-    return name == "patch_embedding/loops" or ("/onnx_export" in name and name != quick)
+    return name in ("patch_embedding/loops", "vision_transformer/eager") or ("/onnx_export" in name and name != quick)
 
 
 def is_older(declaration: registry.Declaration) -> bool:

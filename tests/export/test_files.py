@@ -91,6 +91,7 @@ def logits(file: Path) -> np.ndarray[Any, Any]:
 # Whole or not at all
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_file_that_exists_is_replaced_by_force_alone(request_: Request) -> None:
     request_.file.write_bytes(b"something dear")

@@ -148,6 +148,7 @@ def due(name: str, config: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
 # Decoding with what is kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [[1, 1, 1, 1, 1], [3, 2], [5], [4, 1]], ids=str)
 def test_tokens_decoded_with_a_cache_have_the_logits_of_the_whole_target(written: Any, steps: list[int]) -> None:
     """However many are added at once."""

@@ -43,6 +43,7 @@ def test_a_figure_is_drawn_with_a_mark_for_each_number(name, tmp_path):
     has_its_marks(name, FIGURES[name].picture(), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [".attention", ".self_attention", ".cross_attention"])
 def test_attention_by_layer_and_head_is_drawn_with_a_mark_for_each_number(kind, tmp_path):
     has_its_marks("heads", heads("t", translate("transformer", untrained(), "I'm home."), kind), tmp_path)
