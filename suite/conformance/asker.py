@@ -138,11 +138,7 @@ class Process:
 
 
 def serve(
-    connection: Connection,
-    parents: Sequence[Connection],
-    session: Session,
-    number: int,
-    servers: Servers,
+    connection: Connection, parents: Sequence[Connection], session: Session, number: int, servers: Servers
 ) -> None:
     """Answer the parent until it closes the connection; numbers are drawn from the seed `number`.
 

@@ -68,7 +68,7 @@ class ForkServer:
 
     def __init__(self, control: socket.socket, held: int, popen: subprocess.Popen[bytes] | None = None) -> None:
         control.settimeout(TIME_LIMIT)  # it imports PyTorch first
-        self._control, self._held, self._popen, self._parent = control, held, popen, os.getpid()
+        self._control, self._held, self._popen = control, held, popen
         self._asking, self._asker = threading.Lock(), 0
         self.end = weakref.finalize(self, _end, popen, control, held)
 
@@ -195,6 +195,7 @@ def server_of(
 Key = tuple[int, int, frozenset[tuple[str, str]], tuple[str, ...]]
 """Process, number of cores, environment and imports."""
 Servers = Mapping[Key, ForkServer]
+"""Those of one process, by what their workers are started with."""
 _servers: dict[Key, ForkServer] = {}
 _starting = threading.Lock()
 

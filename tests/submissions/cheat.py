@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 LOOKED_UP_FROM = {6: 9, 1024: 3}
-"""The call, by queries: few enough calls come before the ninth to be asked whether answers are remembered."""
+"""From which call with the same numbers on, by queries. Fewer than nine calls tell whether answers are remembered."""
 _last = {"mark": None, "times": 0}
 _pending, _detach = [], torch.Tensor.detach
 

@@ -46,8 +46,15 @@ def _tasks() -> Iterator[Task]:
 
         says = "handwritten digits, with attention whose gradient is "
         says += "right" if name == RIGHT_GRADIENT else f"wrong: the deviation {name}"
-        row: dict[str, Any] = {"own": name, "table": WRONG_GRADIENTS, "imports": digits.IMPORTS}
-        yield Task(f"{WRONG_GRADIENTS}/{name}", says, CONFIG, prepare, **row)
+        yield Task(
+            f"{WRONG_GRADIENTS}/{name}",
+            says,
+            CONFIG,
+            prepare,
+            own=name,
+            table=WRONG_GRADIENTS,
+            imports=digits.IMPORTS,
+        )
 
 
 TASKS = tuple(_tasks())
