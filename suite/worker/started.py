@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from suite.records.limits import KILL_LIMIT
+from suite.registry.loading import UNLESS_SET
 from suite.walls import WALLS, Room, sweep, take_down
 from suite.walls.descent import children, signal_all
 from suite.walls.guard import written
@@ -211,7 +212,7 @@ def _marked(mark: str) -> Iterator[int]:
 
 
 def _environment(added: Mapping[str, str]) -> dict[str, str]:
-    environment = {**SET_LATER, **os.environ, **added}
+    environment = {**UNLESS_SET, **SET_LATER, **os.environ, **added}
     root = Path(__file__).resolve().parent.parent.parent
     if root.name not in ("site-packages", "dist-packages"):  # a checkout, which no other interpreter knows of
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
