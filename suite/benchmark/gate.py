@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from suite.asking import Case, Contract, questions
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.kept import Kept, needs_of
-from suite.benchmark.processes import cores
+from suite.benchmark.processes import MEASURED, cores, cores_of, with_threads
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import CheckRequest, Session, alone, has_findings
 from suite.measure.protocol import Failed
@@ -39,6 +39,9 @@ class Gate:
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
     kept: Kept | None = None
     """What was found in earlier runs, where that is believed; what is found now is kept there."""
+    threads: int = 0
+    """On so many they are asked as on so many they are timed: in processes that begin as the timed ones do, so that
+    PyTorch is imported once for both. With 0 they begin as this process did."""
     signed: dict[str, str] = field(default_factory=dict)
     """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
     wanted: int = 0
@@ -53,7 +56,7 @@ class Gate:
 
     def ask(self, implementations: Sequence[Implementation], uses: Collection[tuple[str, frozenset[str]]]) -> None:
         """Ask all implementations about all that is used, several at a time: (dtype, features) pairs."""
-        session = self._session()
+        session = self._session(0)
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
         due = {id(each): self._concerning(session, declaration_of(each), wanted) for each in implementations}
@@ -64,7 +67,8 @@ class Gate:
             for each in here:  # they share this process, so one after the other
                 self._ask(session, each, due[id(each)])
             try:
-                list(pool.map(lambda each: self._ask(session, each, due[id(each)]), elsewhere))
+                places = [self._session(place) for place, _ in enumerate(elsewhere)]
+                list(pool.map(lambda each, there: self._ask(there, each, due[id(each)]), elsewhere, places))
             except BaseException:  # Ctrl-C waits for the questions that are being asked, and for no more
                 self._over = True
                 raise
@@ -80,7 +84,7 @@ class Gate:
             return
         self._known.pop(declaration.full_name)
         with alone(self.device):
-            self._ask(self._session(), implementation, wanted, believes=False)
+            self._ask(self._session(0), implementation, wanted, believes=False)
 
     @property
     def said(self) -> str:
@@ -130,8 +134,13 @@ class Gate:
         spared = {(each.case, each.dtype) for each in failed if any(finding.covers(each) for finding in known)}
         return [key for key in wanted if key not in spared]
 
-    def _session(self) -> Session:
-        return Session(CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit))
+    def _session(self, place: int) -> Session:
+        """For one of those that are asked at once, each on its own cores."""
+        request = CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit)
+        if not self.threads:
+            return Session(request)
+        environment = {**MEASURED, **with_threads(self.threads)}
+        return Session(request, environment=environment, cores=cores_of(self.threads, place))
 
     def _is_used(self, key: Key, dtype: str, features: frozenset[str]) -> bool:
         cases = self._of(dtype)

@@ -29,7 +29,7 @@ from suite.measure.protocol import Energy, Failed, Rates, Weighed
 from suite.records import EVERY_CASE, Measurement, Outcome, Status
 from suite.records.bounded import NOT_BOUNDED
 from suite.store.ranges import AGED_SLACK, RATE_SLACK, is_beyond_reach
-from suite.worker import await_servers, expect
+from suite.worker import await_servers
 
 HELD_TO_PRODUCTS = ("float64", "float32")
 """The dtypes in which a claim is held against what a matrix product reaches: no honest kernel outdoes one by far.
@@ -83,13 +83,6 @@ class Benchmark:
         """Begin in the background to import what `run` will need."""
         if self.request.kind == "cpu":
             expect_measured(self.tables()[0].threads, self.request.in_processes, with_gradients(self.tables()))
-            if not all(map(self._is_known, self.implementations)):
-                expect({})
-
-    def _is_known(self, implementation: Implementation) -> bool:
-        """Whether something is known of it from before, so that it is likely that nothing has to be asked."""
-        of = declaration_of(implementation)
-        return bool(self.earlier.get(of.full_name) or (self.kept and self.kept.outcomes(of)))
 
     def run(self, done: Collection[Key] = ()) -> Iterator[tuple[Table | None, list[Measurement]]]:
         """Yield the rows of each table, and first those about all workloads. Tables that are `done` are left out.
@@ -126,7 +119,8 @@ class Benchmark:
 
     def _gate(self, todo: Sequence[Table]) -> Gate:
         """The gate, which has asked all implementations what the tables use."""
-        gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier, self.kept)
+        threads = todo[0].threads if todo else 0
+        gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier, self.kept, threads)
         self.tell(f"conformance of {self.contract.name}")
         with self.seconds.spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -138,6 +138,10 @@ class Session:
     """Whether it is looked at which operators those run that do not ship, also where nothing is explained."""
     ran: dict[str, Operators] = field(default_factory=dict)
     """The operators of those that were looked at, by full name."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to that of this process for those that answer in processes of their own."""
+    cores: Collection[int] = ()
+    """What those processes are bound to; nothing where it is empty."""
     _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
@@ -368,6 +372,8 @@ class Session:
             declaration,
             device=self.request.device,
             time_limit=self.request.time_limit,
+            environment=self.environment,
+            cores=self.cores,
             walled=walled,
             memory_limit=memory_limit() if walled else 0,
         )

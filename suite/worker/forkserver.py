@@ -174,18 +174,19 @@ class ForkServer:
 def server_of(
     environment: Mapping[str, str], cores: Collection[int] = (), modules: Sequence[str] = ()
 ) -> ForkServer | None:
-    """The server for workers with this environment, these imports, and as many cores (or bound to none).
+    """The server for workers with this environment, these imports or more, and as many cores (or bound to none).
 
     It may still be starting. None where the system cannot fork workers like that.
     """
     if not _can_wait():
         return None
     variables = frozenset((name, value) for name, value in environment.items() if name not in PASSED_ON)
-    key = os.getpid(), len(cores), variables, tuple(modules)
+    asked = os.getpid(), len(cores), variables, tuple(modules)
     with _starting:
+        key = next((each for each in _servers if each[:3] == asked[:3] and set(each[3]) >= set(modules)), asked)
         found = _servers.pop(key, None)
         if found is None or not found.alive:
-            found = ForkServer.start(environment, cores, modules)
+            found = ForkServer.start(environment, cores, key[3])
         _servers[key] = found
         for oldest in list(_servers)[:-SERVERS_KEPT]:
             del _servers[oldest]  # it ends with the last of its workers
