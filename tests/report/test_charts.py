@@ -109,6 +109,13 @@ def test_without_libraries_and_charts_the_note_says_what_to_install(without_libr
     )
 
 
+def test_where_none_were_to_be_drawn_what_draws_them_is_said_and_nothing_to_install(quick, tmp_path):
+    charts = write_charts(tmp_path, recorded(*everything()), draws=False)
+
+    assert (len(charts.charts), charts.missing) == (0, 6)
+    assert charts.told == "Charts left out: 6. To draw them: attnsuite report."
+
+
 def test_charts_that_are_not_due_any_more_go(quick, tmp_path):
     write_charts(tmp_path, recorded(*everything()))
     (tmp_path / "mine.svg").write_text("<svg/>")

@@ -26,14 +26,16 @@ STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 
 @dataclass(frozen=True)
 class Charts:
-    """The charts in a folder that show what is recorded; `missing` counts those that could not be drawn.
+    """The charts in a folder that show what is recorded; `missing` counts those that were not drawn.
 
-    `removed` counts charts of a former report that are no longer there.
+    `removed` counts charts of a former report that are no longer there. `wanted` is whether any were to be drawn, so
+    that those which are missing lack what draws.
     """
 
     charts: tuple[Chart, ...] = ()
     missing: int = 0
     removed: int = 0
+    wanted: bool = True
 
     @property
     def note(self) -> str:
@@ -46,8 +48,10 @@ class Charts:
     @property
     def told(self) -> str:
         """What is said where they are left out, with what was removed; empty where none are."""
-        gone = f" Removed, because they showed earlier numbers: {self.removed}." if self.removed else ""
-        return f"{self.note}{gone}" if self.missing else ""
+        if not self.missing:
+            return ""
+        left_out = self.note if self.wanted else f"Charts left out: {self.missing}. To draw them: attnsuite report."
+        return left_out + (f" Removed, because they showed earlier numbers: {self.removed}." if self.removed else "")
 
 
 def write_charts(folder: Path | str, recorded: Recorded, draws: bool = True) -> Charts:
@@ -72,7 +76,7 @@ def write_charts(folder: Path | str, recorded: Recorded, draws: bool = True) -> 
             continue
         kept.append(Chart(name, picture.title, picture))
     removed = _remove_others(folder, {chart.file for chart in kept})
-    return Charts(tuple(kept), missing, removed if missing else 0)
+    return Charts(tuple(kept), missing, removed if missing else 0, draws)
 
 
 def due(recorded: Recorded) -> dict[str, Picture]:
