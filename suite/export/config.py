@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def read(file: Path | None, settings: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if file is not None:
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=partial(_once_each, file))
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
@@ -37,6 +38,14 @@ def read(file: Path | None, settings: Iterable[str]) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise UsageError(f'{file} holds {type(found).__name__}, due is an object of names, as {{"width": 64}}')
     return found | dict(map(_setting, settings))
+
+
+def _once_each(file: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names are said once each: JSON's parser would take the last of several."""
+    names = [name for name, _ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"{file} says {twice[0]!r} {names.count(twice[0])} times; once is due")
+    return dict(pairs)
 
 
 def _setting(text: str) -> tuple[str, Any]:

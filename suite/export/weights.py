@@ -108,7 +108,13 @@ def _of_safetensors(file: Path) -> dict[str, Any]:
 def _of_torch(file: Path) -> Any:
     import torch
 
-    return torch.load(file, map_location="cpu", weights_only=True)
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # PyTorch's own advice, to load it all the same, is none: that would run code
+        says = in_one_line(error).partition(". ")[0]
+        raise ValueError(f"due is a file of tensors by name, as torch.save writes it; PyTorch says {says}") from error
 
 
 READERS: Mapping[str, Callable[[Path], Any]] = {".npz": _of_numpy, ".safetensors": _of_safetensors, ".pt": _of_torch}

@@ -20,6 +20,7 @@ from suite.records import UsageError
 from suite.store import replace_file
 from suite.sweep.command import ShardCommand
 from suite.sweep.tied import __file__ as TIED
+from suite.walls.ends import said_of
 
 ENGINES = ("local", "slurm")
 FOREVER = 10 * 365 * 24 * 60
@@ -183,7 +184,7 @@ def ended(started: Started) -> str:
         status = started.job.result()
     except Exception as error:  # whatever submitit found in place of an answer
         return f"it could not be started: {str(error).strip().splitlines()[-1]:.200}"
-    return (f"killed by signal {-status}" if status < 0 else f"exit status {status}") + _last_words(started)
+    return ("killed by " if status < 0 else "") + said_of(status) + _last_words(started)
 
 
 def _last_words(started: Started) -> str:

@@ -128,8 +128,8 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_pairs(tmp_path: 
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", r"fra\.txt is empty; pairs of sentences are due"),
-        (b"\n \n", r"fra\.txt is empty"),
+        (b"", r"fra\.txt has no pair; pairs of sentences are due"),
+        (b"\n\t \t\n", r"fra\.txt has no pair"),
         (b"Go.\tVa !\nHi. Salut !\n", r"fra\.txt, line 2: no tab in 'Hi\. Salut !'; source, tab, target are due"),
         (b"Go.\tVa !\n\tSalut !\n", r"fra\.txt, line 2: nothing on one side of the tab"),
         (b"Go.\tVa !\nHi.\t\xff\n", r"fra\.txt, line 2: the byte 0xff is not UTF-8"),

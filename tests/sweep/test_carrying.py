@@ -41,7 +41,7 @@ def test_a_killed_shard_is_started_again_and_an_answered_one_is_not(
     again, said = carried(shards, tmp_path)
 
     assert [len(shards.starts(part)) for part in ("1/2", "2/2")] == [2, 1]
-    assert "check 1/2: killed by signal 9; it goes on with what is missing" in lines
+    assert "check 1/2: killed by SIGKILL; it goes on with what is missing" in lines
     assert "check 1/2: begun, attempt 2 of 3" in lines
     assert not first.unanswered
     assert {each.case for rows in first.answers.values() for each in rows} == {"family_1/case", "family_2/case"}

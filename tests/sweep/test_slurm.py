@@ -88,7 +88,7 @@ def test_shards_are_an_array_with_the_options_of_the_file(cluster: Callable[[], 
         assert f"#SBATCH --{option}\n" in first
     assert "exclusive" not in first, "a check may have neighbours"
     assert "--array" not in second, "only what was killed is submitted again"
-    assert "check 2/3: killed by signal 9; it goes on with what is missing" in lines
+    assert "check 2/3: killed by SIGKILL; it goes on with what is missing" in lines
     assert [len(shards.starts(f"{index}/3")) for index in (1, 2, 3)] == [1, 2, 1]
 
 

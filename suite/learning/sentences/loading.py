@@ -21,7 +21,7 @@ def pairs(path: Path = SHIPPED) -> list[Pair]:
     """
     found = [_pair(path, number, line) for number, line in enumerate(_text(path).split("\n"), 1) if line.strip()]
     if not found:
-        raise UsageError(f"{path} is empty; pairs of sentences are due, a line each, with a tab between the two")
+        raise UsageError(f"{path} has no pair; pairs of sentences are due, a line each, with a tab between the two")
     return found
 
 
