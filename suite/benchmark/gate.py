@@ -40,8 +40,8 @@ class Gate:
     kept: Kept | None = None
     """What was found in earlier runs, where that is believed; what is found now is kept there."""
     threads: int = 0
-    """On so many they are asked as on so many they are timed: in processes that begin as the timed ones do, so that
-    PyTorch is imported once for both. With 0 they begin as this process did."""
+    """They are asked in processes that begin as those that are timed on so many threads do, so that PyTorch is imported
+    once for both. With 0 they begin as this process did."""
     signed: dict[str, str] = field(default_factory=dict)
     """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
     wanted: int = 0
@@ -170,7 +170,7 @@ class Gate:
                 known[check.case, check.dtype] = check
                 return
             lost: list[Outcome] = []
-            named: set[frozenset[str]] = set()  # what failures need whose mistakes have names; only the first is shown
+            named: list[frozenset[str]] = []  # what failures need whose mistakes have names
             for case, dtype in missing:
                 if self._over:
                     return
@@ -178,8 +178,9 @@ class Gate:
                     known[case, dtype] = replace(lost[-1], case=case, dtype=dtype)
                     continue
                 of, needs = self._of(dtype)[case, dtype]
-                outcome = known[case, dtype] = check.outcome(of, dtype, names=needs not in named)
-                named |= {needs} if outcome.fails else set()
+                shown = not any(before <= needs for before in named)  # else whoever is refused for it is told of another
+                outcome = known[case, dtype] = check.outcome(of, dtype, names=shown)
+                named += [needs] if outcome.fails and shown else []
                 lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []
             if keeps and not any(known[key].status in (Status.HUNG, Status.DIED) for key in missing):
                 files = check.subject.files()

@@ -119,7 +119,7 @@ class Benchmark:
 
     def _gate(self, todo: Sequence[Table]) -> Gate:
         """The gate, which has asked all implementations what the tables use."""
-        threads = todo[0].threads if todo else 0
+        threads = max((table.threads for table in todo), default=0)
         gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier, self.kept, threads)
         self.tell(f"conformance of {self.contract.name}")
         with self.seconds.spending("conformance"):

@@ -8,10 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
 
+from suite.benchmark import Benchmark, Request
 from suite.benchmark.gate import Gate
 from suite.conformance.findings import Finding
 from suite.conformance.runner import HUNG_IN_A_ROW
@@ -159,6 +161,19 @@ def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch
     shown = [gate.refusal("attention/x", "float32", features) for features in (FORWARD, CAUSALLY)]
     assert all(any(f"it fails {name} (float32)" in str(refused) for name in asked.named) for refused in shown)
     assert len(asked.named) < 10 < len(asked.cases)
+    needed = [gate._of("float32")[name, "float32"][1] for name in asked.named]
+    assert not any(one <= other for one, other in combinations(needed, 2)), "whoever uses that is told of the one before"
+
+
+def test_conformance_is_asked_on_as_many_threads_as_any_table_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request(("documents/one-sentence",), threads=(1, 2))
+    bench = Benchmark(CONTRACT, [X], request)
+    monkeypatch.setattr(Gate, "ask", lambda *_: None)
+
+    gate = bench._gate(bench.tables())
+
+    assert {table.threads for table in bench.tables()} == {1, 2}
+    assert gate.threads == 2
 
 
 @pytest.mark.parametrize("status", ["hung", "died"])
