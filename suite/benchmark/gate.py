@@ -178,7 +178,7 @@ class Gate:
                     known[case, dtype] = replace(lost[-1], case=case, dtype=dtype)
                     continue
                 of, needs = self._of(dtype)[case, dtype]
-                shown = not any(before <= needs for before in named)  # else whoever is refused for it is told of another
+                shown = not any(each <= needs for each in named)  # else a refusal for this shows another
                 outcome = known[case, dtype] = check.outcome(of, dtype, names=shown)
                 named += [needs] if outcome.fails and shown else []
                 lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []

@@ -162,7 +162,7 @@ def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch
     assert all(any(f"it fails {name} (float32)" in str(refused) for name in asked.named) for refused in shown)
     assert len(asked.named) < 10 < len(asked.cases)
     needed = [gate._of("float32")[name, "float32"][1] for name in asked.named]
-    assert not any(one <= other for one, other in combinations(needed, 2)), "whoever uses that is told of the one before"
+    assert not any(one <= other for one, other in combinations(needed, 2)), "a refusal shows the first"
 
 
 def test_conformance_is_asked_on_as_many_threads_as_any_table_has(monkeypatch: pytest.MonkeyPatch) -> None:
