@@ -182,7 +182,7 @@ class Participant:
         if failed := self._rehearse(job):
             self._close_weighing()
             return failed
-        self._weighing = self._weighing or self._elsewhere(MEASURED)
+        self._weighing = self._weighing or self._elsewhere(MEASURED, weighs=True)
         answer = self._weighing.ask(Weighed, "weigh", {"job": asdict(job), "expected": expected})
         if isinstance(answer, Failed) or answer.spent:
             self._close_weighing()
@@ -237,7 +237,7 @@ class Participant:
         Where the call started threads, that process is of no use: the next one has to do without a small call.
         """
         if self._weighing is None:
-            self._weighing, self._rehearsed = self._elsewhere(MEASURED), set()
+            self._weighing, self._rehearsed = self._elsewhere(MEASURED, weighs=True), set()
         if (job.contract, job.dtype) in self._rehearsed:
             return None
         self._rehearsed.add((job.contract, job.dtype))
@@ -256,7 +256,9 @@ class Participant:
     def _to_be_timed(self, number: int) -> Elsewhere:
         return self._elsewhere(timed_as(number), cores_of(self.threads, 0))
 
-    def _elsewhere(self, environment: Mapping[str, str], together: Collection[int] = ()) -> Elsewhere:
+    def _elsewhere(
+        self, environment: Mapping[str, str], together: Collection[int] = (), weighs: bool = False
+    ) -> Elsewhere:
         """A process with this environment, which moves to the cores `together` once it has imported."""
         walled = not self.trusted and not self.shipped
         worker = Worker(
@@ -266,7 +268,7 @@ class Participant:
             IMPORTS_AT_ONCE_LIMIT,
             environment={**environment, **with_threads(self.threads)},
             cores=cores_of(self.threads, self.place),
-            service=service(self.gradients),
+            service=service(self.gradients, weighs),
             walled=walled,
             memory_limit=self.memory_limit if walled else 0,  # of the system: what limits itself can take that back
             watched=False,

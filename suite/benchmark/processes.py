@@ -12,9 +12,8 @@ from suite.allocator import KEEPS
 from suite.records import UsageError
 from suite.worker import expect
 
-SERVICE = "suite.measure.bench:begin"
-SERVICE_OF_GRADIENTS = "suite.measure.bench_of_gradients:begin"
-"""What answers in a process that is timed or weighed."""
+BENCH, BENCH_OF_GRADIENTS = "suite.measure.bench", "suite.measure.bench_of_gradients"
+"""The modules of what answers in a process that is timed or weighed."""
 MEASURED = KEEPS
 """Environment of a process that is timed or weighed. By default glibc starts to reuse freed blocks of up to 32 MiB
 sooner or later, depending on how the heap lies: two processes of the same code then differ by up to 2 times, all their
@@ -33,9 +32,9 @@ def expect_measured(threads: int, processes: int = 1, gradients: bool = False) -
         expect({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients))
 
 
-def service(gradients: bool) -> str:
-    """What such processes begin with, by whether not only forward calls are timed in them."""
-    return SERVICE_OF_GRADIENTS if gradients else SERVICE
+def service(gradients: bool, weighs: bool = False) -> str:
+    """What such a process begins with, by whether not only forward calls are timed, and whether it weighs them."""
+    return f"{BENCH_OF_GRADIENTS if gradients else BENCH}:{'begin_to_weigh' if weighs else 'begin'}"
 
 
 def timed_as(number: int) -> Mapping[str, str]:

@@ -218,5 +218,10 @@ VERBS: Mapping[str, Callable[..., Answer | Failed]] = {
 
 
 def begin() -> Callable[[Callable[..., Any], str], Bench]:
-    """The service of a worker that is measured. It begins before an import, which may replace what it finds."""
+    """The service of a worker that is timed. It begins before an import, which may replace what it finds."""
     return partial(Bench, process=OwnProcess())
+
+
+def begin_to_weigh() -> Callable[[Callable[..., Any], str], Bench]:
+    """The same of a worker in which nothing is timed."""
+    return partial(Bench, process=OwnProcess(timed=False))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 
-from suite.measure.bench import begin
+from suite.measure.bench import begin, begin_to_weigh
 
-__all__ = ["begin"]
+__all__ = ["begin", "begin_to_weigh"]
 
 with suppress(ImportError):  # another version of PyTorch may need it no more
     import_module("torch.fx.experimental.symbolic_shapes")  # and sympy with it

@@ -54,9 +54,11 @@ def test_a_worker_on_some_cores_is_forked_from_what_counted_as_many() -> None:
         assert psutil.Process(parent_of(free)).cpu_affinity() == sorted(os.sched_getaffinity(0))
 
 
-def test_what_is_measured_pays_for_collecting_all_that_was_imported() -> None:
-    with Worker(TELLS, service="suite.measure.bench:begin") as worker:
-        assert told(worker, "frozen") == "RuntimeError: 0"
+def test_what_is_timed_pays_for_collecting_all_that_was_imported_and_what_is_weighed_does_not() -> None:
+    bench = "suite.measure.bench"
+    with Worker(TELLS, service=f"{bench}:begin") as timed, Worker(TELLS, service=f"{bench}:begin_to_weigh") as weighed:
+        assert told(timed, "frozen") == "RuntimeError: 0"
+        assert int(told(weighed, "frozen").removeprefix("RuntimeError: ")) > 100_000
 
 
 def test_nobody_is_started_otherwise_because_a_server_was_killed() -> None:
