@@ -56,7 +56,7 @@ class Gate:
 
     def ask(self, implementations: Sequence[Implementation], uses: Collection[tuple[str, frozenset[str]]]) -> None:
         """Ask all implementations about all that is used, several at a time: (dtype, features) pairs."""
-        session = self._session(0)
+        session = self._session()
         dtypes = sorted({dtype for dtype, _ in uses})
         wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
         due = {id(each): self._concerning(session, declaration_of(each), wanted) for each in implementations}
@@ -67,8 +67,8 @@ class Gate:
             for each in here:  # they share this process, so one after the other
                 self._ask(session, each, due[id(each)])
             try:
-                places = [self._session(place) for place, _ in enumerate(elsewhere)]
-                list(pool.map(lambda each, there: self._ask(there, each, due[id(each)]), elsewhere, places))
+                sessions = [self._at(place, session) for place, _ in enumerate(elsewhere)]
+                list(pool.map(lambda each, there: self._ask(there, each, due[id(each)]), elsewhere, sessions))
             except BaseException:  # Ctrl-C waits for the questions that are being asked, and for no more
                 self._over = True
                 raise
@@ -84,7 +84,7 @@ class Gate:
             return
         self._known.pop(declaration.full_name)
         with alone(self.device):
-            self._ask(self._session(0), implementation, wanted, believes=False)
+            self._ask(self._at(0, self._session()), implementation, wanted, believes=False)
 
     @property
     def said(self) -> str:
@@ -134,13 +134,13 @@ class Gate:
         spared = {(each.case, each.dtype) for each in failed if any(finding.covers(each) for finding in known)}
         return [key for key in wanted if key not in spared]
 
-    def _session(self, place: int) -> Session:
-        """For one of those that are asked at once, each on its own cores."""
+    def _session(self) -> Session:
         request = CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit)
-        if not self.threads:
-            return Session(request)
-        environment = {**MEASURED, **with_threads(self.threads)}
-        return Session(request, environment=environment, cores=cores_of(self.threads, place))
+        return Session(request, environment={**MEASURED, **with_threads(self.threads)} if self.threads else {})
+
+    def _at(self, place: int, session: Session) -> Session:
+        """The session for one of those that are asked at once, each on its own cores; questions are those of all."""
+        return replace(session, cores=cores_of(self.threads, place))
 
     def _is_used(self, key: Key, dtype: str, features: frozenset[str]) -> bool:
         cases = self._of(dtype)

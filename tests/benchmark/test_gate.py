@@ -17,6 +17,7 @@ from suite.benchmark import Benchmark, Request
 from suite.benchmark.gate import Gate
 from suite.conformance.findings import Finding
 from suite.conformance.runner import HUNG_IN_A_ROW
+from suite.conformance.session import Session
 from suite.contracts import contract
 from suite.measure.protocol import Failed
 from suite.records import Outcome, Status
@@ -163,6 +164,20 @@ def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch
     assert len(asked.named) < 10 < len(asked.cases)
     needed = [gate._of("float32")[name, "float32"][1] for name in asked.named]
     assert not any(one <= other for one, other in combinations(needed, 2)), "a refusal shows the first"
+
+
+def test_those_that_are_asked_at_once_share_questions_and_no_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The truth of a question takes longer than its answer, and is computed once for all."""
+    sessions: list[Session] = []
+    monkeypatch.setattr("suite.benchmark.processes.cores", lambda: [0, 1, 2])
+    monkeypatch.setattr(Session, "check", lambda self, *_: (sessions.append(self), Asked(lambda case: "passed"))[1])
+
+    Gate(CONTRACT, "cpu", 60.0, threads=1, _cases=CASES).ask(
+        [X, replace(X, name="y"), replace(X, name="z")], [("float32", FORWARD)]
+    )
+
+    assert sorted(core for each in sessions for core in each.cores) == [0, 1, 2]
+    assert len({id(each.questions(CONTRACT)) for each in sessions}) == 1
 
 
 def test_conformance_is_asked_on_as_many_threads_as_any_table_has(monkeypatch: pytest.MonkeyPatch) -> None:

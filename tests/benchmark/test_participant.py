@@ -280,7 +280,8 @@ def test_what_is_asked_timed_and_weighed_is_forked_from_what_was_expected(start:
     bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick", threads=(2,)))
     bench.expect()
     expected = begun()
-    with Gate(bench.contract, "cpu", 60.0, threads=2)._session(0)._worker(declaration, trusted=False) as asked:
+    gate = Gate(bench.contract, "cpu", 60.0, threads=2)
+    with gate._at(0, gate._session())._worker(declaration, trusted=False) as asked:
         assert isinstance(asked.ready(), Ready)
         parents = [psutil.Process(asked.pid).ppid()]
     participant.start()
