@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from suite.registry import Declaration
 from suite.report import refuse_foreign_index
 from suite.statistics import interval
 from suite.store import Results
+from suite.uncollected import uncollected
 
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request
@@ -55,10 +57,12 @@ def bench(
     named = there(targets, leave_out, contract, signature)
     refuse_foreign_index(results)
     foresee()
-    timed = with_workloads(named)
-    beside = base_of(baseline, timed) if baseline else None
-    declarations = campaign.with_baseline(timed, leave_out, beside)
-    request = asked(beside.name if beside else "")
+    with uncollected():
+        timed = with_workloads(named)
+        beside = base_of(baseline, timed) if baseline else None
+        declarations = campaign.with_baseline(timed, leave_out, beside)
+        request = asked(beside.name if beside else "")
+        gc.freeze()  # libraries stay to the end, and are not looked through for garbage
     benchmarks = campaign.benchmarks_of(declarations, request)
     here = in_shard(benchmarks, request)
     if dry_run:
