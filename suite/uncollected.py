@@ -17,3 +17,11 @@ def uncollected() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Run a block that imports libraries, whose objects stay to the end: they are never looked through for cycles."""
+    with uncollected():
+        yield
+        gc.freeze()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from suite.registry import Declaration
 from suite.report import refuse_foreign_index
 from suite.statistics import interval
 from suite.store import Results
-from suite.uncollected import uncollected
+from suite.uncollected import importing
 
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request
@@ -57,20 +56,18 @@ def bench(
     named = there(targets, leave_out, contract, signature)
     refuse_foreign_index(results)
     foresee()
-    with uncollected():
+    with importing():
         timed = with_workloads(named)
         beside = base_of(baseline, timed) if baseline else None
         declarations = campaign.with_baseline(timed, leave_out, beside)
         request = asked(beside.name if beside else "")
-        gc.freeze()  # libraries stay to the end, and are not looked through for garbage
     benchmarks = campaign.benchmarks_of(declarations, request)
     here = in_shard(benchmarks, request)
     if dry_run:
         say_plan(here)
         return 0
     folder = sharding.place(results, request.shard)
-    facts = campaign.benchmark_facts(benchmarks)
-    new = sharding.of(campaign.new_run(declarations, request.words, facts), request.shard)
+    new = sharding.of(campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks)), request.shard)
     if (answered := sharding.measurements_there(folder, new)) is not None:
         told(sharding.said_of_answered(folder, new, len(answered)))
         return status(answered)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -44,7 +43,7 @@ from suite.records.options import (
 from suite.registry import Declaration, Loaded
 from suite.report import refuse_foreign_index
 from suite.store import Results, RunWriter
-from suite.uncollected import uncollected
+from suite.uncollected import importing
 from suite.worker import expect
 
 if TYPE_CHECKING:
@@ -68,10 +67,8 @@ def check(options: Check) -> int:
     keep_freed_memory()
     if options.device == "cpu" and (options.isolate or not options.cases or not all(d.shipped for d in declarations)):
         expect({})  # whoever answers in a process of its own needs PyTorch, which is imported here meanwhile
-    with uncollected():
-        import suite.conformance.session  # noqa: F401  with all that it needs, before the next line
-
-        gc.freeze()  # libraries stay to the end: looking through them for garbage takes some per cent of a check
+    with importing():  # to look through libraries for garbage takes some per cent of a check
+        import suite.conformance.session  # noqa: F401  with all that it needs
     outcomes = outcomes_of(options, declarations, sys.stderr if options.json == "-" else sys.stdout, tell)
     named = {outcome.implementation for outcome in outcomes}
     return status(outcomes, alone=bool(options.targets) and len(named) == 1, in_part=options.shard is not None)
