@@ -48,10 +48,9 @@ def bench(
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status.
 
-    `asked` makes the request, of the name of the baseline where one is given. It is called late, because it loads
-    torch: a target that does not exist is said at once. `foresee` is called before that, and may begin in the
-    background what takes as long. With `anew` no verdict that was kept is believed.
-    A `dry_run` says what would be timed, and starts and writes nothing.
+    `asked` makes the request, of the name of the baseline where one is given. It loads torch, and so is called late: a
+    target that does not exist is said at once. `foresee` is called before, and may begin in the background what takes
+    as long. With `anew` no verdict that was kept is believed. A `dry_run` starts and writes nothing.
     """
     named = there(targets, leave_out, contract, signature)
     refuse_foreign_index(results)
@@ -67,7 +66,8 @@ def bench(
         say_plan(here)
         return 0
     folder = sharding.place(results, request.shard)
-    new = sharding.of(campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks)), request.shard)
+    facts = campaign.benchmark_facts(benchmarks)
+    new = sharding.of(campaign.new_run(declarations, request.words, facts), request.shard)
     if (answered := sharding.measurements_there(folder, new)) is not None:
         told(sharding.said_of_answered(folder, new, len(answered)))
         return status(answered)
