@@ -36,10 +36,11 @@ def _permuted(flat: Tensor, random: np.random.Generator) -> Tensor:
     """The numbers in another order. Which of a large tensor stay together begins at a random place."""
     if len(flat) <= SMALL:
         return flat[torch.from_numpy(random.permutation(len(flat)))]
-    rolled = flat.roll(int(random.integers(len(flat))))
-    whole = len(flat) - len(flat) % TOGETHER
-    order = torch.from_numpy(random.permutation(whole // TOGETHER))
-    return torch.cat([rolled[:whole].view(-1, TOGETHER)[order].flatten(), rolled[whole:]])
+    found = flat.roll(int(random.integers(len(flat))))
+    whole = found[: len(flat) - len(flat) % TOGETHER].view(-1, TOGETHER)  # what is left over stays behind
+    order = torch.from_numpy(random.permutation(len(whole)))
+    whole.copy_(whole.index_select(0, order))  # rows are copied whole, which `whole[order]` does number by number
+    return found
 
 
 def grown(tensor: Tensor, number: int) -> Tensor:

@@ -23,6 +23,7 @@ from suite.report import refuse_foreign_index
 from suite.statistics import interval
 from suite.store import Results
 from suite.uncollected import importing
+from suite.walls import begin_to_look
 
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request
@@ -54,6 +55,8 @@ def bench(
     """
     named = there(targets, leave_out, contract, signature)
     refuse_foreign_index(results)
+    if not all(each.shipped for each in named):
+        begin_to_look()
     foresee()
     with importing():
         timed = with_workloads(named)

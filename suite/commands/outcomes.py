@@ -44,6 +44,7 @@ from suite.registry import Declaration, Loaded
 from suite.report import refuse_foreign_index
 from suite.store import Results, RunWriter
 from suite.uncollected import importing
+from suite.walls import begin_to_look
 from suite.worker import expect
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def check(options: Check) -> int:
     # a check allocates and frees arrays of some hundred kilobytes all the time: by default their pages go back to the
     # system and come anew, 150,000 times in a check of attention
     keep_freed_memory()
-    if options.device == "cpu" and (options.isolate or not options.cases or not all(d.shipped for d in declarations)):
+    if strangers := not all(declaration.shipped for declaration in declarations):
+        begin_to_look()
+    if options.device == "cpu" and (options.isolate or not options.cases or strangers):
         expect({})  # whoever answers in a process of its own needs PyTorch, which is imported here meanwhile
     with importing():  # to look through libraries for garbage takes some per cent of a check
         import suite.conformance.session  # noqa: F401  with all that it needs

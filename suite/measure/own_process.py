@@ -17,15 +17,14 @@ class OwnProcess:
     """The process of one implementation, made before that is imported.
 
     The threads that it has then are the suite's and NumPy's: OpenBLAS ends its own before a fork, and starts others
-    where they are needed. Where it is `timed`, what was imported before a fork is looked through for garbage again, as
-    in a process that was started by itself: a call that has garbage collected pays for it.
+    where they are needed. Where it is `timed`, what was imported before a fork belongs to what is looked through for
+    garbage again, as in a process that was started by itself: a call that has garbage collected pays for it.
     """
 
     def __init__(self, timed: bool = True) -> None:
         self._suite_threads = _threads()
         if timed:
             gc.unfreeze()
-            gc.collect()
 
     @property
     def copyable(self) -> bool:

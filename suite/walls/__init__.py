@@ -38,13 +38,37 @@ def available() -> tuple[str, ...]:
             _remove_what_walls_left(room)
 
 
+def begin_to_look() -> None:
+    """Begin in the background to find what `found_elsewhere` will say."""
+    _looking(os.getpid())
+
+
 @cache
-def found_elsewhere() -> tuple[str, ...]:
-    """The same, found by another interpreter: a process with threads had better not fork itself."""
+def _looking(process: int) -> subprocess.Popen[bytes]:
+    """What looks for walls, for this process: a copy of it, which has another number, has to have its own."""
     program = [sys.executable, "-P", "-m", "suite.walls", "--names"]
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
-    said = subprocess.run(program, capture_output=True, env={**os.environ, "PYTHONPATH": path}, check=False).stdout
-    return tuple(json.loads(said or "[]"))
+    return subprocess.Popen(
+        program,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,  # Ctrl-C is for the suite: it may still ask, to end well
+    )
+
+
+@cache
+def found_elsewhere() -> tuple[str, ...]:
+    """The same as `available`, found by another interpreter: a process with threads had better not fork itself.
+
+    Raises RuntimeError where that did not tell: somebody's code is not run without walls because of it.
+    """
+    looking = _looking(os.getpid())
+    said, _ = looking.communicate()
+    if looking.returncode:
+        raise RuntimeError(f"what looks for walls ended with status {looking.returncode}")
+    return tuple(json.loads(said))
 
 
 def _tried(wall: Wall, room: Room) -> None:

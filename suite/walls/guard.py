@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from suite.walls import available, named
+from suite.walls import named
 from suite.walls.descent import end_all_below
 from suite.walls.life import die_with_the_parent
 from suite.walls.mounts import protect_system
@@ -34,7 +34,7 @@ def main(worker: str, channel: int, life: int, given: str) -> None:
 
 
 def written(room: Room, wanted: Collection[str]) -> dict[str, object]:
-    """The room, and the walls that are wanted, as data."""
+    """The room, and the walls that are wanted, all of which this machine has, as data."""
     writable = [str(each) for each in room.writable]
     return {"folder": str(room.folder), "writable": writable, "memory": room.memory, "wanted": list(wanted)}
 
@@ -49,12 +49,12 @@ def read(given: dict[str, object]) -> tuple[Room, list[str]]:
 
 
 def surround(room: Room, wanted: Collection[str], life: int) -> tuple[str, ...]:
-    """Go on as a worker, behind those of the wanted walls that this machine has. Their names are returned.
+    """Go on as a worker behind the wanted walls, without those that are needless. The names of the others are returned.
 
     The process that calls this stays behind as the worker's guard, and ends as the worker ends. It keeps `life`, which
     kills it when the suite is gone, whatever the worker does with its own.
     """
-    walls = named([each for each in available() if each in wanted])
+    walls = named(wanted)
     namespaces = 0
     for each in walls:
         namespaces |= each.namespaces

@@ -14,8 +14,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from suite.uncollected import importing
-from suite.walls import available
+from suite.uncollected import importing, look_through_once
 from suite.walls.guard import read, surround
 from suite.walls.life import die_with_the_parent
 
@@ -41,6 +40,8 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
     with importing():  # a fifth less time; and what is never looked at is never copied
         for module in modules:
             import_module(module)
+    if modules[1:]:  # beside the worker a service: processes of these are timed
+        look_through_once()
     while True:
         said, descriptors, _, _ = socket.recv_fds(control, LONGEST_MESSAGE, 3, socket.MSG_CMSG_CLOEXEC)
         if not said:
@@ -53,8 +54,6 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
                 descriptor, life = descriptors
                 control = socket.socket(fileno=descriptor)
         elif "mark" in message:
-            if message["walls"]:
-                available()  # found here once, for all that are forked
             if os.fork() == 0:
                 os.close(life)
                 _work(control, message, descriptors)

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from suite.records.limits import KILL_LIMIT
 from suite.registry.loading import UNLESS_SET
-from suite.walls import WALLS, Room, sweep, take_down
+from suite.walls import WALLS, Room, found_elsewhere, sweep, take_down
 from suite.walls.descent import children, signal_all
 from suite.walls.guard import written
 from suite.walls.room import make_room
@@ -116,7 +116,7 @@ def start(
     if walled:
         sweep()
     room = make_room(everything, memory) if walled else None
-    walls = None if room is None else written(room, wanted())
+    walls = None if room is None else written(room, [each for each in found_elsewhere() if each in wanted()])
     with ExitStack() as undo:
         if room:
             undo.callback(take_down, room)

@@ -58,6 +58,7 @@ def test_what_is_timed_pays_for_collecting_all_that_was_imported_and_what_is_wei
     bench = "suite.measure.bench"
     with Worker(TELLS, service=f"{bench}:begin") as timed, Worker(TELLS, service=f"{bench}:begin_to_weigh") as weighed:
         assert told(timed, "frozen") == "RuntimeError: 0"
+        assert told(timed, "looked through") == "RuntimeError: 0"
         assert int(told(weighed, "frozen").removeprefix("RuntimeError: ")) > 100_000
 
 
