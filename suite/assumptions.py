@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import pairwise
 from statistics import fmean, median
 
+from suite.quantiles import student
+
 DEPENDENT = 1.645
 """Standard errors above which the autocorrelation of one comparison is not taken for chance: that of independent rounds
 lies above it one time in 20."""
@@ -121,7 +123,7 @@ class Processes:
             return 0.0
         deviation, freedom = self.spread(name)
         counts = [self._of[each].freedom + 1 if each in self._of else 1 for each in (name, "")]
-        return deviation and _student((1 + level) / 2, freedom) * deviation * math.sqrt(sum(1 / n for n in counts))
+        return deviation and student(freedom, (1 - level) / 2) * deviation * math.sqrt(sum(1 / n for n in counts))
 
 
 def between(logs: Sequence[float], processes: str) -> Between | None:
@@ -166,11 +168,3 @@ def _largest_ratio(freedom: int) -> float:
     from scipy.special import chdtri
 
     return float(chdtri(freedom, 1 - DIFFERING)) / freedom
-
-
-@lru_cache(maxsize=4096)
-def _student(level: float, freedom: int) -> float:
-    """The quantile of Student's t distribution."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, level))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from suite.quantiles import student
 from suite.records.repeated import Repeated
 
 FEWEST_RUNS = 5
@@ -50,9 +51,7 @@ def width(deviation: float, runs: int, doubt: float) -> float:
     `runs` told the deviation. The value is taken to be normal: Student's t with one degree of freedom less than runs,
     for implementations of one run share its baseline, and are no further runs.
     """
-    from scipy.special import stdtrit
-
-    return float(stdtrit(runs - 1, 1 - doubt / 2)) * deviation
+    return student(runs - 1, doubt / 2) * deviation
 
 
 def _spread(workload: str, threads: int, rows: Sequence[Repeated]) -> Spread:

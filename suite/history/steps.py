@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from suite.quantiles import student
 from suite.statistics import LEVEL, MARGIN
 
 LEAST = 2
@@ -97,9 +98,10 @@ def steps(logs: Sequence[float], usual: float = USUAL, series: int = 1) -> list[
     """The steps in a series of logarithms, one for each run, among so many series of the machine."""
     starts = candidates(logs)
     while starts:
-        held = [_held(logs, starts, place, usual, series) for place in range(len(starts))]
+        tested = [_tested(logs, starts, place, usual, series) for place in range(len(starts))]
+        held = [_strength(each) * _is_clear(logs, starts, place) for place, each in enumerate(tested)]
         if min(held) > 0:
-            return [_tested(logs, starts, place, usual, series) for place in range(len(starts))]
+            return tested
         del starts[held.index(min(held))]
     return []
 
@@ -121,27 +123,14 @@ def _parts(logs: Sequence[float], starts: Sequence[int]) -> list[Sequence[float]
     return [logs[a:b] for a, b in zip((0, *starts), (*starts, len(logs)), strict=True)]
 
 
-def _held(logs: Sequence[float], starts: Sequence[int], place: int, usual: float, series: int) -> float:
-    """How far the interval of the step at one of the starts lies from 1, as a logarithm; 0 or less where that holds
-    nothing.
-    """
-    before, after = _parts(logs, starts)[place : place + 2]
-    if abs(median(after) - median(before)) <= math.log1p(MARGIN):  # told without the library that the interval needs
-        return 0.0
-    of = _tested(logs, starts, place, usual, series)
-    return (math.log(of.low) if of.ratio > 1 else -math.log(of.high)) * _is_clear(logs, starts, place)
-
-
 def _tested(logs: Sequence[float], starts: Sequence[int], place: int, usual: float, series: int) -> Step:
     """The step at one of the starts, with the interval in which it lies."""
-    from scipy.special import stdtrit  # as scipy.stats.t.isf, which takes a second to import
-
     before, after = _parts(logs, starts)[place : place + 2]
     own, free = spread(logs, starts, usual)
     sigma = math.sqrt((WEIGHT * usual**2 + free * own**2) / (WEIGHT + free))
     error = sigma * math.sqrt(_variance(len(before)) + _variance(len(after)))
     doubt = (1 - LEVEL) / series / max(1, len(logs) - 2 * LEAST + 1)
-    room = -float(stdtrit(WEIGHT + free, doubt / 2)) * error
+    room = student(WEIGHT + free, doubt / 2) * error
     by = median(after) - median(before)
     return Step(starts[place], math.exp(by), math.exp(by - room), math.exp(by + room))
 
@@ -158,3 +147,10 @@ def _is_clear(logs: Sequence[float], starts: Sequence[int], place: int) -> bool:
 def _variance(count: int) -> float:
     """The variance of a median of so many normal values, in theirs: π/2 of a mean's, and a mean's where it is one."""
     return (1 if count <= 2 else math.pi / 2) / count
+
+
+def _strength(of: Step) -> float:
+    """How far a step's interval lies from 1, as a logarithm; 0 or less where it holds nothing."""
+    if abs(math.log(of.ratio)) <= math.log1p(MARGIN):
+        return 0.0
+    return math.log(of.low) if of.ratio > 1 else -math.log(of.high)
