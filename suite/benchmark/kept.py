@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, cached_property
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from suite import machine, registry
@@ -144,8 +145,8 @@ def signatures(files: Iterable[str]) -> Signatures:
 
 def _signature(path: str) -> str:
     with suppress(OSError):
-        found = Path(path).stat()
-        if _is_library(path) or found.st_size > HASHED or not Path(path).is_file():
+        found = os.stat(path)  # noqa: PTH116  there are thousands, and a Path of each takes five times as long
+        if _is_library(path) or found.st_size > HASHED or not S_ISREG(found.st_mode):
             return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return ""
@@ -177,9 +178,10 @@ def _is_library(path: str) -> bool:
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    """The folders of what is installed, Python's own among them."""
+    """The folders of what is installed, Python's own among them, its program's and its library's included."""
     paths, suite = sysconfig.get_paths(), str(Path(__file__).parents[1])
     folders = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [folder for name in ("BINDIR", "LIBDIR") if (folder := sysconfig.get_config_var(name))]
     folders += ["/usr", "/lib", "/lib64", suite]
     return tuple({f"{each}/" for folder in folders for each in (folder, os.path.realpath(folder))})
 

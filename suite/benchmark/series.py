@@ -90,12 +90,13 @@ class Benchmark:
         A table is measured again as a whole when one of its rows is not among the keys that are `done`.
         """
         todo = self._todo(done)
-        timing = Timing(self.contract, self.request, self._gate(todo), self.seconds, self.random)
+        timing: Timing | None = None
         about_all: set[str] = set()
         for threads, tables in groupby(todo, key=lambda table: table.threads):
             with ExitStack() as stack:
-                self.tell("starting processes")
-                participants, unready, beside = self._participants(threads, stack)
+                started = self._started(threads, stack)
+                timing = timing or Timing(self.contract, self.request, self._gate(todo), self.seconds, self.random)
+                participants, unready, beside = self._ready(started, threads, stack)
                 news = [row for row in unready if row.implementation not in about_all]
                 about_all |= {row.implementation for row in unready}
                 if news:
@@ -129,26 +130,41 @@ class Benchmark:
             self.introduce(line)
         return gate
 
-    def _participants(
-        self, threads: int, stack: ExitStack
-    ) -> tuple[list[Participant], list[Measurement], Participant | None]:
-        """Everybody who can take part, rows that say why the others cannot, and the yardstick where one is needed."""
-        settings = {
+    def _settings(self, threads: int) -> dict[str, Any]:
+        """What is alike for all who are timed on so many threads."""
+        return {
             "device": self.request.device,
             "threads": threads,
             "time_limit": self.request.time_limit,
             "gradients": with_gradients(self.tables()),
         }
-        ready, unready = [], []
+
+    def _started(self, threads: int, stack: ExitStack) -> list[Participant]:
+        """All implementations as participants, which begin to import while it is found what they answered before.
+
+        On a GPU they begin later: each would take memory from those that are asked.
+        """
+        self.tell("starting processes")
+        limits = {"memory_limit": memory_limit(), "in_processes": self.request.in_processes}
         with self.seconds.spending("starts"):
             started = [
-                participant(
-                    each, place=place, memory_limit=memory_limit(), in_processes=self.request.in_processes, **settings
-                )
+                participant(each, place=place, **limits, **self._settings(threads))
                 for place, each in enumerate(self.implementations)
             ]
             for each in started:
                 stack.callback(each.close)
+                if self.request.kind == "cpu":
+                    each.start()
+        return started
+
+    def _ready(
+        self, started: Sequence[Participant], threads: int, stack: ExitStack
+    ) -> tuple[list[Participant], list[Measurement], Participant | None]:
+        """Everybody who can take part, rows that say why the others cannot, and the yardstick where one is needed."""
+        ready, unready = [], []
+        settings = self._settings(threads)
+        with self.seconds.spending("starts"):
+            for each in started:
                 each.start()
             beside = yardstick(
                 self.contract.name, self.contract.baseline, self.implementations, stack, place=len(started), **settings

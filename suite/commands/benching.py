@@ -23,7 +23,6 @@ from suite.report import refuse_foreign_index
 from suite.statistics import interval
 from suite.store import Results
 from suite.uncollected import importing
-from suite.walls import begin_to_look
 
 if TYPE_CHECKING:
     from suite.benchmark import Benchmark, Request
@@ -45,7 +44,7 @@ def bench(
     baseline: str = "",
     anew: bool = False,
     dry_run: bool = False,
-    foresee: Callable[[], None] = lambda: None,
+    foresee: Callable[[Sequence[Declaration]], None] = lambda named: None,
 ) -> int:
     """Time the targets (all by default) beside the baseline, resuming an interrupted run; return the exit status.
 
@@ -55,9 +54,7 @@ def bench(
     """
     named = there(targets, leave_out, contract, signature)
     refuse_foreign_index(results)
-    if not all(each.shipped for each in named):
-        begin_to_look()
-    foresee()
+    foresee(named)
     with importing():
         timed = with_workloads(named)
         beside = base_of(baseline, timed) if baseline else None

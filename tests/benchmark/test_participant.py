@@ -314,7 +314,7 @@ def test_what_gradients_need_is_imported_ahead_only_where_they_are_timed(
     request = Request(("documents/one-sentence",), backward=backward)
     bench = Benchmark(contract("attention"), registry.find([str(file)]), request)
     with ExitStack() as stack:
-        _, unready, _ = bench._participants(1, stack)
+        _, unready, _ = bench._ready(bench._started(1, stack), 1, stack)
 
         assert [row.detail for row in unready] == ([said] if said else [])
 
@@ -325,7 +325,7 @@ def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytes
     monkeypatch.setenv("ATTNSUITE_TEST", "imports")
     bench.expect()
     with ExitStack() as stack:
-        bench._participants(1, stack)
+        bench._ready(bench._started(1, stack), 1, stack)
         begun = list(forkserver._servers.values())[-3:]
         assert [server._control.gettimeout() for server in begun] == [limits.FORK_LIMIT] * 3, "all have answered"
 

@@ -34,7 +34,10 @@ from suite.records.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from suite.benchmark import Request
+    from suite.registry import Declaration
 
 
 @dataclass(frozen=True)
@@ -167,8 +170,14 @@ class Bench:
             for shape in self.shapes:
                 read(shape)
 
-    def foresee(self) -> None:
-        """Have processes begin to import what is timed and weighed, while this one finds out what that is."""
+    def foresee(self, named: Sequence[Declaration]) -> None:
+        """Have processes begin to import what is timed and weighed, while this one finds out what that is, and to look
+        for the walls that strangers are to be behind.
+        """
+        if not self.dry_run and not all(each.shipped for each in named):
+            from suite.walls import begin_to_look
+
+            begin_to_look()
         if self.device == "cpu" and not self.dry_run:
             from suite.benchmark.processes import cores, expect_measured
 
