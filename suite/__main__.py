@@ -9,6 +9,8 @@ import re
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -30,10 +32,33 @@ LONGEST_WORD = 300
 """Characters of a word that are shown of a message: a path is shorter, and a line stays one that can be read."""
 
 
+def run() -> None:
+    """Run the command line in a process that ends with it."""
+    status: list[int] = []
+    atexit.register(_leave, status)  # registered first and called last, after all that others registered meanwhile
+    try:
+        main()
+    except SystemExit as ended:
+        status += [ended.code] if isinstance(ended.code, int) else []
+        raise
+
+
+def _leave(status: Sequence[int]) -> None:
+    """End the process with its status at once: Python would take all of PyTorch apart first, for a tenth of a second.
+
+    Where the status is not known yet, or output cannot be written, it is left to Python to say so.
+    """
+    gc.freeze()  # else it looks for cycles in all of PyTorch, for half a second
+    with suppress(OSError, ValueError):
+        for each in filter(None, (sys.stdout, sys.stderr)):  # one that was closed before is none
+            each.flush()
+        for known in status:
+            os._exit(known)
+
+
 def main() -> None:
     """Run the command line; a request that cannot be carried out is one line and exit status 2."""
     gc.set_threshold(NEW_OBJECTS)
-    atexit.register(gc.freeze)  # else Python's last act is to look for cycles in all of PyTorch, for half a second
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
     except UsageError as error:
@@ -79,4 +104,4 @@ def _meant(says: str, context: typer.Context | None) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run()
