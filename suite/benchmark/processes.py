@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
 from suite.allocator import KEEPS
+from suite.contracts import rooms_of_workloads
 from suite.records import UsageError
 from suite.worker import expect
 
@@ -23,13 +24,14 @@ NUMBER = "ATTNSUITE_PROCESS"
 a server of its own to be forked from, so that where PyTorch lies in memory is drawn anew."""
 
 
-def expect_measured(threads: int, processes: int = 1, gradients: bool = False) -> None:
+def expect_measured(threads: int, contracts: Iterable[str], processes: int = 1, gradients: bool = False) -> None:
     """Begin in the background to import what processes with so many threads are forked from: the timed and the weighed.
 
-    `gradients` is whether not only forward calls will be timed.
+    `contracts` are those of which workloads will be timed, and `gradients` is whether not only forward calls will be.
     """
+    rooms = rooms_of_workloads(dict.fromkeys(contracts))
     for place, environment in enumerate(map(timed_as, range(processes))):
-        expect({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients))
+        expect({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients), rooms)
 
 
 def service(gradients: bool, weighs: bool = False) -> str:

@@ -79,10 +79,12 @@ class Benchmark:
         there = list(self.contract.workloads())
         return [*there, *(each for each in dict.fromkeys(t.workload for t in self.tables()) if each not in there)]
 
-    def expect(self) -> None:
-        """Begin in the background to import what `run` will need."""
+    def expect(self, threads: int | None = None) -> None:
+        """Begin in the background to import what `run` will need, first or for so many threads."""
         if self.request.kind == "cpu":
-            expect_measured(self.tables()[0].threads, self.request.in_processes, with_gradients(self.tables()))
+            tables, of = self.tables(), [self.contract.name]
+            first = tables[0].threads if threads is None else threads
+            expect_measured(first, of, self.request.in_processes, with_gradients(tables))
 
     def run(self, done: Collection[Key] = ()) -> Iterator[tuple[Table | None, list[Measurement]]]:
         """Yield the rows of each table, and first those about all workloads. Tables that are `done` are left out.
@@ -145,6 +147,7 @@ class Benchmark:
         On a GPU they begin later: each would take memory from those that are asked.
         """
         self.tell("starting processes")
+        self.expect(threads)
         limits = {"memory_limit": memory_limit(), "in_processes": self.request.in_processes}
         with self.seconds.spending("starts"):
             started = [

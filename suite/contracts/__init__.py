@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,18 @@ def _packages() -> dict[str, str]:
 def names() -> list[str]:
     """The contracts that exist, in alphabetical order."""
     return list(_packages())
+
+
+def rooms_of_workloads(names: Iterable[str]) -> list[str]:
+    """The modules that are imported for the workloads of these contracts, without those that there are not."""
+    packages = [_packages()[name] for name in names if name in _packages()]
+    rooms = [f"{package}.{room}" for package in packages for room in ("contract", "workloads")]
+    return [room for room in rooms if _is_there(room.removeprefix(f"{__name__}.").split("."))]
+
+
+def _is_there(parts: Sequence[str]) -> bool:
+    place = Path(__file__).parent.joinpath(*parts)
+    return place.with_suffix(".py").exists() or (place / "__init__.py").exists()
 
 
 def contract(name: str) -> Contract:

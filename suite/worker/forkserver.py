@@ -70,6 +70,7 @@ class ForkServer:
         control.settimeout(TIME_LIMIT)  # it imports PyTorch first
         self._control, self._held, self._popen = control, held, popen
         self._asking, self._asker = threading.Lock(), 0
+        self._expected: set[str] = set()
         self.end = weakref.finalize(self, _end, popen, control, held)
 
     @classmethod
@@ -129,6 +130,14 @@ class ForkServer:
     def alive(self) -> bool:
         """Whether it serves. Whether a branch still runs is learned only by asking it."""
         return self.end.alive and (self._popen is None or self._popen.poll() is None)
+
+    def expect(self, modules: Collection[str]) -> None:
+        """Have it import these, too, as soon as it can. Nothing is awaited."""
+        with self._asking:
+            if self.end.alive and (new := [each for each in modules if each not in self._expected]):
+                self._expected |= set(new)
+                with suppress(OSError):  # it has ended: whoever asks it next finds the same
+                    self._control.send(json.dumps({"imports": new}).encode())
 
     def ready(self) -> None:
         """Wait until it has imported what it shares."""

@@ -53,6 +53,10 @@ def main(descriptor: int, life: int, modules: Sequence[str]) -> None:
                 os.close(life)
                 descriptor, life = descriptors
                 control = socket.socket(fileno=descriptor)
+        elif "imports" in message:
+            with importing():
+                for module in message["imports"]:
+                    import_module(module)
         elif "mark" in message:
             if os.fork() == 0:
                 os.close(life)

@@ -81,9 +81,16 @@ def wanted() -> list[str]:
     return [each.name for each in WALLS]
 
 
-def expect(environment: Mapping[str, str], cores: Collection[int] = (), service: str = "") -> None:
-    """Begin to import what workers with this environment, service and number of cores share, in the background."""
-    server_of(_environment(environment), cores, _modules(service))
+def expect(
+    environment: Mapping[str, str], cores: Collection[int] = (), service: str = "", also: Sequence[str] = ()
+) -> None:
+    """Begin to import what workers with this environment, service and number of cores share, in the background.
+
+    The modules named by `also` come after that: what each worker would import by itself to answer its first question.
+    """
+    server = server_of(_environment(environment), cores, _modules(service))
+    if server and also:
+        server.expect(also)
 
 
 def _modules(service: str) -> list[str]:

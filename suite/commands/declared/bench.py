@@ -132,9 +132,10 @@ class Bench:
     ] = None
 
     def run(self) -> int:
+        self.refuse()
+        self.foresee()
         from suite.commands import benching
 
-        self.refuse()
         return benching.bench(
             self.targets,
             self.contract,
@@ -170,9 +171,10 @@ class Bench:
             for shape in self.shapes:
                 read(shape)
 
-    def foresee(self, named: Sequence[Declaration]) -> None:
-        """Have processes begin to import what is timed and weighed, while this one finds out what that is, and to look
-        for the walls that strangers are to be behind.
+    def foresee(self, named: Sequence[Declaration] = ()) -> None:
+        """Have processes begin to import what is timed and weighed, while this one finds out what that is.
+
+        Once that is `named`, they import what its workloads need, and walls are looked for where it needs any.
         """
         if not self.dry_run and not all(each.shipped for each in named):
             from suite.walls import begin_to_look
@@ -183,7 +185,8 @@ class Bench:
 
             threads = self.threads[0] if self.threads else 1
             if 1 <= threads <= len(cores()):
-                expect_measured(threads, gradients=self.backward or self.step or self.profile in ("standard", "full"))
+                gradients = self.backward or self.step or self.profile in ("standard", "full")
+                expect_measured(threads, [each.contract for each in named], gradients=gradients)
 
     def request(self, baseline: str = "") -> Request:
         """What is timed, and how. `baseline` is the name of the implementation that was found for the option."""
