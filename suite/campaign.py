@@ -202,17 +202,16 @@ def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list
 
 def known_outcomes(results: Path, declarations: Sequence[Declaration], device: str) -> Mapping[str, list[Outcome]]:
     """The recorded outcomes of implementations that ship here, with these very sources, versions and machine."""
-    here = machine.new_run({}, machine.suite_hash())
     store = Results(results)
-    name = store.of(here.machine).name
+    name = store.of(machine.here()).name
     if name not in store.machines():
         return {}
-    recorded = store.read(name)
+    recorded, suite, versions = store.read(name), machine.suite_hash(), machine.versions()
     hashes = {d.full_name: registry.source_hash(d) for d in declarations if d.module.startswith("implementations.")}
     found: dict[str, list[Outcome]] = defaultdict(list)
     for identity, outcome in recorded.rows:
         run, name = recorded.runs[identity], outcome.implementation
-        alike = run.suite == here.suite and dict(run.versions) == dict(here.versions)
+        alike = run.suite == suite and dict(run.versions) == versions
         if alike and outcome.device == device and name in hashes and run.sources.get(name) == hashes[name]:
             found[name].append(outcome)
     return found

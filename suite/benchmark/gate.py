@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from threading import Lock
 
 from suite.asking import Case, Contract, questions
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
@@ -52,13 +53,16 @@ class Gate:
     _believed: dict[str, Sequence[Key]] = field(default_factory=dict)
     """The implementations of whom something is believed that was kept, with all that is wanted of each."""
     _over: bool = False
-    _cases: dict[str, dict[Key, tuple[Case, frozenset[str]]]] = field(default_factory=dict, repr=False)
+    _cases: dict[str, dict[Key, Case]] = field(default_factory=dict, repr=False)
+    _needs: dict[str, dict[Key, frozenset[str]]] = field(default_factory=dict, repr=False)
+    _drawing: Lock = field(default_factory=Lock, repr=False)
 
     def ask(self, implementations: Sequence[Implementation], uses: Collection[tuple[str, frozenset[str]]]) -> None:
         """Ask all implementations about all that is used, several at a time: (dtype, features) pairs."""
         session = self._session()
         dtypes = sorted({dtype for dtype, _ in uses})
-        wanted = [key for dtype in dtypes for key in self._of(dtype) if any(self._is_used(key, *use) for use in uses)]
+        known = [key for dtype in dtypes for key in self._needed(dtype)]
+        wanted = [key for key in known if any(self._is_used(key, *use) for use in uses)]
         due = {id(each): self._concerning(session, declaration_of(each), wanted) for each in implementations}
         self.wanted += sum(map(len, due.values()))
         here = [each for each in implementations if function_here(each) is not None]
@@ -112,18 +116,24 @@ class Gate:
         """What became of all that an implementation was asked."""
         return list(self._known.get(name, {}).values())
 
-    def _of(self, dtype: str) -> dict[Key, tuple[Case, frozenset[str]]]:
-        """Every question of the contract in a dtype with what it needs."""
-        if dtype not in self._cases:
-            asked = questions(self.contract.cases(), self.device.split(":")[0], (dtype,))
-            cases = {case.name: case for case, _ in asked if not case.in_worker}
+    def _asked(self, dtype: str) -> dict[Key, Case]:
+        """Every question of the contract in a dtype, drawn once and only where one is to be asked."""
+        with self._drawing:
+            if dtype not in self._cases:
+                asked = questions(self.contract.cases(), self.device.split(":")[0], (dtype,))
+                self._cases[dtype] = {(case.name, dtype): case for case, _ in asked if not case.in_worker}
+            return self._cases[dtype]
 
-            def found() -> dict[str, frozenset[str]]:
-                return {name: self.contract.needs(case.calls(dtype)) for name, case in cases.items()}
+    def _needed(self, dtype: str) -> dict[Key, frozenset[str]]:
+        """What every question of the contract in a dtype needs."""
 
+        def found() -> dict[str, frozenset[str]]:
+            return {name: self.contract.needs(case.calls(dtype)) for (name, _), case in self._asked(dtype).items()}
+
+        if dtype not in self._needs:
             needs = needs_of(self.contract.name, dtype, self.device, found)
-            self._cases[dtype] = {(name, dtype): (case, frozenset(needs[name])) for name, case in cases.items()}
-        return self._cases[dtype]
+            self._needs[dtype] = {(name, dtype): frozenset(words) for name, words in needs.items()}
+        return self._needs[dtype]
 
     def _concerning(self, session: Session, declaration: Declaration, wanted: Sequence[Key]) -> list[Key]:
         """What is wanted of an implementation, without what it is known to fail where no workload is concerned."""
@@ -143,8 +153,8 @@ class Gate:
         return replace(session, cores=cores_of(self.threads, place))
 
     def _is_used(self, key: Key, dtype: str, features: frozenset[str]) -> bool:
-        cases = self._of(dtype)
-        return key in cases and cases[key][1] - WITHOUT_CASES <= features | {dtype}
+        needed = self._needed(dtype)
+        return key in needed and needed[key] - WITHOUT_CASES <= features | {dtype}
 
     def _ask(
         self, session: Session, implementation: Implementation, wanted: Sequence[Key], believes: bool = True
@@ -177,9 +187,9 @@ class Gate:
                 if len(lost) >= HUNG_IN_A_ROW:  # each answer would take the time limit, or a process of its own
                     known[case, dtype] = replace(lost[-1], case=case, dtype=dtype)
                     continue
-                of, needs = self._of(dtype)[case, dtype]
+                needs = self._needed(dtype)[case, dtype]
                 shown = not any(each <= needs for each in named)  # else a refusal for this shows another
-                outcome = known[case, dtype] = check.outcome(of, dtype, names=shown)
+                outcome = known[case, dtype] = check.outcome(self._asked(dtype)[case, dtype], dtype, names=shown)
                 named += [needs] if outcome.fails and shown else []
                 lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []
             if keeps and not any(known[key].status in (Status.HUNG, Status.DIED) for key in missing):

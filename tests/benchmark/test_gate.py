@@ -162,7 +162,7 @@ def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch
     shown = [gate.refusal("attention/x", "float32", features) for features in (FORWARD, CAUSALLY)]
     assert all(any(f"it fails {name} (float32)" in str(refused) for name in asked.named) for refused in shown)
     assert len(asked.named) < 10 < len(asked.cases)
-    needed = [gate._of("float32")[name, "float32"][1] for name in asked.named]
+    needed = [gate._needed("float32")[name, "float32"] for name in asked.named]
     assert not any(one <= other for one, other in combinations(needed, 2)), "a refusal shows the first"
 
 

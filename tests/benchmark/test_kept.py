@@ -119,8 +119,8 @@ def test_a_gate_asks_what_has_not_changed_once(mine: Declaration, monkeypatch: p
 
     def gate() -> Gate:
         found = Gate(contract("attention"), "cpu", 60.0, kept=Kept("cpu"))
-        found._of("float32")
-        found._cases["float32"] = {key: of for key, of in found._of("float32").items() if key[0].startswith("plain/")}
+        needed = found._needed("float32")
+        found._needs["float32"] = {key: words for key, words in needed.items() if key[0].startswith("plain/")}
         return found
 
     first = gate()
