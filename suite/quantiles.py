@@ -6,8 +6,6 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
-from mpmath import mp
-
 EXACT = 1e-12
 """The share of a quantile by which it may be off."""
 MOST_STEPS = 20
@@ -21,6 +19,8 @@ def student(freedom: int, tail: float) -> float:
     Newton's method on the logarithm of the tail, which is nearly a parabola, from what the normal distribution says and
     the first term by which Student's differs from it.
     """
+    from mpmath import mp  # 0.02 s, which commands that test nothing need not wait for
+
     normal = -NormalDist().inv_cdf(tail)
     found = normal + (normal**3 + normal) / (4 * freedom)
     density = 1 / (math.sqrt(freedom) * float(mp.beta(freedom / 2, 0.5)))

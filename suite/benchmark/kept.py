@@ -115,17 +115,19 @@ def needs_of(
 ) -> Mapping[str, Collection[str]]:
     """What each case needs, by name: as kept for this very suite, or as `found` now, which draws all cases.
 
-    `dtype` and `device` say which cases are meant, or are empty.
+    `dtype` and `device` say which cases are meant, or are empty. What is kept says which questions there are, so it
+    counts only as it was written, to the last byte.
     """
     name = digest([machine.suite_hash(), installed(), sys.version, contract, dtype, device, seeded()])
     place = cache_folder() / "needs" / f"{name}.json"
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, TypeError, LookupError):
         kept = json.loads(place.read_bytes())
-        return {str(case): [str(word) for word in words] for case, words in kept.items()}
+        if kept["digest"] == digest([name, kept["needs"]]):
+            return {str(case): [str(word) for word in words] for case, words in kept["needs"].items()}
     fresh = {case: sorted(words) for case, words in found().items()}
     with suppress(OSError, UsageError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(place, json.dumps(fresh))
+        replace_file(place, json.dumps({"needs": fresh, "digest": digest([name, fresh])}))
     return fresh
 
 

@@ -1,4 +1,4 @@
-"""How a check ends that is stopped before its end, by Ctrl-C or SIGTERM: with the status that shells expect."""
+"""How a command ends that is stopped before its end, by Ctrl-C or SIGTERM: with the status that shells expect."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 INTERRUPTED = 128 + signal.SIGINT
 """The exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
@@ -20,17 +21,37 @@ AS_ONE = 1.0
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came, which ends a check as Ctrl-C does."""
+    """SIGTERM came, which ends a command as Ctrl-C does."""
+
+
+_came: list[type[KeyboardInterrupt]] = []
+"""What the signals that have come while a command is heeding them stand for."""
 
 
 def until_interrupted(ask: Callable[[], int], junit: str | None) -> int:
-    """What `ask` returns, or the exit status of what stopped it. Its file of JUnit is written at whatever moment."""
-    with terminable():
+    """What `ask` returns, or the exit status of what stopped it. Its file of JUnit is written at whatever moment.
+
+    What else `ask` raises after a signal is what a library made of that which was just imported: NumPy and PyTorch say
+    then that something is missing in them.
+    """
+    with heeding():
         try:
             return ask()
-        except KeyboardInterrupt as stopped:
-            _in_order(stopped, junit)
-            return status_after(stopped)
+        except KeyboardInterrupt as error:
+            stopped = error
+        except Exception as error:
+            if not _came:
+                raise
+            stopped = _came[0]()
+            stopped.__cause__ = error
+        _in_order(stopped, junit)
+        return status_after(stopped)
+
+
+def heed() -> None:
+    """Raise KeyboardInterrupt where a signal has come that a library has kept to itself: to be called after imports."""
+    for each in _came:
+        raise each
 
 
 def _in_order(stopped: KeyboardInterrupt, place: str | None) -> None:
@@ -49,30 +70,34 @@ def _in_order(stopped: KeyboardInterrupt, place: str | None) -> None:
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """In the block SIGTERM raises Terminated, where it would end the process without a word.
+def heeding() -> Iterator[None]:
+    """In the block SIGTERM raises Terminated, where it would end the process without a word, and Ctrl-C is noted.
 
     Whoever has a handler of his own keeps it; threads but the main one cannot have any.
     """
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
+    usual: dict[int, Any] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    in_main = threading.current_thread() is threading.main_thread()
+    ours = [each for each, handler in usual.items() if in_main and signal.getsignal(each) == handler]
     last = -AS_ONE
 
-    def terminate(*_: object) -> None:
+    def stop(number: int, _: object) -> None:
         nonlocal last
         before, last = last, time.monotonic()
-        if last - before >= AS_ONE:
-            raise Terminated
+        if number == signal.SIGINT or last - before >= AS_ONE:
+            _came.append(Terminated if number == signal.SIGTERM else KeyboardInterrupt)
+            raise _came[-1]
 
-    signal.signal(signal.SIGTERM, terminate)
+    for each in ours:
+        signal.signal(each, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in ours:
+            signal.signal(each, usual[each])
+        _came.clear()
 
 
 def status_after(stopped: KeyboardInterrupt) -> int:
-    """The exit status of a check that this stopped."""
+    """The exit status of a command that this stopped."""
     by_signal = isinstance(stopped, Terminated) or isinstance(stopped.__cause__, Terminated)
     return int(TERMINATED if by_signal else INTERRUPTED)

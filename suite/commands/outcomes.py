@@ -24,6 +24,7 @@ from suite.commands.checking import (
     status,
     told,
 )
+from suite.commands.interrupting import heed
 from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, how_it_starts
 from suite.commands.reporting import report
@@ -72,6 +73,7 @@ def check(options: Check) -> int:
         expect({})  # whoever answers in a process of its own needs PyTorch, which is imported here meanwhile
     with importing():  # to look through libraries for garbage takes some per cent of a check
         import suite.conformance.session  # noqa: F401  with all that it needs
+    heed()
     outcomes = outcomes_of(options, declarations, sys.stderr if options.json == "-" else sys.stdout, tell)
     named = {outcome.implementation for outcome in outcomes}
     return status(outcomes, alone=bool(options.targets) and len(named) == 1, in_part=options.shard is not None)

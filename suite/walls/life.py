@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 from contextlib import suppress
 
@@ -19,3 +20,8 @@ def die_with_the_parent(life: int) -> None:
         fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(life, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
+    with suppress(AttributeError):
+        poll = select.poll()
+        poll.register(life, 0)  # hang-ups are always reported
+        if poll.poll(0):  # it was gone before, and of that no signal comes
+            os.killpg(os.getpgrp(), signal.SIGKILL)

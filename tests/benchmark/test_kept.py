@@ -12,7 +12,7 @@ import pytest
 from suite import registry
 from suite.benchmark import kept
 from suite.benchmark.gate import Gate
-from suite.benchmark.kept import Kept
+from suite.benchmark.kept import Kept, needs_of
 from suite.conformance import runner
 from suite.contracts import contract
 from suite.records import Outcome, Status
@@ -99,6 +99,25 @@ def test_a_damaged_file_is_asked_again(mine: Declaration) -> None:
     (file,) = Path(os.environ["ATTNSUITE_CACHE"]).glob("verdicts/*")
     file.write_bytes(b"no gzip")
     assert not Kept("cpu").outcomes(mine)
+
+
+@pytest.mark.parametrize(
+    "damaged", ["null", "{}", "[]", '{"needs": {}, "digest": "0"}', '{"needs": {"plain/small": []}}', "{'", "short"]
+)
+def test_a_damaged_list_of_questions_leaves_none_out(
+    damaged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
+
+    def asked() -> list[str]:
+        return list(needs_of("attention", "float32", "cpu", lambda: {"plain/small": {"b", "a"}, "plain/one": set()}))
+
+    assert asked() == ["plain/small", "plain/one"]
+    (file,) = (tmp_path / "cache").glob("needs/*")
+    whole = file.read_text()
+    file.write_text(whole.replace(', "plain/one": []', "") if damaged == "short" else damaged)
+    assert asked() == ["plain/small", "plain/one"]
+    assert file.read_text() == whole, "what is damaged is written anew"
 
 
 def test_a_process_that_loaded_something_else_is_not_what_was_asked(mine: Declaration, tmp_path: Path) -> None:

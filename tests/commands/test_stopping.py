@@ -236,3 +236,65 @@ def calls_for(found: list[dict[str, object]]) -> int:
     cases = contract("attention").cases()
     calls = (c for case in cases for dtype in case.dtypes if (case.name, dtype) in asked for c in case.calls(dtype))
     return sum(call.backward_of is None and not (call.at_once or call.own_thread) for call in calls)
+
+
+PRETENDED = """
+import signal
+
+signal.raise_signal(signal.{sent})
+"""
+"""A library in whose import a signal comes."""
+
+
+@pytest.mark.parametrize("words", ["check kernels.py:attention", "bench kernels.py:attention --workload vit/b16"])
+@pytest.mark.parametrize(("sent", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(
+    "made_of_it",
+    [
+        "try:{come}\nexcept BaseException:\n    pass\nfrom numpy_itself import *",
+        "try:{come}\nexcept BaseException:\n    raise ImportError('cannot be loaded twice') from None",
+    ],
+    ids=["swallowed", "another error"],
+)
+def test_a_signal_that_an_import_keeps_to_itself_ends_a_command(
+    made_of_it: str, sent: str, status: int, words: str, write: Write, tmp_path: Path
+) -> None:
+    come = PRETENDED.format(sent=sent).replace("\n", "\n    ")
+    folder = write("waiting/mpmath.py", made_of_it.format(come=come).replace("numpy_itself", "math")).parent
+    write("kernels.py", KERNELS)
+    done = subprocess.run(
+        [sys.executable, "-m", "suite", *words.split()],
+        cwd=tmp_path,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=heed_interrupts,
+    )
+
+    assert (done.returncode, done.stdout, but_for_progress(done.stderr)) == (status, "", ["attnsuite: interrupted"])
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_benchmark_that_is_stopped_leaves_nothing(
+    sent: signal.Signals, status: int, write: Write, tmp_path: Path
+) -> None:
+    write("kernel.py", "import time\ntime.sleep(600)\ndef attention(query, key, value): ...")
+    (tmp_path / "temporary").mkdir()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "suite", "bench", "kernel.py", "--workload", "vit/b16"],
+        cwd=tmp_path,
+        env={**environment(), "TMPDIR": str(tmp_path / "temporary")},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
+    )
+    while not any("suite.worker.server" in str(each.cmdline()) and each.children() for each in below(child)):
+        assert child.poll() is None, "it ended before"
+        time.sleep(0.01)
+
+    child.send_signal(sent)
+    _, said = child.communicate(timeout=60)
+
+    assert (child.returncode, but_for_progress(said)) == (status, ["attnsuite: interrupted"])
+    assert not list((tmp_path / "temporary").iterdir())

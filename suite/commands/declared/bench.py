@@ -132,6 +132,11 @@ class Bench:
     ] = None
 
     def run(self) -> int:
+        from suite.commands.interrupting import until_interrupted
+
+        return until_interrupted(self._timed, None)
+
+    def _timed(self) -> int:
         self.refuse()
         self.foresee()
         from suite.commands import benching
@@ -191,7 +196,9 @@ class Bench:
     def request(self, baseline: str = "") -> Request:
         """What is timed, and how. `baseline` is the name of the implementation that was found for the option."""
         from suite.benchmark import Request
+        from suite.commands.interrupting import heed
 
+        heed()
         return Request(
             tuple(self.workloads),
             self.profile,
