@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Collection, Sequence
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from suite.records import UsageError
 from suite.temporary import left_behind, remove
 from suite.walls import capabilities, cgroups, descent, landlock, limits, mounts, network, processes, seccomp
 from suite.walls.user import enter
@@ -44,7 +46,7 @@ def begin_to_look() -> None:
 
 
 @cache
-def _looking(process: int) -> subprocess.Popen[bytes]:
+def _looking(process: int) -> subprocess.Popen[str]:
     """What looks for walls, for this process: a copy of it, which has another number, has to have its own."""
     program = [sys.executable, "-P", "-m", "suite.walls", "--names"]
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
@@ -52,22 +54,32 @@ def _looking(process: int) -> subprocess.Popen[bytes]:
         program,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": path},
         start_new_session=True,  # Ctrl-C is for the suite: it may still ask, to end well
     )
 
 
-@cache
 def found_elsewhere() -> tuple[str, ...]:
     """The same as `available`, found by another interpreter: a process with threads had better not fork itself.
 
-    Raises RuntimeError where that did not tell: somebody's code is not run without walls because of it.
+    Raises UsageError where that cannot tell: somebody's code is not run without walls because of it.
     """
+    with _one_asks:
+        return _found()
+
+
+_one_asks = threading.Lock()
+
+
+@cache
+def _found() -> tuple[str, ...]:
     looking = _looking(os.getpid())
-    said, _ = looking.communicate()
+    said, why = looking.communicate()
     if looking.returncode:
-        raise RuntimeError(f"what looks for walls ended with status {looking.returncode}")
+        last = why.strip().rpartition("\n")[2] or f"it ended with status {looking.returncode}"
+        raise UsageError(f"it cannot be found out which walls this machine has: {last}")
     return tuple(json.loads(said))
 
 

@@ -122,8 +122,9 @@ def start(
     mark, everything = uuid4().hex, _environment(environment)
     if walled:
         sweep()
+    stand = [each for each in found_elsewhere() if each in wanted()] if walled else []
     room = make_room(everything, memory) if walled else None
-    walls = None if room is None else written(room, [each for each in found_elsewhere() if each in wanted()])
+    walls = None if room is None else written(room, stand)
     with ExitStack() as undo:
         if room:
             undo.callback(take_down, room)

@@ -7,10 +7,13 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from suite import walls
+from suite.records import UsageError
 from suite.temporary import remove
 from suite.walls import (
     WALLS,
@@ -31,6 +34,7 @@ from suite.walls.descent import below
 from suite.walls.memory import resident
 from suite.walls.system import NEW_MOUNTS, NEW_NETWORK, NEW_PROCESSES, NEW_USER
 from suite.walls.wall import works
+from suite.worker.process import Process
 
 
 def test_what_nothing_keeps_is_said() -> None:
@@ -63,6 +67,23 @@ def test_walls_are_found_by_putting_them_up() -> None:
     assert set(found_elsewhere()) <= {each.name for each in WALLS}
     assert not works(lambda: os.close(-1))
     assert works(lambda: None)
+
+
+def test_where_walls_cannot_be_looked_for_nobody_runs_without_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = [sys.executable, "-c", "raise OSError('no folder for temporary files')"]
+    looking = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    monkeypatch.setattr(walls, "_looking", lambda process: looking)
+    monkeypatch.setattr(walls, "_found", walls._found.__wrapped__)
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    with pytest.raises(UsageError, match=r"which walls this machine has: OSError: no folder for temporary files$"):
+        Process({}, walled=True)
+
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.filterwarnings("ignore:os.fork")
