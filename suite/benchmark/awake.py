@@ -2,9 +2,9 @@
 
 Between two such calls the process that asks and the one that answers wait for each other, so that their cores are
 idle by turns. Waking an idle core takes from a few to a hundred microseconds, most on virtual machines, and differs
-from time to time by more than a short call takes. So, where calls have one thread, one process spins on each of these
-cores, of the scheduling class that runs only where nothing else would (`SCHED_IDLE`): whoever wakes takes its place
-at once.
+from time to time by more than a short call takes. So, where short calls have one thread, one process spins on each of
+these cores, of the scheduling class that runs only where nothing else would (`SCHED_IDLE`): whoever wakes takes its
+place at once.
 
 Run as a script, this file is such a process; so it imports the standard library alone.
 """
