@@ -224,16 +224,11 @@ def prepare(
     request: Request,
     believed: bool,
 ) -> None:
-    """Give benchmarks what earlier runs found: what the user's cache folder has, only where it is to be `believed`.
-
-    Then what the first of them needs begins to be imported.
-    """
+    """Give benchmarks what earlier runs found: what the user's cache folder has, only where it is to be `believed`."""
     for benchmark in benchmarks:
         benchmark.earlier = known_outcomes(results, declarations, request.device)
         benchmark.kept = kept_verdicts(request.device, believed)
         benchmark.kept_ceilings = kept_ceilings(request, believed)
-    for first in benchmarks[:1]:
-        first.expect()
 
 
 def kept_verdicts(device: str, believed: bool) -> Kept:

@@ -79,12 +79,10 @@ class Benchmark:
         there = list(self.contract.workloads())
         return [*there, *(each for each in dict.fromkeys(t.workload for t in self.tables()) if each not in there)]
 
-    def expect(self, threads: int | None = None) -> None:
-        """Begin in the background to import what `run` will need, first or for so many threads."""
+    def expect(self, threads: int) -> None:
+        """Begin in the background to import what tables on so many threads need."""
         if self.request.kind == "cpu":
-            tables, of = self.tables(), [self.contract.name]
-            first = tables[0].threads if threads is None else threads
-            expect_measured(first, of, self.request.in_processes, with_gradients(tables))
+            expect_measured(threads, [self.contract.name], self.request.in_processes, with_gradients(self.tables()))
 
     def run(self, done: Collection[Key] = ()) -> Iterator[tuple[Table | None, list[Measurement]]]:
         """Yield the rows of each table, and first those about all workloads. Tables that are `done` are left out.

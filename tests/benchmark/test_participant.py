@@ -278,7 +278,7 @@ def test_what_is_asked_timed_and_weighed_is_forked_from_what_was_expected(start:
     participant = start("attention/matmul", 2)
     declaration = participant.declaration
     bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick", threads=(2,)))
-    bench.expect()
+    bench.expect(2)
     expected = begun()
     gate = Gate(bench.contract, "cpu", 60.0, threads=2)
     with gate._at(0, gate._session())._worker(declaration, trusted=False) as asked:
@@ -345,7 +345,7 @@ def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytes
     bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick"))
     monkeypatch.setenv("ATTNSUITE_TEST", "imports")  # so that no server is there that would do
     before = set(forkserver._servers.values())
-    bench.expect()
+    bench.expect(1)
     with ExitStack() as stack:
         bench._ready(bench._started(1, stack), 1, stack)
         begun = set(forkserver._servers.values()) - before
