@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from processes import words_of
 
 import suite
 from suite.records import Outcome
@@ -99,7 +100,7 @@ class KilledSweep:
             family = psutil.Process(launcher.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
-        return [each for each in family if sign in _words_of(each)]
+        return [each for each in family if sign in words_of(each)]
 
     def _remember(self) -> None:
         """What is in the store now, of shards that are begun and of those that are answered."""
@@ -158,14 +159,6 @@ def stored(folder: Path) -> list[Outcome]:
     """The outcomes in a folder of results."""
     store = Results(folder)
     return [of for name in store.machines() for of in store.read(name).outcomes]
-
-
-def _words_of(process: psutil.Process) -> list[str]:
-    try:
-        words: list[str] = process.cmdline()
-    except psutil.Error:
-        return []
-    return words
 
 
 def _alike(one: float | None, other: float | None) -> bool:

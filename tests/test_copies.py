@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import is_over
 
 from suite import copies
 from suite.copies import Copy
@@ -83,7 +84,7 @@ def test_it_ends_with_its_maker(number: signal.Signals) -> None:
         maker.wait()
         with suppress(psutil.NoSuchProcess):
             copy.wait(60)
-    assert not copy.is_running() or copy.status() == psutil.STATUS_ZOMBIE
+    assert is_over(copy.pid)
 
 
 def test_where_jax_is_no_copy_is_possible(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import psutil
 import pytest
+from processes import words_of
 from workers import LINUX
 
 from suite.benchmark import awake as awake_module
@@ -31,7 +32,7 @@ IS_AWAKE = re.compile(r"suite/benchmark/awake\.py$").search
 
 def spinning(of: int | None = None) -> list[psutil.Process]:
     """The processes that keep cores awake for this one, or for that of another number."""
-    return [each for each in psutil.Process(of).children() if any(map(IS_AWAKE, each.cmdline()))]
+    return [each for each in psutil.Process(of).children() if any(map(IS_AWAKE, words_of(each)))]
 
 
 def until(done: Callable[[], object]) -> bool:

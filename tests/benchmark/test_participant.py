@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
+from processes import is_over
 from workers import LINUX, SUBMISSIONS
 
 from suite import registry
@@ -217,7 +218,7 @@ def test_two_processes_take_samples_in_turns_each_forked_from_what_lies_elsewher
     assert len({each.pid for each in both}) == len({each.ppid() for each in both}) == 2
     assert participant.used() >= max(sum(each.cpu_times()[:2]) for each in both)
     participant.close()
-    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in both)
+    assert all(is_over(each.pid) for each in both)
 
 
 @LINUX
@@ -292,7 +293,7 @@ def test_what_is_asked_timed_and_weighed_is_forked_from_what_was_expected(start:
 
     assert set(parents) <= expected
     assert len(set(parents)) == 1, "PyTorch is imported once for all"
-    assert begun() == expected
+    assert begun() <= expected, "nothing was started beside it"
 
 
 @pytest.mark.parametrize(("backward", "said"), [(False, "ImportError: sympy is not there"), (True, "")])

@@ -26,6 +26,7 @@ from commanded import (
     wait_for_lines,
 )
 from lxml import etree
+from processes import is_served
 
 import suite
 from suite.benchmark import request
@@ -102,7 +103,7 @@ def test_a_signal_before_anything_was_asked_ends_the_check_with_its_status(write
     child = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while not any("suite.worker.server" in str(each.cmdline()) and each.children() for each in below(child)):
+    while not is_served(child.pid):
         assert child.poll() is None, "it ended before"
         time.sleep(0.01)
 
@@ -151,11 +152,6 @@ def test_a_signal_while_the_check_begins_writes_over_nothing_that_is_not_ours(wr
 def but_for_progress(said: str) -> list[str]:
     """The lines but for those that a busy machine has: how far it came when somebody had waited for ten seconds."""
     return [line for line in said.splitlines() if " questions answered after " not in line]
-
-
-def below(child: subprocess.Popen[str]) -> list[psutil.Process]:
-    """What it has started and what runs yet: what workers are forked from, and what looks for walls."""
-    return [each for each in psutil.Process(child.pid).children() if each.status() != psutil.STATUS_ZOMBIE]
 
 
 def stopped_at_once() -> int:
@@ -298,7 +294,7 @@ def test_a_benchmark_that_is_stopped_leaves_nothing(
         text=True,
         preexec_fn=heed_interrupts,
     )
-    while not any("suite.worker.server" in str(each.cmdline()) and each.children() for each in below(child)):
+    while not is_served(child.pid):
         assert child.poll() is None, "it ended before"
         time.sleep(0.01)
 

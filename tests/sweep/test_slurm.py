@@ -43,13 +43,14 @@ exec "$@"
 SACCT = '''#!{python}
 """Says of every job whether its process is there."""
 import pathlib
-import psutil
+import sys
+sys.path.append({tests!r})
+from processes import is_over
 
 print("JobID|State|NodeList")
 for file in pathlib.Path({home!r}).glob("job-*"):
-    number = int(file.read_text())
-    alive = psutil.pid_exists(number) and psutil.Process(number).status() != psutil.STATUS_ZOMBIE
-    print(f"{{file.name.removeprefix('job-')}}|{{'RUNNING' if alive else 'COMPLETED'}}|node")
+    state = "COMPLETED" if is_over(int(file.read_text())) else "RUNNING"
+    print(f"{{file.name.removeprefix('job-')}}|{{state}}|node")
 '''
 
 
@@ -58,8 +59,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], lis
     """Puts stand-ins of Slurm's commands on the path, and returns what lists the scripts that were submitted."""
     home = tmp_path / "cluster"
     home.mkdir()
+    tests = str(Path(__file__).parent.parent)
     for name, text in (("sbatch", SBATCH), ("srun", SRUN), ("sacct", SACCT)):
-        text = text if name == "srun" else text.format(python=sys.executable, home=str(home))
+        text = text if name == "srun" else text.format(python=sys.executable, home=str(home), tests=tests)
         (home / name).write_text(text)
         (home / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{home}{os.pathsep}{os.environ['PATH']}")

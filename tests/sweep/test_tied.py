@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
+from processes import is_over
 
 from suite.sweep.tied import __file__ as tied
 
@@ -26,7 +26,7 @@ def gone(process: int) -> bool:
     """Whether a process ends; it waits for as long as a busy machine may take."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        if not psutil.pid_exists(process) or psutil.Process(process).status() == psutil.STATUS_ZOMBIE:
+        if is_over(process):
             return True
         time.sleep(0.02)
     return False

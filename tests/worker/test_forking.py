@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import is_over
 from workers import (
     LIMIT,
     MISBEHAVES,
@@ -186,9 +187,9 @@ def test_a_forked_process_has_a_branch_of_the_server_which_ends_with_it(tmp_path
     assert (alike, said) == (branch, "RuntimeError")
     assert int(branch) not in (server, os.getpid())
     until = time.monotonic() + limits.KILL_LIMIT
-    while not gone_now(int(branch)) and time.monotonic() < until:
+    while not is_over(int(branch)) and time.monotonic() < until:
         time.sleep(0.01)
-    assert gone_now(int(branch)), "whom it served is gone"
+    assert is_over(int(branch)), "whom it served is gone"
     with Worker(TELLS) as other:
         assert parent_of(other) == server
 
@@ -233,11 +234,6 @@ def pid_of_last() -> int:
     popen = list(forkserver._servers.values())[-1]._popen
     assert popen is not None
     return popen.pid
-
-
-def gone_now(pid: int) -> bool:
-    """Whether there is no such process, or one that has ended."""
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_branch_that_is_killed_is_followed_by_another_server(tmp_path: Path) -> None:
