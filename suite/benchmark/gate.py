@@ -181,16 +181,17 @@ class Gate:
                 return
             lost: list[Outcome] = []
             named: list[frozenset[str]] = []  # what failures need whose mistakes have names
+            asked = ((self._asked(dtype)[case, dtype], dtype) for case, dtype in missing)
+            # a refusal for what needs no less than a named one shows that one
+            found = check.outcomes(asked, lambda question: not any(each <= question.needs for each in named))
             for case, dtype in missing:
                 if self._over:
                     return
                 if len(lost) >= HUNG_IN_A_ROW:  # each answer would take the time limit, or a process of its own
                     known[case, dtype] = replace(lost[-1], case=case, dtype=dtype)
                     continue
-                needs = self._needed(dtype)[case, dtype]
-                shown = not any(each <= needs for each in named)  # else a refusal for this shows another
-                outcome = known[case, dtype] = check.outcome(self._asked(dtype)[case, dtype], dtype, names=shown)
-                named += [needs] if outcome.fails and shown else []
+                outcome = known[case, dtype] = next(found)
+                named += [self._needed(dtype)[case, dtype]] if outcome.fails else []
                 lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []
             if keeps and not any(known[key].status in (Status.HUNG, Status.DIED) for key in missing):
                 files = check.subject.files()

@@ -169,8 +169,22 @@ class Check:
 
     def outcome(self, case: Case, dtype: str, names: bool = True) -> Outcome:
         """Ask one question, unless the implementation declines it beforehand. A mistake gets its name with `names`."""
-        question = self.question(case, dtype)
-        return self.concluded(question, self.answered(question), self.diagnostician if names else None)
+        return next(self.outcomes([(case, dtype)], lambda question: names))
+
+    def outcomes(
+        self, asked: Iterable[tuple[Case, str]], names: Callable[[Question], bool] = lambda question: True
+    ) -> Generator[Outcome]:
+        """Ask these questions, each when its outcome is due; while another process answers one, the next is made.
+
+        A mistake gets its name where `names` says so of the question, once it is answered.
+        """
+        due = (self.question(*each) for each in asked)
+        made: list[Question | None] = []
+        question = next(due, None)
+        while question:
+            found = self.answered(question, lambda: made.append(next(due, None)))
+            yield self.concluded(question, found, self.diagnostician if names(question) else None)
+            question = made.pop() if made else next(due, None)
 
     def question(self, case: Case, dtype: str) -> Question:
         return self.questions.question(case, dtype, self.subject.understood)
@@ -344,15 +358,7 @@ class AskedHere:
     check: Check
 
     def outcomes(self, places: Sequence[int]) -> Generator[Outcome]:
-        """While one question is answered by another process, the next is made."""
-        check = self.check
-        due = (check.question(*check.asked[place]) for place in places)
-        made: list[Question | None] = []
-        question = next(due, None)
-        while question:
-            found = check.answered(question, lambda: made.append(next(due, None)))
-            yield check.concluded(question, found, check.diagnostician)
-            question = made.pop() if made else next(due, None)
+        return self.check.outcomes(self.check.asked[place] for place in places)
 
     def misdeclared(self) -> Iterable[Outcome]:
         return self.check.misdeclared()

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from suite.benchmark import Benchmark, Request
 from suite.benchmark.gate import Gate
 from suite.conformance.findings import Finding
+from suite.conformance.questions import Question, Questions
 from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import Session
 from suite.contracts import contract
@@ -24,6 +25,7 @@ from suite.records import Outcome, Status
 from suite.registry import Declaration
 
 CONTRACT = contract("attention")
+QUESTIONS = Questions(CONTRACT, keep=False)
 
 
 def failed(name: str, case: str, dtype: str = "float32", **more: Any) -> Outcome:
@@ -106,11 +108,12 @@ class Asked:
         self.status, self.wait, self.cases = status, wait, list[str]()
         self.named = list[str]()
 
-    def outcome(self, case: Any, dtype: str, names: bool) -> Outcome:
-        time.sleep(self.wait)
-        self.cases.append(case.name)
-        self.named += [case.name] if names else []
-        return Outcome("attention/x", "attention", case.name, dtype, "cpu", self.status(case.name), "x")
+    def outcomes(self, asked: Iterable[tuple[Any, str]], names: Callable[[Question], bool]) -> Iterator[Outcome]:
+        for case, dtype in asked:
+            time.sleep(self.wait)
+            self.cases.append(case.name)
+            self.named += [case.name] if names(QUESTIONS.question(case, dtype, {})) else []
+            yield Outcome("attention/x", "attention", case.name, dtype, "cpu", self.status(case.name), "x")
 
 
 def gate_of(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Gate:
