@@ -77,7 +77,7 @@ def test_the_page_on_judging_quotes_what_the_audit_found_where_features_meet_and
 def test_the_page_on_timing_quotes_the_stopwatch_s_audits() -> None:
     _, *quoted = re.split(r"\]\(\.\./results/([\w-]+)/stopwatch\.md\)", TIMING)
 
-    assert len(quoted) == 4, "two machines, and what is said of each"
+    assert len(quoted) == 6, "three machines, and what is said of each"
     for machine, after in zip(quoted[::2], quoted[1::2], strict=True):
         said, *_ = after.split("\n\n")
         audit = (HOME / "results" / machine / "stopwatch.md").read_text(encoding="utf-8")
