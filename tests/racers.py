@@ -84,6 +84,20 @@ class Fake:
         return Witnessed(claimed, 0.0, 0.0, (seconds if self.witnessed else claimed) * calls + 0.001, 0.001)
 
 
+class Slower(Fake):
+    """Calls on new numbers take so many times as long as those of samples."""
+
+    times = 2.0
+
+    def anew(self) -> float:
+        return self.times * super().anew()
+
+
+def short(turn: int) -> float:
+    """A tenth of a millisecond: too short to be held to a share."""
+    return 1e-4
+
+
 def entry_of(fake: Fake, calls: int = 1, direction: str = "forward", cache: str = "hot") -> Entry[Fake]:
     """A fake's entry in a table."""
     return Entry(fake, Prepared({}, 1.0, 0.1, 0.005, calls, fake.head_start), direction, cache)

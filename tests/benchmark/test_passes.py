@@ -1,0 +1,195 @@
+"""How claims are proved on unseen numbers: in how many passes, of how many calls, and whose answers are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from clocks import Time
+from racers import Asked, Fake, Slower, asked, noisy, race, short
+
+from suite.asking.rounds import SECRET_NUMBERS
+from suite.benchmark import new_numbers
+from suite.benchmark.entry import Answered
+from suite.measure import FEWEST
+from suite.measure.protocol import Failed
+from suite.records import STEP, Status
+
+
+def test_answers_are_asked_for_in_turns_on_numbers_of_their_own(now: Time) -> None:
+    log: list[Asked] = []
+    race(Fake("a", now, short, log=log), Fake("b", now, short, log=log), calls=3)
+
+    turns = [name for name, verb, _ in log if verb == "answers"]
+    numbers = asked(log, "answers")
+
+    assert {frozenset(turns[at : at + 2]) for at in range(0, len(turns), 2)} == {frozenset("ab")}
+    assert {len(each) for each in numbers} == {3}
+    assert len({number for each in numbers for number in each}) == 3 * len(turns) // 2, "the same for both, once"
+    assert all(number in SECRET_NUMBERS for each in numbers for number in each)
+
+
+def test_short_calls_are_not_asked_for_by_the_thousand(now: Time) -> None:
+    log: list[Asked] = []
+    race(Fake("a", now, lambda turn: 2e-6, log=log), calls=2500)
+
+    assert {len(each) for each in asked(log, "answers")} == {new_numbers.MOST_CALLS}
+
+
+def test_so_few_calls_are_a_pass_that_there_are_a_dozen_whatever_a_process_says(now: Time) -> None:
+    log: list[Asked] = []
+    race(Fake("a", now, lambda turn: 0.002, log=log), calls=64)
+
+    assert [len(each) for each in asked(log, "answers")] == [4] * FEWEST
+
+
+def test_large_inputs_are_handed_over_a_few_at_a_time(now: Time) -> None:
+    log: list[Asked] = []
+    race(Fake("a", now, short, room=2, log=log), Fake("b", now, short, log=log), calls=5)
+
+    assert {(name, len(what)) for name, verb, what in log if verb == "answers"} == {("a", 2), ("b", 5)}
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(0.005, FEWEST), (0.06, 2), (0.2, 1), (16.0, 1)])
+def test_long_calls_are_asked_for_less_often(now: Time, seconds: float, passes: int) -> None:
+    log: list[Asked] = []
+    (found,) = race(Fake("a", now, lambda turn: seconds, log=log))
+
+    assert found.proved
+    assert len(asked(log, "answers")) == passes
+
+
+def test_what_takes_a_hundred_times_as_long_is_found_out_in_few_passes(now: Time) -> None:
+    log: list[Asked] = []
+    liar = Slower("a", now, log=log)
+    liar.times = 100.0
+
+    _, found = race(Fake("base", now), liar)
+
+    assert len(asked(log, "answers")) == new_numbers.MOST_SPENT / 0.5, "each takes half a second"
+    assert found.failed is not None
+
+
+def test_whose_calls_take_longer_than_claimed_is_asked_for_fewer_in_a_pass(now: Time) -> None:
+    log: list[Asked] = []
+    liar = Slower("liar", now, short, log=log)
+    liar.times = 100.0
+
+    _, found = race(Fake("base", now, short), liar, calls=64)
+
+    first, *others = [len(each) for each in asked(log, "answers")]
+    assert first == new_numbers.MOST_CALLS
+    assert set(others) == {1}, "a call of 10 ms is all that a twelfth of a tenth of a second has room for"
+    assert found.failed is not None
+
+
+def test_inputs_that_take_long_to_cross_are_handed_over_less_often(now: Time) -> None:
+    log: list[Asked] = []
+    large = Fake("large", now, lambda _: 1e-3, asking=0.4, log=log)
+
+    (found,) = race(large)
+
+    assert found.proved
+    assert len(asked(log, "answers")) == 4, "each takes 0.8 s, the question without a call among it"
+
+
+def test_nobody_is_timed_once_he_is_believed(now: Time) -> None:
+    log: list[Asked] = []
+    found = race(*(Fake(name, now, noisy(ord(name)), log=log) for name in "abc"), budget=0.2)
+
+    verbs = [verb for _, verb, _ in log]
+
+    assert all(each.proved for each in found)
+    assert "sample" not in verbs[verbs.index("answers") :]
+
+
+def test_one_that_fails_meanwhile_has_failed(now: Time) -> None:
+    died = Failed(Status.DIED, "died: SIGSEGV")
+
+    _, found = race(Fake("base", now), Fake("a", now, says={("answers", FEWEST): died}))
+
+    assert found.failed == died
+
+
+PACKED = getattr(torch, "float4_e2m1fn_x2", None)
+"""A dtype of which no rows can be taken; older versions of PyTorch lack it."""
+ODD = [{}, {"output": torch.zeros(3, 1)}, {"other": torch.zeros(4, 1)}]
+ODD += [{"output": torch.zeros(4, 1, dtype=torch.uint8).view(PACKED)}] if PACKED else []
+
+
+@pytest.mark.parametrize("rows", ODD, ids=str)
+def test_an_answer_to_something_else_is_garbage(now: Time, rows: dict[str, torch.Tensor]) -> None:
+    (found,) = race(Fake("a", now, says={("answers", FEWEST): Answered([0.1], [0.1], rows)}))
+
+    assert str(found.failed).startswith("refused: answered garbage")
+
+
+def test_rows_of_some_answers_are_kept_the_same_for_all(now: Time) -> None:
+    log: list[Asked] = []
+    found = race(Fake("a", now, short, log=log), Fake("b", now, short, log=log), calls=4)
+
+    passes = {frozenset(each) for each in asked(log, "answers")}
+    numbers = [[each.number for each in entry.proofs] for entry in found]
+
+    assert numbers[0] == numbers[1], "so that the truth is computed once"
+    assert len(set(numbers[0])) == new_numbers.VERIFIED
+    assert all(sum(number in each for each in passes) == 1 for number in numbers[0])
+    for entry in found:
+        for each in entry.proofs:
+            assert each.rows["output"].tolist() == [[float(each.number)]]
+
+
+@pytest.mark.parametrize("calls", [1, 3, 16])
+def test_who_is_fast_and_wrong_in_a_third_of_the_passes_is_verified_there(now: Time, calls: int) -> None:
+    """So many count, for what disturbs calls only adds to them."""
+
+    class Partly(Fake):
+        passes = 0
+
+        def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Any:
+            found = super().answers(numbers, kept, warm)
+            self.passes += 1
+            wrong = 0 if self.passes % 3 else len(numbers) // 2 + 1
+            seconds = [*(each / 3 for each in found.seconds[:wrong]), *found.seconds[wrong:]]
+            rows = {"output": torch.full((4, 1), -1.0)} if numbers.index(kept) < wrong else found.rows
+            return replace(found, seconds=seconds, rows=rows)
+
+    def truth(turn: int) -> float:
+        return 5e-4
+
+    def caught(seed: int) -> bool:
+        liar = Partly("liar", now, truth, 1 / 3, witnessed=False)
+        _, found = race(Fake("base", now, truth), liar, calls=calls, seed=seed)
+        return any(each.rows["output"].tolist() == [[-1.0]] for each in found.proofs)
+
+    assert sum(map(caught, range(100))) >= 85
+
+
+def test_of_a_training_step_one_is_kept(now: Time) -> None:
+    (found,) = race(Fake("a", now), calls=4, direction=STEP)
+
+    assert len(found.proofs) == 1
+
+
+@pytest.mark.parametrize("what", ["pass", "answer"])
+def test_every_pass_and_every_answer_of_it_is_verified_with_equal_chance(now: Time, what: str) -> None:
+    """Who is honest once, and then no more, is verified in what came later, too."""
+
+    def place(seed: int) -> int:
+        log: list[Asked] = []
+        found, _ = race(Fake("a", now, short, log=log), Fake("b", now, short), calls=4, seed=seed)
+        passes = asked(log, "answers")
+        assert len(passes) == FEWEST
+        number = found.proofs[-1].number
+        (of,) = (at for at, each in enumerate(passes) if number in each)
+        return of % 4 if what == "pass" else int(passes[of].index(number))
+
+    kept = Counter(map(place, range(400)))
+
+    assert set(kept) == {0, 1, 2, 3}
+    chi_squared = sum((count - 100) ** 2 / 100 for count in kept.values())
+    assert chi_squared < 16.3, "one of 1,000 fair choices would exceed this (3 degrees of freedom)"
