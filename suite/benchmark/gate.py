@@ -12,7 +12,7 @@ from suite.asking import Case, Contract, questions
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
 from suite.benchmark.kept import Kept, needs_of
 from suite.benchmark.processes import MEASURED, cores, cores_of, with_threads
-from suite.conformance.runner import HUNG_IN_A_ROW
+from suite.conformance.patience import Patience
 from suite.conformance.session import CheckRequest, Session, alone, has_findings
 from suite.measure.protocol import Failed
 from suite.records import EVERY_CASE, FAILURES, Outcome, Status
@@ -179,7 +179,8 @@ class Gate:
             if isinstance(check, Outcome):
                 known[check.case, check.dtype] = check
                 return
-            lost: list[Outcome] = []
+            patience = Patience(self.time_limit, lost=(Status.HUNG, Status.DIED))
+            lost: Outcome | None = None  # the last answer that did not come
             named: list[frozenset[str]] = []  # what failures need whose mistakes have names
             asked = ((self._asked(dtype)[case, dtype], dtype) for case, dtype in missing)
             # a refusal for what needs no less than a named one shows that one
@@ -187,12 +188,13 @@ class Gate:
             for case, dtype in missing:
                 if self._over:
                     return
-                if len(lost) >= HUNG_IN_A_ROW:  # each answer would take the time limit, or a process of its own
-                    known[case, dtype] = replace(lost[-1], case=case, dtype=dtype)
+                if lost and patience.ended:  # each answer would take the time limit, or a process of its own
+                    known[case, dtype] = replace(lost, case=case, dtype=dtype)
                     continue
                 outcome = known[case, dtype] = next(found)
                 named += [self._needed(dtype)[case, dtype]] if outcome.fails else []
-                lost = [*lost, outcome] if outcome.status in (Status.HUNG, Status.DIED) else []
+                patience.hear(outcome)
+                lost = outcome if outcome.status in patience.lost else lost
             if keeps and not any(known[key].status in (Status.HUNG, Status.DIED) for key in missing):
                 files = check.subject.files()
                 again = before if keeps.holds_for(declaration, files) else {}

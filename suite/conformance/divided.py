@@ -106,6 +106,7 @@ class DividedSession(Session):
                 known,
                 earlier,
                 settles=not self.fail_fast,
+                time_limit=self.request.time_limit,
                 processes=self.jobs if self.forks else 1,
             )
             self.meet(subject)

@@ -12,16 +12,15 @@ from suite.asking import Calls, Case, Reply, questions
 from suite.conformance import findings
 from suite.conformance.diagnosis import Diagnosis, Diagnostician
 from suite.conformance.findings import Known
+from suite.conformance.patience import Patience
 from suite.conformance.questions import Answer, Meanwhile, Question, Questions, Subject
 from suite.conformance.settling import Settling
 from suite.records import EVERY_CASE, Outcome, Reason, Status
+from suite.records.limits import TIME_LIMIT
 
 OTHER_GAPS = "What no feature means, a call declines by raising NotImplementedError with the reason"
 UNCHECKED = ("large",)
 """Declared gaps that are not rechecked. `large` says that something takes too long, and so would rechecking it."""
-HUNG_IN_A_ROW = 4
-"""The number of answers in a row that hang before the remaining questions are given up: each would take the whole time
-limit, a minute."""
 CORE_DECLINED = "declines the core, which nobody may"
 """How the detail of an outcome begins if an implementation declines the core of its contract."""
 MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
@@ -118,6 +117,8 @@ class Check:
     """Whether outcomes wait for names that later answers settle: not where the first failure ends the check."""
     processes: int = 1
     """How many processes look for the name of a mistake."""
+    time_limit: float = TIME_LIMIT
+    """Seconds for an answer."""
     _gaps: dict[str, str | None] = field(default_factory=dict)
     """What was found of the declared gaps so far."""
     _unsettled: dict[tuple[str, str], Callable[[], Outcome | None]] = field(default_factory=dict)
@@ -143,12 +144,13 @@ class Check:
 
     def _answers(self, source: Source, outcomes: list[Outcome]) -> Iterator[Outcome]:
         """The outcomes of all questions, which are added to those before them."""
-        found = source.outcomes(self.waiting)
+        found, patience = source.outcomes(self.waiting), Patience(self.time_limit)
+        for outcome in outcomes:
+            patience.hear(outcome)
         for place in self.waiting:
-            if [outcome.status for outcome in outcomes[-HUNG_IN_A_ROW:]] == [Status.HUNG] * HUNG_IN_A_ROW:
-                outcomes.append(self._not_asked(*self.asked[place]))
-            else:
-                outcomes.append(next(found))
+            why = patience.ended
+            outcomes.append(self._not_asked(*self.asked[place], why) if why else next(found))
+            patience.hear(outcomes[-1])
             yield outcomes[-1]
         found.close()
 
@@ -341,9 +343,9 @@ class Check:
             return False  # a default, spelled out
         return question.needs - contract.core_needs == {contract.core_dtypes[self.device]}
 
-    def _not_asked(self, case: Case, dtype: str) -> Outcome:
+    def _not_asked(self, case: Case, dtype: str, why: str) -> Outcome:
         """The outcome of a question that is given up because those before it hung."""
-        says = f"hung: not asked, because the {HUNG_IN_A_ROW} answers before it did not come"
+        says = f"hung: not asked, because {why}"
         return self.subject.outcome(case.name, dtype, Status.HUNG, says, Reason.NOT_ASKED)
 
     def _about(self, case: str, detail: str) -> Outcome:

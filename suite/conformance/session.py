@@ -243,7 +243,14 @@ class Session:
         known = self.known(declaration, contract)
         self.meet(subject)
         return Check(
-            subject, self.questions(contract), asked, known, earlier, self.request.shard is None, not self.fail_fast
+            subject,
+            self.questions(contract),
+            asked,
+            known,
+            earlier,
+            whole=self.request.shard is None,
+            settles=not self.fail_fast,
+            time_limit=self.request.time_limit,
         )
 
     def meet(self, subject: Subject) -> None:

@@ -16,8 +16,8 @@ import pytest
 from suite.benchmark import Benchmark, Request
 from suite.benchmark.gate import Gate
 from suite.conformance.findings import Finding
+from suite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
 from suite.conformance.questions import Question, Questions
-from suite.conformance.runner import HUNG_IN_A_ROW
 from suite.conformance.session import Session
 from suite.contracts import contract
 from suite.measure.protocol import Failed
@@ -116,9 +116,9 @@ class Asked:
             yield Outcome("attention/x", "attention", case.name, dtype, "cpu", self.status(case.name), "x")
 
 
-def gate_of(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Gate:
+def gate_of(monkeypatch: pytest.MonkeyPatch, asked: Asked, time_limit: float = 60.0) -> Gate:
     monkeypatch.setattr("suite.conformance.session.Session.check", lambda *_: asked)
-    return Gate(CONTRACT, "cpu", 60.0, _cases=CASES)
+    return Gate(CONTRACT, "cpu", time_limit, _cases=CASES)
 
 
 X = Declaration("attention", "x", "x", file="/nowhere.py")
@@ -207,13 +207,17 @@ def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPa
     assert gate.refusal("attention/x", "float32", FORWARD)
 
 
-def test_what_hangs_now_and_then_is_asked_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked(lambda case: "hung" if len(asked.cases) % HUNG_IN_A_ROW else "passed")
-    gate = gate_of(monkeypatch, asked)
+@pytest.mark.parametrize("time_limit", [0.1, 60.0])
+def test_what_hangs_now_and_then_is_asked_for_ten_minutes(monkeypatch: pytest.MonkeyPatch, time_limit: float) -> None:
+    asked = Asked(lambda case: "passed" if len(asked.cases) % HUNG_IN_A_ROW else "hung")
+    gate = gate_of(monkeypatch, asked, time_limit)
 
     gate.ask([X], [("float32", FORWARD)])
 
-    assert len(asked.cases) > 4 * HUNG_IN_A_ROW
+    whole = len(gate._known["attention/x"])
+    assert whole > HUNG_IN_A_ROW * HUNG_ALTOGETHER
+    assert len(asked.cases) == (whole if time_limit == 0.1 else HUNG_IN_A_ROW * HUNG_ALTOGETHER)
+    assert gate.refusal("attention/x", "float32", FORWARD)
 
 
 @pytest.fixture

@@ -147,11 +147,11 @@ def test_a_gate_asks_what_has_not_changed_once(mine: Declaration, monkeypatch: p
     assert first.refusal(declared.full_name, "float32", features) is None
 
     asked: list[str] = []
-    ask = runner.Check.outcome
+    ask = runner.Check.answered
     monkeypatch.setattr(
         runner.Check,
-        "outcome",
-        lambda check, case, dtype, **more: (asked.append(case.name), ask(check, case, dtype, **more))[1],
+        "answered",
+        lambda check, question, *more: (asked.append(question.case.name), ask(check, question, *more))[1],
     )
     second = gate()
     second.ask([declared], [("float32", features)])

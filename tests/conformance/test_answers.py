@@ -16,8 +16,9 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from suite import worker
 from suite.asking import Call, Reply, Unanswered
+from suite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
 from suite.conformance.questions import Question, Questions
-from suite.conformance.runner import HUNG_IN_A_ROW, Check
+from suite.conformance.runner import Check
 from suite.conformance.session import CheckRequest
 from suite.records import Reason, Status
 from suite.registry import Broken, Missing
@@ -176,6 +177,20 @@ def test_what_always_hangs_is_given_up_and_every_question_still_has_a_row() -> N
     assert len(asked) == HUNG_IN_A_ROW < len(outcomes)
     assert {outcome.status for outcome in outcomes} == {"hung"}
     assert outcomes[-1].reason == Reason.NOT_ASKED
+
+
+def test_what_hangs_at_each_third_question_is_given_up_too() -> None:
+    asked: list[Sequence[Call]] = []
+
+    def hangs(calls: Sequence[Call]) -> Unanswered:
+        asked.append(calls)
+        return Hung(60.0) if len(asked) % 3 == 0 else Died("SIGSEGV")
+
+    outcomes = check(lambda query, key, value: value, "plain", "keys", "queries", "both", ask=hangs)
+
+    assert len(asked) == 3 * HUNG_ALTOGETHER < len(outcomes)
+    assert outcomes[-1].reason == Reason.NOT_ASKED
+    assert outcomes[-1].detail == "hung: not asked, because 10 answers before it did not come"
 
 
 def test_a_backward_pass_that_writes_to_the_output_gradient_is_wrong() -> None:
