@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import Event, Lock
 
 from suite.asking import Case, Contract, questions
 from suite.benchmark.implementation import Implementation, declaration_of, function_here
@@ -15,7 +15,7 @@ from suite.benchmark.processes import MEASURED, cores, cores_of, with_threads
 from suite.conformance.patience import Patience
 from suite.conformance.session import CheckRequest, Session, alone, has_findings
 from suite.measure.protocol import Failed
-from suite.records import EVERY_CASE, FAILURES, Outcome, Status
+from suite.records import EVERY_CASE, FAILURES, SILENT, Outcome, Status
 from suite.registry import Declaration
 
 WITHOUT_CASES = frozenset({"large"})
@@ -52,7 +52,7 @@ class Gate:
     _known: dict[str, dict[Key, Outcome]] = field(default_factory=dict)
     _believed: dict[str, Sequence[Key]] = field(default_factory=dict)
     """The implementations of whom something is believed that was kept, with all that is wanted of each."""
-    _over: bool = False
+    _over: Event = field(default_factory=Event, repr=False)
     _cases: dict[str, dict[Key, Case]] = field(default_factory=dict, repr=False)
     _needs: dict[str, dict[Key, frozenset[str]]] = field(default_factory=dict, repr=False)
     _drawing: Lock = field(default_factory=Lock, repr=False)
@@ -73,8 +73,8 @@ class Gate:
             try:
                 sessions = [self._at(place, session) for place, _ in enumerate(elsewhere)]
                 list(pool.map(lambda each, there: self._ask(there, each, due[id(each)]), elsewhere, sessions))
-            except BaseException:  # Ctrl-C waits for the questions that are being asked, and for no more
-                self._over = True
+            except BaseException:  # Ctrl-C waits for nobody who hangs
+                self._over.set()
                 raise
 
     def confirm(self, implementation: Implementation, files: Callable[[], Sequence[str] | None]) -> None:
@@ -146,7 +146,8 @@ class Gate:
 
     def _session(self) -> Session:
         request = CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit)
-        return Session(request, environment={**MEASURED, **with_threads(self.threads)} if self.threads else {})
+        environment = {**MEASURED, **with_threads(self.threads)} if self.threads else {}
+        return Session(request, environment=environment, over=self._over)
 
     def _at(self, place: int, session: Session) -> Session:
         """The session for one of those that are asked at once, each on its own cores; questions are those of all."""
@@ -179,14 +180,14 @@ class Gate:
             if isinstance(check, Outcome):
                 known[check.case, check.dtype] = check
                 return
-            patience = Patience(self.time_limit, lost=(Status.HUNG, Status.DIED))
+            patience = Patience(self.time_limit, lost=SILENT)
             lost: Outcome | None = None  # the last answer that did not come
             named: list[frozenset[str]] = []  # what failures need whose mistakes have names
             asked = ((self._asked(dtype)[case, dtype], dtype) for case, dtype in missing)
             # a refusal for what needs no less than a named one shows that one
             found = check.outcomes(asked, lambda question: not any(each <= question.needs for each in named))
             for case, dtype in missing:
-                if self._over:
+                if self._over.is_set():
                     return
                 if lost and patience.ended:  # each answer would take the time limit, or a process of its own
                     known[case, dtype] = replace(lost, case=case, dtype=dtype)
@@ -195,7 +196,7 @@ class Gate:
                 named += [self._needed(dtype)[case, dtype]] if outcome.fails else []
                 patience.hear(outcome)
                 lost = outcome if outcome.status in patience.lost else lost
-            if keeps and not any(known[key].status in (Status.HUNG, Status.DIED) for key in missing):
+            if keeps and not any(known[key].status in SILENT for key in missing):
                 files = check.subject.files()
                 again = before if keeps.holds_for(declaration, files) else {}
                 keeps.keep(declaration, (again | {key: known[key] for key in missing}).values(), files)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Event, Thread
 
-from suite.records import Outcome, escaped
+from suite.records import Outcome, Reason, escaped
 
 FIRST = (10.0, 30.0, 60.0, 120.0, 240.0, 480.0)
 """Seconds after the start at which a line is written: whoever waits knows soon, and an hour's log has a dozen lines."""
@@ -28,6 +28,8 @@ class Heartbeat:
     total: int
     who: str = ""
     answered: int = 0
+    given_up: int = 0
+    """Questions that are not asked, as answers before did not come."""
     seconds: float = 0.0
     """That the answers took."""
     slowest: Outcome | None = None
@@ -49,6 +51,9 @@ class Heartbeat:
 
     def saw(self, outcome: Outcome) -> None:
         """Count an outcome."""
+        if outcome.reason == Reason.NOT_ASKED:
+            self.given_up += 1
+            return
         self.answered += 1
         self.seconds += outcome.seconds or 0.0
         if (outcome.seconds or 0.0) > (self.slowest.seconds or 0.0 if self.slowest else 0.0):
@@ -59,7 +64,8 @@ class Heartbeat:
         count = f"{min(self.answered, self.total):,} of {self.total:,}"
         named = f"{self.who}: " if self.who else ""  # before anybody is asked
         done = f"{named}{count} questions answered after {after:.0f} s"
-        if self.answered >= self.total:
+        if self.answered + self.given_up >= self.total:
+            done += f", {self.given_up:,} given up" if self.given_up else ""
             return f"{done}; what they have in common is looked for"
         if self.slowest is None:
             return f"{done}; the first answers are waited for"

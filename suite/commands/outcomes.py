@@ -31,7 +31,7 @@ from suite.commands.reporting import report
 from suite.conformance import gaps
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
-from suite.records import Facts, Outcome, Run, UsageError
+from suite.records import Facts, Outcome, Reason, Run, UsageError
 from suite.records.options import (
     COMBINED,
     check_dtypes,
@@ -170,7 +170,8 @@ def asked_now(
 def said_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:
     """How much of what was to be asked was not, and that what is stored need not be asked again."""
     goes_on = "; the same command goes on from there" if writer else ""
-    return f"interrupted: {max(0, total - len(outcomes)):,} of {total:,} questions were not asked{goes_on}"
+    asked = sum(outcome.reason != Reason.NOT_ASKED for outcome in outcomes)
+    return f"interrupted: {max(0, total - asked):,} of {total:,} questions were not asked{goes_on}"
 
 
 def make_tables(options: Check, writer: RunWriter | None, lines: TextIO | None) -> None:

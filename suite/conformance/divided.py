@@ -194,6 +194,17 @@ class Division:
             if each.given or each.demanded:
                 each.end()
 
+    def drop(self) -> None:
+        """Ask nothing more of what is left: whoever still asks it is replaced, for there may be no answer."""
+        self.waiting.clear()
+        self.apart.clear()
+        self.found.clear()
+        for place, process in enumerate(self.session.processes):
+            if process.given and not process.ended:
+                process.given.clear()
+                process.end()
+                self._open(place)
+
     def _batches(self, places: Sequence[int]) -> Iterator[Batch]:
         """Questions in a row, those of one case together and those that are asked in a worker by themselves."""
         batch: Batch = ()

@@ -17,7 +17,7 @@ from suite.conformance.diagnosis.separation import Asked, where
 from suite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
 from suite.conformance.questions import Question
 from suite.conformance.runner import Check, answer, judge
-from suite.records import FAILURES, Explanation, Outcome, Reproduction, Status
+from suite.records import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
 from suite.walls import in_short
 from suite.worker import ask
 
@@ -58,6 +58,8 @@ class Explainer:
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""
         cause = _cause(outcome)
+        if outcome.status in SILENT:  # no call alone could be seen to fail so
+            return None
         if cause in self.told or len(self.told) >= CAUSES or self._key(outcome) not in self._cases:
             return None
         if (found := self._reproduced(outcome)) is not None:

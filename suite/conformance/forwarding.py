@@ -20,12 +20,17 @@ from torch import Tensor
 from suite.asking import Case, Reply
 from suite.conformance.findings import Finding
 from suite.conformance.runner import Check, answer
-from suite.records import Borrowed, BorrowedFinding, Outcome
+from suite.records import SILENT, Borrowed, BorrowedFinding, Outcome
+from suite.worker import Hung
 
 MOST_ASKED = 12
 """Plain questions of which answers are compared: some milliseconds, and no chance that all are alike by accident."""
 Opened = Callable[[str], Check | None]
 """Gets an implementation that ships ready to be asked, by full name; None where it cannot be."""
+
+
+class _Hangs(Exception):
+    """The submission does not answer: each further question might take the whole time limit."""
 
 
 @dataclass
@@ -45,7 +50,11 @@ class Forwarding:
     def borrowed(self, outcomes: Sequence[Outcome]) -> Borrowed | None:
         """The failures that are those of an implementation that ships; None where there are none."""
         failing = [outcome for outcome in outcomes if outcome.fails and (outcome.case, outcome.dtype) in self._cases]
-        found = [each for name, recorded in self._recorded(failing) if (each := self._alike(name, recorded, failing))]
+        answered = [outcome for outcome in failing if outcome.status not in SILENT]
+        try:
+            found = [each for name, pairs in self._recorded(answered) if (each := self._alike(name, pairs, failing))]
+        except _Hangs:
+            return None
         return max(found, key=lambda each: len(each.questions), default=None)
 
     def _recorded(self, failing: Sequence[Outcome]) -> Iterator[tuple[str, list[tuple[Outcome, Finding]]]]:
@@ -91,7 +100,10 @@ class Forwarding:
     def _same(self, other: Check, case: str, dtype: str) -> bool:
         """Whether both answer a question alike."""
         question = self.check.question(self._cases[case, dtype], dtype)
-        ours, theirs = answer(self.check.subject, question), answer(other.subject, question)
+        ours = answer(self.check.subject, question)
+        if isinstance(ours, Hung):
+            raise _Hangs
+        theirs = answer(other.subject, question)
         return isinstance(ours, tuple) and isinstance(theirs, tuple) and all(map(alike, *_evened(ours, theirs)))
 
     @cached_property

@@ -96,6 +96,9 @@ class Source(Protocol):
     def outcomes(self, places: Sequence[int]) -> Generator[Outcome]:
         """The outcomes of the questions at these places in `Check.asked`, in this order, each asked when it is due."""
 
+    def drop(self) -> None:
+        """Ask nothing more of what `outcomes`, which was closed, has left: there may be no answer."""
+
     def misdeclared(self) -> Iterable[Outcome]:
         """What `Check.misdeclared` finds."""
 
@@ -144,13 +147,28 @@ class Check:
 
     def _answers(self, source: Source, outcomes: list[Outcome]) -> Iterator[Outcome]:
         """The outcomes of all questions, which are added to those before them."""
-        found, patience = source.outcomes(self.waiting), Patience(self.time_limit)
+        left, apart = Patience(self.time_limit), Patience(self.time_limit)  # apart, where hanging is known
+
+        def hear(outcome: Outcome) -> None:
+            (apart if outcome.known and outcome.status == Status.HUNG else left).hear(outcome)
+
+        def why_not(place: int) -> str:
+            return left.ended or (apart.ended if apart.ended and self._not_asked(place, "").known else "")
+
         for outcome in outcomes:
-            patience.hear(outcome)
-        for place in self.waiting:
-            why = patience.ended
-            outcomes.append(self._not_asked(*self.asked[place], why) if why else next(found))
-            patience.hear(outcomes[-1])
+            hear(outcome)
+        found = source.outcomes([place for place in self.waiting if not why_not(place)])
+        for number, place in enumerate(self.waiting, 1):
+            if why := why_not(place):
+                outcomes.append(self._not_asked(place, why))
+            else:
+                outcomes.append(next(found))
+                before = apart.ended
+                hear(outcomes[-1])
+                if left.ended or apart.ended != before:
+                    found.close()
+                    source.drop()
+                    found = source.outcomes([other for other in self.waiting[number:] if not why_not(other)])
             yield outcomes[-1]
         found.close()
 
@@ -343,10 +361,10 @@ class Check:
             return False  # a default, spelled out
         return question.needs - contract.core_needs == {contract.core_dtypes[self.device]}
 
-    def _not_asked(self, case: Case, dtype: str, why: str) -> Outcome:
-        """The outcome of a question that is given up because those before it hung."""
-        says = f"hung: not asked, because {why}"
-        return self.subject.outcome(case.name, dtype, Status.HUNG, says, Reason.NOT_ASKED)
+    def _not_asked(self, place: int, why: str) -> Outcome:
+        """The outcome of a question that is given up because those before it hung; where that is known, it is said."""
+        (case, dtype), says = self.asked[place], f"hung: not asked, because {why}"
+        return findings.mark(self.subject.outcome(case.name, dtype, Status.HUNG, says, Reason.NOT_ASKED), self.known)
 
     def _about(self, case: str, detail: str) -> Outcome:
         """An outcome about the implementation as a whole."""
@@ -361,6 +379,9 @@ class AskedHere:
 
     def outcomes(self, places: Sequence[int]) -> Generator[Outcome]:
         return self.check.outcomes(self.check.asked[place] for place in places)
+
+    def drop(self) -> None:
+        """Nothing is asked that is not waited for."""
 
     def misdeclared(self) -> Iterable[Outcome]:
         return self.check.misdeclared()

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any, Self
 
 import torch
@@ -142,6 +143,8 @@ class Session:
     """Added to that of this process for those that answer in processes of their own."""
     cores: Collection[int] = ()
     """What those processes are bound to; nothing where it is empty."""
+    over: Event | None = None
+    """Set where nobody needs their answers any more: whoever waits for one is told that its process has died."""
     _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
     _questions: dict[str, Questions] = field(default_factory=dict)
     _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
@@ -383,6 +386,7 @@ class Session:
             cores=self.cores,
             walled=walled,
             memory_limit=memory_limit() if walled else 0,
+            over=self.over,
         )
 
 

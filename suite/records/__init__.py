@@ -18,7 +18,7 @@ from suite.records.run import Machine, Run
 from suite.records.shard import Shard
 from suite.records.snapshot import LETTERS, NOT_ASKED, Answered, Snapshot, Timed
 from suite.records.source import GIVEN, Figures, Source
-from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, STATUSES, Reason, Status
+from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, SILENT, STATUSES, Reason, Status
 from suite.records.words import (
     CACHES,
     DIRECTIONS,
@@ -49,6 +49,7 @@ __all__ = [
     "PROFILES",
     "RIGHT_GRADIENT",
     "SHAPE",
+    "SILENT",
     "STATUSES",
     "STEP",
     "WRONG_GRADIENTS",

@@ -47,6 +47,8 @@ MEASURED_STATUSES = (
 FAILURES = (Status.WRONG, Status.RAISED, Status.DIED, Status.HUNG)
 """Outcomes that make a check fail, unless a finding records them."""
 
+SILENT = (Status.DIED, Status.HUNG)
+"""The failures of which there is no answer: to ask again may take as long again."""
 BENCHMARK_FAILURES = (Status.RAISED, Status.DIED, Status.HUNG, Status.REFUSED)
 """Measurements that make a benchmark fail. Out of memory is a limit of the machine, and no failure."""
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from suite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Status
+from suite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Reason, Status
 from suite.records.compared import Compared
 from suite.report.benchmark import wording
 from suite.report.benchmark.columns import TOO_FEW
@@ -65,11 +65,13 @@ def _name(words: str) -> Cell:
 
 
 def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> Iterator[Note | Points]:
-    """A line for each group of failures, and below it the command that asks one of them again."""
-    for group in groups((outcome for outcome in outcomes if outcome.status in FAILURES), again):
+    """A line for each group of failures, and below it the command that asks one again; last, what was not asked."""
+    found = groups((outcome for outcome in outcomes if outcome.status in FAILURES), again)
+    for group in sorted(found, key=lambda group: group.example.reason == Reason.NOT_ASKED):
         known = f"known as {group.example.known}, " if group.example.known else ""
         yield note(f"{group.count} × {known}{_with_short_words(group.says)}", longest=LONGEST_SAID)
-        yield Points((note(code(group.rerun)),))
+        if group.example.reason != Reason.NOT_ASKED:
+            yield Points((note(code(group.rerun)),))
 
 
 def _with_short_words(said: str) -> str:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from suite.walls.descent import below, signal_all
@@ -49,8 +50,8 @@ class Process:
     A `walled` one has a guard, whose number `pid` is, and a folder for itself; in each of its processes `memory` bytes
     may be taken, and as many in all of them together, which is looked at where it is `watched`. 0 is no limit.
 
-    `send` and `receive` raise EOFError where the process is gone and TimeoutError at the deadline, which is a time of
-    `time.monotonic`.
+    `send` and `receive` raise EOFError where the process is gone or all is `over`, and TimeoutError at the deadline,
+    which is a time of `time.monotonic`.
     """
 
     def __init__(
@@ -64,11 +65,12 @@ class Process:
         memory: int = 0,
         watched: bool = True,
         python: str = "",
+        over: Event | None = None,
     ) -> None:
         begun = start(environment, cores, service, fresh, walled, memory, python)
         self._started, channel, output = begun.started, begun.channel, begun.output
         self._walled, self._memory, self._watched, self._looked = walled, memory, watched, 0.0
-        self._room = begun.room
+        self._room, self._over = begun.room, over
         channel.setblocking(False)
         os.set_blocking(output, False)
         self._channel = channel
@@ -240,7 +242,7 @@ class Process:
         """Kill what still runs, and say how the process ended: `SIGSEGV`, `exit status 3`, `closed its channel`."""
         if not self._finish.alive:
             return "ended"
-        waits_until = time.monotonic() + grace
+        waits_until = time.monotonic() + (0.0 if self._is_over else grace)
         while not self._started.exited() and time.monotonic() < waits_until:
             self._keep_printed()
             time.sleep(0.01)
@@ -273,9 +275,15 @@ class Process:
             self._look_at_limits()
             if remaining <= 0:
                 raise TimeoutError
+            if self._is_over:
+                raise EOFError
             if exited:  # yet the channel is open: a child of its own holds it
                 raise EOFError
             exited = self._started.exited()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._over is not None and self._over.is_set()
 
     def _look_at_limits(self) -> None:
         if self._much > PRINTED_MOST:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
@@ -80,7 +81,8 @@ class Worker:
 
     One that is `walled` is kept from what is not its own, as far as this machine can, and has a folder for itself to
     work in; `memory_limit` is in bytes, 0 is none. The system keeps it; that of all processes together is looked at
-    besides, unless it is not `watched`: whoever looks takes time from what is timed.
+    besides, unless it is not `watched`: whoever looks takes time from what is timed. Once it is `over`, which another
+    thread may say, no answer is waited for: the process has died.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Worker:
         walled: bool = False,
         memory_limit: int = 0,
         watched: bool = True,
+        over: Event | None = None,
     ) -> None:
         self.declaration = _one(target) if isinstance(target, str) else target
         self.device = device
@@ -103,7 +106,7 @@ class Worker:
         self.start_limit = start_limit
         self._environment = dict(environment or {})
         self._cores, self._service = frozenset(cores), service
-        self._walled, self._memory_limit, self._watched = walled, memory_limit, watched
+        self._walled, self._memory_limit, self._watched, self._over = walled, memory_limit, watched, over
         self.walls: tuple[str, ...] = ()
         """The names of the walls that stand around the process, once it is ready."""
         self._process: Process | None = None
@@ -153,6 +156,7 @@ class Worker:
             walled=self._walled,
             memory=self._memory_limit,
             watched=self._watched,
+            over=self._over,
         )
         self._deadline = time.monotonic() + self.start_limit
         self._questions = 0

@@ -247,3 +247,6 @@ def test_an_interrupt_ends_the_asking_soon(monkeypatch: pytest.MonkeyPatch) -> N
     time.sleep(0.3)
 
     assert len(asked.cases) == before < 20, "nothing is asked behind the user's back"
+    over = gate._session().over
+    assert over is not None
+    assert over.is_set(), "nobody is waited for"

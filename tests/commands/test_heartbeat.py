@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from suite.commands import heartbeat
 from suite.commands.heartbeat import Heartbeat
-from suite.records import Outcome, Status
+from suite.commands.outcomes import said_stopped
+from suite.records import Outcome, Reason, Status
 
 StatusOf = Callable[..., object]
 SLOW = """\
@@ -27,6 +29,9 @@ PLAIN = ("--case", "plain", "--dtype", "float32")
 
 def outcome(case: str, seconds: float) -> Outcome:
     return Outcome("attention/mine", "attention", case, "float32", "cpu", Status.PASSED, seconds=seconds)
+
+
+UNASKED = replace(outcome("plain/wide", 0.0), status=Status.HUNG, seconds=None, reason=Reason.NOT_ASKED)
 
 
 @pytest.fixture
@@ -81,6 +86,22 @@ def test_after_all_answers_failures_are_looked_at() -> None:
     of.saw(outcome("plain/small", 0.5))
 
     assert of.line(30).endswith("1 of 1 questions answered after 30 s; what they have in common is looked for")
+
+
+def test_what_is_given_up_was_not_answered() -> None:
+    of = Heartbeat(3_367, "attention/mine")
+    for number in range(3_367):
+        of.saw(outcome("plain/small", 60.0) if number < 4 else replace(UNASKED, case=str(number)))
+
+    assert of.line(240).startswith(
+        "attention/mine: 4 of 3,367 questions answered after 240 s, 3,363 given up; what they "
+    )
+
+
+def test_who_stops_a_check_is_told_what_was_asked() -> None:
+    outcomes = [outcome("plain/small", 60.0), UNASKED]
+
+    assert said_stopped(outcomes, 3_367, None) == "interrupted: 3,366 of 3,367 questions were not asked"
 
 
 def test_an_answer_that_takes_minutes_is_no_silence(

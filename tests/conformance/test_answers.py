@@ -16,6 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from suite import worker
 from suite.asking import Call, Reply, Unanswered
+from suite.conformance.findings import Finding
 from suite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
 from suite.conformance.questions import Question, Questions
 from suite.conformance.runner import Check
@@ -191,6 +192,30 @@ def test_what_hangs_at_each_third_question_is_given_up_too() -> None:
     assert len(asked) == 3 * HUNG_ALTOGETHER < len(outcomes)
     assert outcomes[-1].reason == Reason.NOT_ASKED
     assert outcomes[-1].detail == "hung: not asked, because 10 answers before it did not come"
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_where_hanging_is_known_what_may_hang_is_given_up_and_nothing_else(knows: bool) -> None:
+    def hangs_in_double(calls: Sequence[Call]) -> tuple[Reply, ...] | Unanswered:
+        asked.append(calls)
+        return Hung(60.0) if calls[0].tensors["query"].dtype == torch.float64 else worker.ask(sdpa, calls)
+
+    asked: list[Sequence[Call]] = []
+    known = Finding("slow", ("*",), ("*",), {}, "It hangs.", "It may not.", "", dtypes=("float64",))
+
+    outcomes = check(sdpa, "keys", dtypes=("float32", "float64"), found=[known] if knows else [], ask=hangs_in_double)
+
+    doubles = [outcome for outcome in outcomes if outcome.dtype == "float64"]
+    others = [outcome for outcome in outcomes if outcome.dtype == "float32"]
+    given_up = [outcome for outcome in outcomes if outcome.reason == Reason.NOT_ASKED]
+    assert {outcome.status for outcome in doubles} == {"hung"}
+    if knows:
+        assert {outcome.status for outcome in others} == {"passed"}
+        assert {outcome.known for outcome in doubles} == {"slow"}
+        assert len(given_up) == len(doubles) - HUNG_IN_A_ROW
+        assert len(asked) == len(others) + HUNG_IN_A_ROW
+    else:
+        assert any(outcome.dtype == "float32" for outcome in given_up), "nobody knew that the others would be answered"
 
 
 def test_a_backward_pass_that_writes_to_the_output_gradient_is_wrong() -> None:

@@ -22,8 +22,10 @@ from suite.conformance import divided
 from suite.conformance.asker import Process
 from suite.conformance.diagnosis import side_by_side
 from suite.conformance.divided import DividedSession, session_of
-from suite.conformance.session import CheckRequest
+from suite.conformance.patience import HUNG_IN_A_ROW
+from suite.conformance.session import CheckRequest, Session
 from suite.records import Outcome, UsageError
+from suite.worker import Hung, Worker
 
 Write = Callable[[str, str], Path]
 
@@ -203,6 +205,59 @@ def test_after_answers_that_hang_the_others_are_given_up(kernel: Callable[[str],
 
     assert outcomes([kernel("sleeps"), kernel("unscaled")], 2, "plain", **request) == one
     assert sum("hung: not asked" in outcome.detail for outcome in one) == len(one) / 2 - 4
+
+
+def test_what_is_given_up_is_not_asked_by_any_process(
+    kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process has been given a hundred questions ahead by then."""
+    found: list[int] = []
+    has_found = Process.has_found
+    monkeypatch.setattr(Process, "has_found", lambda process, place: (found.append(place), has_found(process, place)))
+
+    given_up = outcomes([kernel("sleeps")], 2, "keys", "queries", "both", time_limit=0.2)
+
+    assert {outcome.status for outcome in given_up} == {"hung"}
+    assert len(found) < 40, "four, and what the other process has asked meanwhile"
+
+
+def test_nobody_who_hangs_is_asked_for_an_explanation(
+    kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    ask = Worker.ask
+    monkeypatch.setattr(Worker, "ask", lambda worker, *of: (asked.append(of), ask(worker, *of))[1])
+    session = Session(CheckRequest(("plain", "bad_input", "causal"), ("float32",), time_limit=0.2), explains=True)
+    (declaration,) = registry.find([kernel("sleeps")])
+
+    given_up = list(session.run(declaration))
+
+    assert len(asked) == HUNG_IN_A_ROW < len(given_up)
+    assert declaration.full_name in session.explanations
+
+
+def test_one_that_hangs_while_it_is_explained_is_not_compared_with_all_that_ship(
+    kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung: list[object] = []
+    ask = Worker.ask
+
+    def answer(worker: Worker, *of: Any) -> object:
+        if len(outcomes) < session.count(declaration):
+            return ask(worker, *of)
+        hung.append(of)
+        return Hung(60.0)
+
+    monkeypatch.setattr(Worker, "ask", answer)
+    session = Session(CheckRequest(("plain", "bad_input/more_keys_than_values"), ("float32",)), explains=True)
+    (declaration,) = registry.find([kernel("takes_masks")])
+    outcomes: list[Outcome] = []
+
+    for outcome in session.run(declaration):
+        outcomes.append(outcome)
+
+    assert any(outcome.fails for outcome in outcomes)
+    assert 1 <= len(hung) <= 3, "to see operators, to compare, and to make an input smaller"
 
 
 def test_a_resumed_run_asks_what_is_missing(kernel: Callable[[str], str]) -> None:

@@ -33,6 +33,21 @@ def test_summary_has_a_line_each_and_failures_in_groups():
     ]
 
 
+def test_what_was_not_asked_comes_last_and_has_no_command():
+    says = "hung: not asked, because the 4 answers before it did not come"
+    outcomes = [
+        outcome("c/0", "hung", detail="hung: no answer within 1 s"),
+        *(outcome(f"c/{number}", "hung", detail=says, reason=Reason.NOT_ASKED) for number in range(1, 4)),
+    ]
+
+    assert summary_lines(outcomes) == [
+        "attention/loops  0/4 passed, 4 hung",
+        "  1 × hung: no answer within 1 s",
+        "      attnsuite check attention/loops --case c/0 --dtype float32",
+        f"  3 × {says}",
+    ]
+
+
 def test_a_lone_implementation_says_what_it_declined_and_why():
     outcomes = [
         outcome("ok"),

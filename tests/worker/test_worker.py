@@ -274,6 +274,22 @@ def test_a_process_moves_to_other_cores_with_all_that_it_has_started() -> None:
         assert os.sched_getaffinity(threads[0]) == {last}
 
 
+@pytest.mark.parametrize("importing", [False, True])
+def test_once_all_is_over_no_answer_is_waited_for(importing: bool, tmp_path: Path) -> None:
+    """Whoever presses Ctrl-C does not wait an hour for one that hangs."""
+    file = tmp_path / "sleeps.py"
+    sleeps = "import time\ntime.sleep(3600)\ndef attention(query, key, value): ..."
+    file.write_text(sleeps if importing else "import time\ndef attention(query, key, value, **more): time.sleep(3600)")
+    over = threading.Event()
+    with Worker(str(file), time_limit=3600.0, start_limit=3600.0, over=over) as worker:
+        if not importing:
+            worker.ready()
+        threading.Timer(0.5, over.set).start()
+        answer = worker.ask([call()])
+        assert isinstance(answer, Died)
+        assert worker.pid is None
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"], ids=["forked", "fresh"])
 def test_the_error_that_ends_a_worker_is_the_last_that_it_prints(device: str) -> None:
     """Not the complaint of the thread that watches the channel, which closes as the process ends."""
