@@ -43,7 +43,7 @@ def write_machine(folder: Path, recorded: Recorded, draws: bool = True) -> tuple
         written += _write(folder, recorded, name, charts)
     written += [folder / chart.file for chart in charts.charts]
     exported = write_benchmark_json(folder, recorded)
-    return [*written, *([exported] if exported else [])], charts.told
+    return [*written, *([exported] if exported else [])], charts.told(folder.parent)
 
 
 def write_conformance(folder: Path | str, recorded: Recorded) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from ladders import everything, measured, recorded
@@ -96,7 +97,7 @@ def test_without_libraries_a_chart_of_other_numbers_does_not_pass_for_a_current_
     assert {path.name for path in tmp_path.iterdir()} == {*stay, "mine.svg"}
     note = "Charts left out: 4. To draw them: python -m pip install altair vl-convert-python, then attnsuite report."
     assert charts.note == note
-    assert charts.told == f"{note} Removed, because they showed earlier numbers: 4."
+    assert charts.told(Path("results")) == f"{note} Removed, because they showed earlier numbers: 4."
 
 
 def test_without_libraries_and_charts_the_note_says_what_to_install(without_libraries, tmp_path):
@@ -104,7 +105,7 @@ def test_without_libraries_and_charts_the_note_says_what_to_install(without_libr
 
     assert charts == Charts((), missing=6)
     assert (
-        charts.told
+        charts.told(Path("results"))
         == "Charts left out: 6. To draw them: python -m pip install altair vl-convert-python, then attnsuite report."
     )
 
@@ -113,7 +114,8 @@ def test_where_none_were_to_be_drawn_what_draws_them_is_said_and_nothing_to_inst
     charts = write_charts(tmp_path, recorded(*everything()), draws=False)
 
     assert (len(charts.charts), charts.missing) == (0, 6)
-    assert charts.told == "Charts left out: 6. To draw them: attnsuite report."
+    assert charts.told(Path("results")) == "Charts left out: 6. To draw them: attnsuite report."
+    assert charts.told(Path("my own")) == "Charts left out: 6. To draw them: attnsuite report --results 'my own'."
 
 
 def test_charts_that_are_not_due_any_more_go(quick, tmp_path):

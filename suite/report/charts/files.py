@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +21,8 @@ from suite.report.page import Chart, Picture
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
 
+USUAL = Path("results")
+"""The folder that `attnsuite report` makes pages of where none is named."""
 STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 """The mark of a chart that was written here: what it shows, hashed, and how it came to be drawn so."""
 
@@ -45,12 +48,12 @@ class Charts:
         needed = f"python -m pip install {' '.join(NEEDED.values())}"
         return f"Charts left out: {self.missing}. To draw them: {needed}, then attnsuite report."
 
-    @property
-    def told(self) -> str:
-        """What is said where they are left out, with what was removed; empty where none are."""
+    def told(self, results: Path) -> str:
+        """What is said where they are left out of these results, with what was removed; empty where none are."""
         if not self.missing:
             return ""
-        left_out = self.note if self.wanted else f"Charts left out: {self.missing}. To draw them: attnsuite report."
+        report = "attnsuite report" + ("" if results == USUAL else f" --results {shlex.quote(str(results))}")
+        left_out = self.note if self.wanted else f"Charts left out: {self.missing}. To draw them: {report}."
         return left_out + (f" Removed, because they showed earlier numbers: {self.removed}." if self.removed else "")
 
 
