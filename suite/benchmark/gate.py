@@ -53,12 +53,14 @@ class Gate:
     _believed: dict[str, Sequence[Key]] = field(default_factory=dict)
     """The implementations of whom something is believed that was kept, with all that is wanted of each."""
     _over: Event = field(default_factory=Event, repr=False)
+    """Set where nobody needs the answers any more."""
     _cases: dict[str, dict[Key, Case]] = field(default_factory=dict, repr=False)
     _needs: dict[str, dict[Key, frozenset[str]]] = field(default_factory=dict, repr=False)
     _drawing: Lock = field(default_factory=Lock, repr=False)
 
     def ask(self, implementations: Sequence[Implementation], uses: Collection[tuple[str, frozenset[str]]]) -> None:
         """Ask all implementations about all that is used, several at a time: (dtype, features) pairs."""
+        self._over.clear()  # an earlier call may have raised
         session = self._session()
         dtypes = sorted({dtype for dtype, _ in uses})
         known = [key for dtype in dtypes for key in self._needed(dtype)]

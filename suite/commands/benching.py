@@ -17,7 +17,7 @@ from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
 from suite.contracts import contract as contract_named
-from suite.records import EVERY_CASE, SHAPE, STEP, Measurement, UsageError, escaped
+from suite.records import EVERY_CASE, RESULTS, SHAPE, STEP, Measurement, UsageError, escaped
 from suite.registry import Declaration
 from suite.report import refuse_foreign_index
 from suite.statistics import interval
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 SAID = 8
 """The most rows for which the command is printed that times each again; whoever times more knows his own command."""
-RESULTS = Path("results")
-"""The folder of results where none is named."""
 
 
 def bench(

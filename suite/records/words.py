@@ -1,6 +1,8 @@
-"""The words that requests and rows use: dtypes, directions, caches, profiles."""
+"""The words that requests and rows use: dtypes, directions, caches, profiles, where results are."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from suite.records.escaping import escaped
 
@@ -8,6 +10,8 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 """The dtypes in which cases are asked, the widest first, which is their order in tables."""
 PASSES = ("forward", "backward", "forward_backward")
 """What is timed of a call: the answer, its gradients, or both together."""
+RESULTS = Path("results")
+"""The folder of results where a command line names none."""
 STEP = "step"
 """A training step: forward, loss, backward, and the optimiser's update of the weights."""
 DIRECTIONS = (*PASSES, STEP)

@@ -275,9 +275,7 @@ class Process:
             self._look_at_limits()
             if remaining <= 0:
                 raise TimeoutError
-            if self._is_over:
-                raise EOFError
-            if exited:  # yet the channel is open: a child of its own holds it
+            if exited or self._is_over:  # has it exited, a child of its own holds the channel open
                 raise EOFError
             exited = self._started.exited()
 

@@ -21,7 +21,7 @@ from suite.conformance.questions import Question, Questions
 from suite.conformance.session import Session
 from suite.contracts import contract
 from suite.measure.protocol import Failed
-from suite.records import Outcome, Status
+from suite.records import Outcome, Status, UsageError
 from suite.registry import Declaration
 
 CONTRACT = contract("attention")
@@ -218,6 +218,25 @@ def test_what_hangs_now_and_then_is_asked_for_ten_minutes(monkeypatch: pytest.Mo
     assert whole > HUNG_IN_A_ROW * HUNG_ALTOGETHER
     assert len(asked.cases) == (whole if time_limit == 0.1 else HUNG_IN_A_ROW * HUNG_ALTOGETHER)
     assert gate.refusal("attention/x", "float32", FORWARD)
+
+
+def test_an_error_while_one_is_asked_lets_no_other_be_timed_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests with pytest-benchmark share a gate, and go on after one that fails."""
+
+    def fails(case: str) -> str:
+        if len(asked.cases) == 3:
+            raise UsageError("it is not that")
+        return "wrong"
+
+    asked = Asked(fails)
+    gate = gate_of(monkeypatch, asked)
+    with pytest.raises(UsageError):
+        gate.ask([X], [("float32", FORWARD)])
+    other = replace(X, name="other")
+
+    gate.ask([other], [("float32", FORWARD)])
+
+    assert gate.refusal(other.full_name, "float32", FORWARD)
 
 
 @pytest.fixture

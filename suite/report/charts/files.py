@@ -13,6 +13,7 @@ from pathlib import Path
 
 from suite import charting
 from suite.charting import NEEDED, absent
+from suite.records import RESULTS
 from suite.report import learning, render
 from suite.report.benchmark.views import View, material
 from suite.report.charts.pictures import pictures
@@ -21,8 +22,6 @@ from suite.report.page import Chart, Picture
 from suite.store import Recorded, replace_file
 from suite.store.files import one_line
 
-USUAL = Path("results")
-"""The folder that `attnsuite report` makes pages of where none is named."""
 STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 """The mark of a chart that was written here: what it shows, hashed, and how it came to be drawn so."""
 
@@ -52,7 +51,7 @@ class Charts:
         """What is said where they are left out of these results, with what was removed; empty where none are."""
         if not self.missing:
             return ""
-        report = "attnsuite report" + ("" if results == USUAL else f" --results {shlex.quote(str(results))}")
+        report = "attnsuite report" + ("" if results == RESULTS else f" --results {shlex.quote(str(results))}")
         left_out = self.note if self.wanted else f"Charts left out: {self.missing}. To draw them: {report}."
         return left_out + (f" Removed, because they showed earlier numbers: {self.removed}." if self.removed else "")
 
