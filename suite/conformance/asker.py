@@ -233,5 +233,6 @@ def declared(subject: Subject) -> dict[str, Any]:
         "signed",
         "walls",
         "shipped",
+        "lenient",
     )
     return {name: getattr(subject, name) for name in names}

@@ -12,7 +12,7 @@ from suite.records.history import Answers, Change, Changed, Conformance, History
 from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from suite.records.measurement import Measurement
 from suite.records.operators import Operators
-from suite.records.outcome import Outcome
+from suite.records.outcome import BAD_INPUT, INPUT_VALIDATION, Outcome
 from suite.records.refusal import Refusal
 from suite.records.run import Machine, Run
 from suite.records.shard import Shard
@@ -33,6 +33,7 @@ from suite.records.words import (
 )
 
 __all__ = [
+    "BAD_INPUT",
     "BENCHMARK_FAILURES",
     "CACHES",
     "COMBINED",
@@ -42,6 +43,7 @@ __all__ = [
     "EXEMPT",
     "FAILURES",
     "GIVEN",
+    "INPUT_VALIDATION",
     "LETTERS",
     "MEASURED_STATUSES",
     "MUST",

@@ -16,7 +16,7 @@ from suite.report.browser import matrix
 from suite.report.browser.data import as_json, data
 from suite.report.browser.history import Line
 from suite.report.browser.overview import overview
-from suite.report.conformance.page import failure_table
+from suite.report.conformance.page import failure_table, input_validation
 from suite.report.conformance.tally import groups
 from suite.report.files import as_html
 from suite.report.page import Block, note, section
@@ -139,12 +139,13 @@ def _conformance(shown: Mapping[str, Material], there: Sequence[str]) -> Iterato
 def _failures(of: Material) -> Iterator[Block]:
     declared = facts.declared(of.recorded)
     again = {name: each.again.get(name, ()) for name, each in declared.items()}
-    failing = [each for each in of.recorded.outcomes if each.status in FAILURES]
+    failing = [each for each in of.recorded.outcomes if each.status in FAILURES and not each.lenient]
     new = groups((each for each in failing if not each.known), again)
     known = groups((each for each in failing if each.known), again)
     yield section("Failures", failure_table(new) if new else note("None that no finding records."))
     if known:
         yield section("Known failures", failure_table(known, facts.findings(of.recorded)))
+    yield section("Input validation", input_validation(of.recorded.outcomes))
 
 
 def _timing(shown: Mapping[str, Material], there: Sequence[str]) -> Iterator[str]:

@@ -15,7 +15,17 @@ from suite.report.conformance import features
 from suite.report.conformance.examples import example_table, given, reproduced
 from suite.report.conformance.reasons import reasons, reasons_together
 from suite.report.conformance.strangers import strangers
-from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, grouped, groups
+from suite.report.conformance.tally import (
+    COUNTS,
+    Group,
+    breakdown,
+    by_implementation,
+    count,
+    dtypes,
+    grouped,
+    groups,
+    validation,
+)
 from suite.report.page import Block, Column, Note, Page, Table, beside_page, blocks, first, note, points, section, table
 from suite.store import Recorded
 
@@ -81,7 +91,7 @@ class _Found:
     def groups(self) -> tuple[list[Group], list[Group], list[Group]]:
         """The failures in groups: all, those that no finding records, those that one does."""
         again = {name: of.again.get(name, ()) for name, of in self.declared.items()}
-        failures = [outcome for outcome in self.outcomes if outcome.status in FAILURES]
+        failures = [of for of in self.outcomes if of.status in FAILURES and not of.lenient]
         new, known = ([of for of in failures if bool(of.known) is found] for found in (False, True))
         return groups(failures, again), groups(new, again), groups(known, again)
 
@@ -112,6 +122,7 @@ def _page(of: _Found, details: Callable[[_Found], Iterable[Block]]) -> Page:
             "Known failures",
             first(failure_table(known, facts.findings(of.recorded)), MOST_FAILURES, "conformance_failures.csv"),
         ),
+        section("Input validation", input_validation(of.outcomes)),
         details(of),
         section("What the words mean", points(words)) if of.outcomes else (),
     )
@@ -182,6 +193,17 @@ def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list
     total, by_dtype = count(outcomes), grouped(outcomes, lambda outcome: (outcome.dtype,))
     cells = [str(count(by_dtype.get((dtype,), ()))) for dtype in columns]
     return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
+
+
+def input_validation(outcomes: Sequence[Outcome]) -> Table:
+    """A row per implementation that accepted bad input where no check fails for it."""
+    found = {key: validation(members) for key, members in by_implementation(outcomes).items()}
+    rows = [
+        (code(name), device, f"{of.refused} of {of.given}", listed([each.case for each in of.lenient], MOST_NAMED))
+        for (name, device), of in found.items()
+        if of.lenient
+    ]
+    return table(("implementation", "device", "bad inputs refused", "accepted"), rows)
 
 
 def _earlier(earlier: Mapping[str, Run]) -> Table:
