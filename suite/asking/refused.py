@@ -12,7 +12,7 @@ from suite.asking.call import Call, Calls, Conventions, Replies, Reply
 from suite.asking.case import Around, Case
 from suite.asking.layouts import JUNK, padded
 from suite.judging.verdicts import Verdict
-from suite.records import INPUT_VALIDATION, Source, Status
+from suite.records import BAD_INPUT, INPUT_VALIDATION, Source, Status
 
 Row = tuple[str, str, Mapping[str, Any]]
 """A case as a row of a table: its name without the family, why it exists, and what is unusual."""
@@ -52,7 +52,8 @@ class Refused(Around):
             return Verdict(
                 Status.WRONG, f"{accepted}, and memory outside the inputs was read: the output depends on it"
             )
-        return Verdict(Status.WRONG, f"{INPUT_VALIDATION}{accepted}; the contract requires an error", accepted=True)
+        says = f"{INPUT_VALIDATION}{accepted}; the contract requires an error"
+        return Verdict(Status.WRONG, says, accepted=self.family == BAD_INPUT)  # else it is a document's example
 
 
 def _surrounded(call: Call, number: int) -> Call:

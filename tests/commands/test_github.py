@@ -73,7 +73,7 @@ def test_the_summary_is_appended_as_a_table_and_what_fails(status_of: Status, mi
 
     text = (tmp_path / "summary.md").read_text()
     assert text.startswith("# Before\n\n# Attention conformance\n")
-    assert "| ❌ | `attention/mine` | cpu | 1/2 | 1 wrong | 0 | 0 | 0 |" in text
+    assert "| ❌ | `attention/mine` | cpu | 0/1 | 1 wrong | 0 | 0 | 0 | 1 of 1 |" in text
     assert '| 1 | wrong: equals "unscaled": the scores are not divided by √e' in text
 
 
@@ -83,7 +83,7 @@ def test_what_passes_has_no_annotation_and_one_row(
     assert status_of("check", "matmul", "--case", "plain/small", "--github") == 0
 
     assert "::error" not in capsys.readouterr().out
-    assert "| ✅ | `attention/matmul` | cpu | 4/4 | 0 | 0 | 0 | 0 |" in (tmp_path / "summary.md").read_text()
+    assert "| ✅ | `attention/matmul` | cpu | 4/4 | 0 | 0 | 0 | 0 | – |" in (tmp_path / "summary.md").read_text()
     assert "## " not in (tmp_path / "summary.md").read_text()
 
 
