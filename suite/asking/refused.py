@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import torch
 
-from suite.asking.call import Call, Calls, Conventions, Replies, Reply
-from suite.asking.case import Around, Case
-from suite.asking.layouts import JUNK, padded
-from suite.judging.verdicts import Verdict
-from suite.records import BAD_INPUT, INPUT_VALIDATION, Source, Status
+from attnsuite.asking.call import Call, Calls, Conventions, Replies, Reply
+from attnsuite.asking.case import Around, Case
+from attnsuite.asking.layouts import JUNK, padded
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import BAD_INPUT, INPUT_VALIDATION, Source, Status
 
 Row = tuple[str, str, Mapping[str, Any]]
 """A case as a row of a table: its name without the family, why it exists, and what is unusual."""

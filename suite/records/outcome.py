@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.records.escaping import escaped
-from suite.records.status import FAILURES, Reason, Status
+from attnsuite.records.escaping import escaped
+from attnsuite.records.status import FAILURES, Reason, Status
 
 BAD_INPUT = "bad_input"
 """The family of the cases that expect an error."""

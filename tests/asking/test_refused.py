@@ -10,11 +10,11 @@ import torch
 from checks import CASES
 from torch import Tensor
 
-from suite.asking.refused import Refused
-from suite.contracts import contract, names
-from suite.judging.verdicts import Verdict
-from suite.records import BAD_INPUT, Status
-from suite.worker import ask
+from attnsuite.asking.refused import Refused
+from attnsuite.contracts import contract, names
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import BAD_INPUT, Status
+from attnsuite.worker import ask
 
 FEWER_KEYS = CASES["bad_input/more_values_than_keys"]
 

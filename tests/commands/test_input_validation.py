@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import suite
-from suite.commands.checking import row, status
-from suite.records import Outcome, Reason, Status
+import attnsuite
+from attnsuite.commands.checking import row, status
+from attnsuite.records import Outcome, Reason, Status
 
 Write = Callable[[str, str], Path]
 StatusOf = Callable[..., object]
@@ -58,7 +58,7 @@ def test_a_function_is_lenient_unless_it_is_checked_strictly() -> None:
     exec(LENIENT, namespace)
 
     def outcome(**options: bool) -> Outcome:
-        (only,) = suite.check(namespace["attention"], cases=f"bad_input/{DROPOUT}", **options)
+        (only,) = attnsuite.check(namespace["attention"], cases=f"bad_input/{DROPOUT}", **options)
         return only
 
     assert (outcome().status, outcome().fails, outcome().detail) == ("wrong", False, f"input validation: {ACCEPTED}")
@@ -145,6 +145,6 @@ def test_what_is_worse_than_accepting_fails(
 def test_two_processes_are_as_lenient_as_one(write: Write) -> None:
     file = write("mine.py", LENIENT)
 
-    outcomes = suite.check(file, cases=("plain/small", f"bad_input/{DROPOUT}"), dtypes="float32", jobs=2)
+    outcomes = attnsuite.check(file, cases=("plain/small", f"bad_input/{DROPOUT}"), dtypes="float32", jobs=2)
 
     assert [(of.status, of.reason) for of in outcomes] == [("passed", ""), ("wrong", "lenient")]

@@ -11,7 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from suite.records import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status
+from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 
