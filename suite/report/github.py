@@ -67,7 +67,7 @@ def _section(name: str, outcomes: Sequence[Outcome], explanation: Explanation | 
     kept: list[Block] = (
         [note(borrowed[0], longest=LONGEST_SAID), points(line.strip() for line in borrowed[1:])] if borrowed else []
     )
-    lenient = points(said(of.detail, longest=LONGEST_SAID) for of in validation(outcomes).lenient)
+    lenient = points(of.detail for of in validation(outcomes).lenient)
     return section(name, table(("questions", "what", "ask again"), rows), points(where), kept, lenient)
 
 

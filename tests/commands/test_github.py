@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.records import Borrowed, BorrowedFinding, Explanation, Outcome
+from attnsuite.records import Borrowed, BorrowedFinding, Explanation, Outcome, Reason
+from attnsuite.records import Status as OutcomeStatus
 from attnsuite.report import github
 from attnsuite.report.files import as_markdown
 
@@ -85,6 +86,17 @@ def test_what_passes_has_no_annotation_and_one_row(
     assert "::error" not in capsys.readouterr().out
     assert "| ✅ | `attention/matmul` | cpu | 4/4 | 0 | 0 | 0 | 0 | – |" in (tmp_path / "summary.md").read_text()
     assert "## " not in (tmp_path / "summary.md").read_text()
+
+
+def test_accepted_bad_input_that_fails_nothing_is_a_line_of_the_summary_and_no_annotation() -> None:
+    says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
+    asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu", OutcomeStatus.WRONG, says)
+    outcomes = [Outcome(*asked, reason=Reason.LENIENT)]
+
+    text = as_markdown(github.summary(outcomes, {}, {}))
+    assert "| ➖ | `attention/mine` | cpu | 0/0 | 0 | 0 | 0 | 0 | 0 of 1 |" in text
+    assert f"- {says}" in text
+    assert list(github.errors(outcomes, {}, {})) == []
 
 
 def test_without_the_variables_of_github_the_paths_are_relative_to_the_folder(
