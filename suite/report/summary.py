@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from suite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Reason, Status
+from suite.records.bounded import NOT_BOUNDED
 from suite.records.compared import Compared
 from suite.report.benchmark import wording
 from suite.report.benchmark.columns import TOO_FEW
@@ -14,7 +15,7 @@ from suite.report.benchmark.timed_tables import BASELINE, Row, tables
 from suite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from suite.report.comparison import comparison_page
 from suite.report.conformance.tally import breakdown, by_implementation, count, devices, groups
-from suite.report.page import Block, Column, Note, Page, Points, Section, Table, note, section
+from suite.report.page import Block, Column, Note, Page, Points, Section, Table, note, points, section
 from suite.report.render import terminal
 from suite.report.units import Unit, percent, time_unit
 from suite.report.versions import Tried, versions_page
@@ -129,7 +130,13 @@ def _timed(rows: Sequence[Row], heading: str) -> Section:
     unit = time_unit(row.time.median for row in rows if row.time)
     heads = ("time", "interval", "speed", "peak memory")
     columns = (Column("implementation"), *(Column(head, right=True) for head in heads))
-    return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows)))
+    below = {place: points([said]) for place, row in enumerate(rows) if (said := _not_bounded(row.of))}
+    return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows), below))
+
+
+def _not_bounded(of: Measurement) -> str:
+    """Why the suite's own clock does not bound a time; empty where it does."""
+    return plain(f"not bounded{of.detail.removeprefix(NOT_BOUNDED)}", LONGEST_SAID) * of.detail.startswith(NOT_BOUNDED)
 
 
 def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
