@@ -254,16 +254,17 @@ class Benchmark:
     def _believed(self, table: Table, row: Measurement, load: Load) -> Measurement:
         """The row, or its refusal where it claims what this machine cannot do.
 
-        Whatever was done where no clock looks, it was not done in this time. On a busy machine the ceiling is in doubt
-        as well: such a row has no time, and is not refused.
+        Whatever was done where no clock looks, it was not done in this time. On a busy machine the ceiling may be too
+        low: a row that this explains has no time, and is not refused.
         """
         if row.dtype not in HELD_TO_PRODUCTS or not is_beyond_reach(row, AGED_SLACK):
             return row
         reached, rate = row.ceilings["flops"], row.work["attended"] / median(row.seconds)
         claims = f"it claims {rate:.3g} FLOPs per second, where a matrix product reaches {reached:.3g}"
-        if busy := load.says(table.threads):
-            return self._row(table, row.implementation, Failed(Status.DECLINED, f"not bounded: {busy}: {claims}"))
-        return self._row(table, row.implementation, Failed(Status.REFUSED, claims))
+        if is_beyond_reach(row, AGED_SLACK * load.slowdown(table.threads)):
+            return self._row(table, row.implementation, Failed(Status.REFUSED, claims))
+        why = f"not bounded: {load.says(table.threads)}: {claims}"
+        return self._row(table, row.implementation, Failed(Status.DECLINED, why))
 
     def _telemetry(self, entry: Entry[Participant], timed: TimedTable) -> dict[str, Any]:
         """What the device does during calls in a row, joules of one call included, and what it did in all rounds."""
