@@ -79,8 +79,7 @@ def bench(
         campaign.finish(writer, benchmarks, request)
     if request.shard is None:
         report(results, writer.run.machine.name, lines, draws=total > 1)  # one table is no chart
-    say(said_of_load(here), lines)
-    say(repeated(found, declarations, request, signature, beside, results), lines)
+    say([*said_of_load(here), *repeated(found, declarations, request, signature, beside, results)], lines)
     return status(found)
 
 
