@@ -135,7 +135,8 @@ def cores_used() -> float:
 OUTSIDE = """
 import subprocess, sys
 for _ in range({count}):
-    print(subprocess.Popen([sys.executable, "-c", {spins!r}], start_new_session=True, stdout=subprocess.DEVNULL).pid)
+    spinning = subprocess.Popen([sys.executable, "-c", {spins!r}], start_new_session=True, stdout=-3, stderr=-3)
+    print(spinning.pid)
 """
 """Starts processes that belong to nobody: who started them ends at once."""
 
