@@ -33,7 +33,7 @@ BEGUN = time.time()
 """When this process began. What was changed after that may not be what was asked, so its verdict is not kept."""
 BELIEVED = (Status.PASSED, Status.DECLINED)
 """What is kept. A failure is asked again: it may have been the machine's."""
-WRITTEN_EVERY = 5.0
+WRITTEN_EVERY = 2.0
 """Seconds between two times that verdicts are written while more of them arrive: the most work that a kill loses. To
 ask a process for its files and to hash them takes some 0.1 s."""
 SESSION = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "WINDOWID", "PYTEST_CURRENT_TEST"})
